@@ -1,0 +1,63 @@
+# Everything a contributor runs. `make` alone lists it.
+
+PYTHON ?= python3
+UV     ?= uv
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench torture lock clean
+
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv with the pinned packages and this project (PYTHON=python3.12 picks another Python)
+
+$(STAMP): requirements-dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "onceward needs Python 3.11 or newer; try: make setup PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || { echo "setup    $(VENV), $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
+	@echo "setup    pinned packages"
+	@$(PIP) install --require-hashes -r requirements-dev.txt
+	@echo "setup    onceward, editable"
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## See the engine survive a crash, in a minute
+	@$(BIN)/onceward demo
+
+test: lint ## Lint, then run the tests on SQLite and PostgreSQL
+	@echo "test     pytest"
+	@$(BIN)/python -m pytest -q
+
+lint: setup ## Check style, format, types and layers
+	@echo "lint     ruff check"
+	@$(BIN)/ruff check --quiet .
+	@echo "lint     ruff format"
+	@$(BIN)/ruff format --check --quiet . || { echo "not formatted; run: make format"; exit 1; }
+	@echo "lint     mypy"
+	@$(BIN)/mypy --no-error-summary
+	@echo "lint     import-linter"
+	@report=$$($(BIN)/lint-imports --no-logo 2>&1) || { echo "$$report"; exit 1; }
+
+format: setup ## Format, and fix what can be fixed safely
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+bench: setup ## Measure
+	@$(BIN)/python -m bench
+
+torture: setup ## Run the long fault tests: kills, freezes, restarts
+	@$(BIN)/python -m pytest -q -m torture --timeout=3600
+
+lock: ## Resolve requirements-dev.txt anew (needs uv; UPGRADE=--upgrade takes newer versions)
+	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+		--extra postgres --extra speed pyproject.toml requirements-dev.in -o requirements-dev.txt
+	@! grep -nE '://|^(-|--)[a-z]' requirements-dev.txt || { echo "requirements-dev.txt names an address"; exit 1; }
+
+clean: ## Remove what the tools left behind, .venv included
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
+	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

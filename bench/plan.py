@@ -1,0 +1,63 @@
+"""How much of everything one run does: two plans, and the names of the workloads and stores."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Side = Literal["floor", "engine"]
+Store = Literal["sqlite", "postgres"]
+Work = Literal["enqueue", "drain", "latency", "workflows", "steady"]
+
+SIDES: tuple[Side, ...] = ("floor", "engine")
+STORES: tuple[Store, ...] = ("sqlite", "postgres")
+WORKS: tuple[Work, ...] = ("enqueue", "drain", "latency", "workflows", "steady")
+
+STAGES = 5
+CONCURRENCY = 100
+BULK_SIZE = 1_000
+# About 200 bytes of JSON a task, so that a payload costs what a payload costs.
+PAD = "x" * 170
+HELD_SHARE_WANTED = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The counts and times of one run."""
+
+    rounds: int
+    singles: int
+    bulk: int
+    drain: int
+    workflows: int
+    latencies: int
+    gap_ms: int
+    steady_per_second: int
+    hold_seconds: float
+    probe_seconds: float
+
+
+FULL = Plan(
+    rounds=3,
+    singles=5_000,
+    bulk=60_000,
+    drain=60_000,
+    workflows=20_000,
+    latencies=120,
+    gap_ms=50,
+    steady_per_second=3_000,
+    hold_seconds=30.0,
+    probe_seconds=0.15,
+)
+
+# Small enough for a test to run it whole: it proves that nothing is lost, its rates prove little.
+QUICK = Plan(
+    rounds=1,
+    singles=200,
+    bulk=3_000,
+    drain=3_000,
+    workflows=500,
+    latencies=20,
+    gap_ms=30,
+    steady_per_second=3_000,
+    hold_seconds=2.0,
+    probe_seconds=0.05,
+)

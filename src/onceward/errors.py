@@ -1,0 +1,116 @@
+"""Every error that Onceward raises on purpose, in one tree.
+
+    OncewardError
+    ├── ConfigError            the program says something that cannot be meant
+    │   ├── UnknownKind        no pipeline of this app handles that kind
+    │   ├── BadDuration        "5 parsecs" is not a duration
+    │   ├── NotInThisVersion   an option that a later version brings
+    │   └── WrongTwin          the blocking form of a call was used on the event loop, or the reverse
+    ├── PayloadError           a value that cannot be stored, or not equally on both databases
+    ├── TaskNotFound           no task has that id
+    ├── IllegalTransition      the transition table has no such move
+    ├── StageEnded             an effect was handed over after its stage had ended
+    ├── LeaseLost              this attempt no longer owns its task; nothing of it was kept
+    ├── WriteRefused           a function given to `ctx.write` tried to control the transaction
+    └── StoreError             the database
+        ├── StoreUnavailable   it cannot be reached, or not be written
+        ├── StoreFull          its disk is full
+        ├── OutcomeUnknown     a commit was sent, and the database could not be asked whether it happened
+        ├── SchemaTooNew       a newer Onceward has migrated this database
+        ├── SchemaTooOld       run `onceward migrate`
+        ├── TwoSqliteLibraries one process, one file, two SQLite libraries: refused, because rows would vanish
+        └── ForkedConnection   a connection was carried into a forked process
+"""
+
+from __future__ import annotations
+
+
+class OncewardError(Exception):
+    """The root of everything that Onceward raises."""
+
+
+class ConfigError(OncewardError):
+    """The program says something that cannot be meant."""
+
+
+class UnknownKind(ConfigError):
+    """No pipeline of this app handles that kind."""
+
+    def __init__(self, kind: str, known: list[str]) -> None:
+        super().__init__(
+            f"no pipeline handles kind {kind!r}; this app knows: {', '.join(sorted(known)) or 'none'}"
+        )
+
+
+class BadDuration(ConfigError):
+    """A text that is not a duration."""
+
+
+class NotInThisVersion(ConfigError):
+    """An option that a later version brings."""
+
+    def __init__(self, option: str) -> None:
+        super().__init__(f"{option} is not in this version of Onceward")
+
+
+class WrongTwin(ConfigError):
+    """The blocking form of a call was used on the event loop, or the async form without one."""
+
+
+class PayloadError(OncewardError):
+    """A value that cannot be stored, or not equally on both databases."""
+
+
+class TaskNotFound(OncewardError):
+    """No task has that id."""
+
+    def __init__(self, task_id: int) -> None:
+        super().__init__(f"there is no task {task_id}")
+
+
+class IllegalTransition(OncewardError):
+    """The transition table has no such move."""
+
+
+class StageEnded(OncewardError):
+    """An effect was handed over after its stage had ended."""
+
+
+class LeaseLost(OncewardError):
+    """This attempt no longer owns its task; nothing of it was kept."""
+
+
+class WriteRefused(OncewardError):
+    """A function given to `ctx.write` tried to control the transaction or the engine's own tables."""
+
+
+class StoreError(OncewardError):
+    """Something went wrong in or on the way to the database."""
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached, or not be written."""
+
+
+class StoreFull(StoreError):
+    """The disk of the database is full. Nothing was lost; free some space and go on."""
+
+
+class OutcomeUnknown(StoreError):
+    """A commit was sent, and the database could not be asked whether it happened."""
+
+
+class SchemaTooNew(StoreError):
+    """A newer Onceward has migrated this database."""
+
+
+class SchemaTooOld(StoreError):
+    """The database needs `onceward migrate` first."""
+
+
+class TwoSqliteLibraries(StoreError):
+    """One process would open one database file through two SQLite libraries, and committed rows would vanish."""
+
+
+class ForkedConnection(StoreError):
+    """A connection was carried into a forked process."""

@@ -1,0 +1,70 @@
+"""Values as bytes: what is stored comes back equal on both databases, or is refused before anything is written.
+
+JSON by msgspec, in a bytes column, never the database's own JSON type: PostgreSQL's refuses NUL and lone surrogates
+that SQLite takes. NaN and the infinities are refused here, because JSON would silently turn them into null.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from onceward.errors import PayloadError
+
+LARGEST_VALUE = 16 * 1024 * 1024
+"""The most bytes that a payload, a result, a cursor or a part may take."""
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def encoded(value: Any, what: str) -> bytes:
+    """The stored form of a value; `what` names it in the error if it has none."""
+    try:
+        data = _encode(value)
+    except UnicodeEncodeError as error:
+        raise PayloadError(
+            f"{what} holds a lone surrogate ({error.object[error.start : error.end]!r}), which is not text; "
+            "clean it with text.encode('utf-8', 'replace').decode()"
+        ) from error
+    except (TypeError, OverflowError, ValueError, RecursionError) as error:
+        raise PayloadError(f"{what} cannot be stored: {error}") from error
+    if len(data) > LARGEST_VALUE:
+        raise PayloadError(
+            f"{what} takes {len(data):,} bytes, the limit is {LARGEST_VALUE:,}; store it elsewhere and pass where it is"
+        )
+    if b"null" in data and _has_no_json(value):
+        raise PayloadError(f"{what} holds NaN or an infinity, which JSON cannot express; use None or a text")
+    return data
+
+
+def _has_no_json(value: Any) -> bool:
+    """Whether a float that JSON cannot express hides anywhere in a value."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, dict):
+        return any(_has_no_json(key) or _has_no_json(item) for key, item in value.items())
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(_has_no_json(item) for item in value)
+    if isinstance(value, str | bytes | int) or value is None:
+        return False
+    return _has_no_json(msgspec.to_builtins(value)) if not isinstance(value, type) else False
+
+
+@lru_cache(maxsize=1024)
+def decoder(expected: Any) -> Callable[[bytes], Any]:
+    """The function that reads stored bytes as a type; it raises `msgspec.ValidationError` where they do not fit."""
+    return msgspec.json.Decoder(expected).decode
+
+
+def digest128(*parts: bytes) -> bytes:
+    """A 128-bit hash of byte strings, each with its length, so that no two lists of parts collide by concatenation."""
+    hashed = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        hashed.update(len(part).to_bytes(8, "big"))
+        hashed.update(part)
+    return hashed.digest()

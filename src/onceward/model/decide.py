@@ -1,0 +1,80 @@
+"""What becomes of a task when a stage has ended: a pure function from what happened to the move that is written."""
+
+from __future__ import annotations
+
+import random
+
+from onceward.model.outcome import Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
+from onceward.model.retry import Retry, backoff_ms, described, retry_after_ms
+from onceward.model.status import Status
+from onceward.model.task import NEVER, Crash, Defer, Finish, Lease, Move, Park, TryAgain
+
+_ENDS: dict[type[Verdict], Status] = {
+    Filtered: Status.FILTERED,
+    Skipped: Status.SKIPPED,
+    Failed: Status.FAILED,
+}
+
+
+def after_error(
+    error: BaseException, lease: Lease, stage: str, retry: Retry, fingerprint: str, now: int, dice: random.Random
+) -> Move:
+    """The move for a stage that raised. Verdicts say it themselves; anything else is an error of this attempt."""
+    match error:
+        case Filtered() | Skipped() | Failed():
+            return Finish(stage, None, _ENDS[type(error)], readable(error.reason))
+        case Waiting():
+            due_at = NEVER if error.after_ms is None else now + error.after_ms
+            if error.until is None:
+                return Defer(stage, due_at, readable(error.reason))
+            return Park(stage, signal_wait(error.until), due_at, readable(error.reason))
+        case SchemaMismatch():
+            return Park(stage, code_wait(fingerprint), NEVER, readable(error.reason))
+        case Retryable():
+            return after_failure(error.reason, lease, stage, retry, error.after_ms, now, dice)
+    if retry.is_permanent(error):
+        return Finish(stage, None, Status.FAILED, readable(described(error)))
+    return after_failure(described(error), lease, stage, retry, retry_after_ms(error, now), now, dice)
+
+
+def after_failure(
+    reason: str, lease: Lease, stage: str, retry: Retry, after_ms: int | None, now: int, dice: random.Random
+) -> Move:
+    """The move for a failed attempt of a stage: again after a while, or the end when its retries are used up."""
+    failures = lease.failures + 1
+    if failures > retry.retries:
+        return Finish(stage, None, Status.FAILED, exhausted(retry.retries, reason))
+    delay_ms = backoff_ms(retry, failures, dice) if after_ms is None else min(after_ms, retry.cap_ms)
+    return TryAgain(stage, now + delay_ms, readable(reason))
+
+
+def after_crash(lease: Lease, stage: str, deaths_allowed: int, how: str) -> Crash:
+    """The move for a stage whose process died while it ran in it alone."""
+    crashes = lease.crashes + 1
+    status = Status.FAILED if crashes >= deaths_allowed else Status.PENDING
+    return Crash(stage, lost_workers(crashes) if status is Status.FAILED else readable(how), status)
+
+
+def exhausted(retries: int, reason: str) -> str:
+    """The reason of a task whose retries are used up."""
+    return readable(f"failed after {retries} {'retry' if retries == 1 else 'retries'}: {reason}")
+
+
+def lost_workers(count: int) -> str:
+    """The reason of a task that is quarantined."""
+    return f"lost {count} worker{'' if count == 1 else 's'}"
+
+
+def signal_wait(name: str) -> str:
+    """What a task waits for that waits for a signal."""
+    return f"signal:{name}"
+
+
+def code_wait(fingerprint: str) -> str:
+    """What a task waits for whose stored data does not fit the code with this fingerprint."""
+    return f"code:{fingerprint}"
+
+
+def readable(text: str) -> str:
+    """A text that both databases hold: no NUL, no lone surrogates, not endless."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()[:2_000]

@@ -1,0 +1,92 @@
+"""How a stage says what should become of its task: it returns, or it raises one of these.
+
+They are no `Exception`s, so that a helper's `except Exception` cannot swallow a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onceward.errors import ConfigError
+from onceward.model.times import Duration, milliseconds
+
+
+class Verdict(BaseException):
+    """What a stage raises to end or to move its task."""
+
+    reason: str
+
+
+class Filtered(Verdict):
+    """A rule rejects this work. The task ends `filtered`, with the effects of the stage."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Skipped(Verdict):
+    """The work is not worth doing. The task ends `skipped`, with the effects of the stage."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Failed(Verdict):
+    """The work has failed for good; no retry. The task ends `failed`, with the effects of the stage."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Retryable(Verdict):
+    """This attempt has failed; try the stage again, after a stated time if there is one. Its effects are dropped."""
+
+    def __init__(self, reason: str = "asked to be retried", *, after: Duration | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.after_ms = None if after is None else milliseconds(after)
+
+
+class Waiting(Verdict):
+    """Not yet: run this stage again after a time, or when a signal has come. Costs no attempt.
+
+    `Waiting(after="30s")` polls again, `Waiting(until="approved")` waits for `app.signal(id, "approved")`, and with
+    both the time ends the wait if no signal has come. The effects of the stage are kept.
+    """
+
+    def __init__(self, *, after: Duration | None = None, until: str | None = None, reason: str | None = None) -> None:
+        if after is None and until is None:
+            raise ConfigError("Waiting needs after= (a duration), until= (the name of a signal), or both")
+        if until is not None and (not until or "\x00" in until):
+            raise ConfigError(f"{until!r} is no name of a signal")
+        self.after_ms = None if after is None else milliseconds(after)
+        self.until = until
+        self.reason = reason or (f"waiting for the signal {until!r}" if until else "asked to be polled again")
+        super().__init__(self.reason)
+
+
+class SchemaMismatch(Verdict):
+    """Stored data no longer fits the code. The engine raises it; the task is parked until the code fits again."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """What an exception group means: its verdict if that is the only thing in it, otherwise the group itself."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = list(_leaves(error))
+    return leaves[0] if len(leaves) == 1 else error
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

@@ -1,0 +1,107 @@
+"""What a task is asked to do: a frozen, typed struct with a durable name.
+
+    class Greeting(Payload, kind="greeting"):
+        name: str
+
+`kind` is written into every row, so it outlives renames of the class. `key()` says what the work is about; with the
+kind it is the task's identity.
+"""
+
+from __future__ import annotations
+
+import typing
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+
+from onceward.errors import ConfigError, PayloadError
+from onceward.model import codec
+
+if TYPE_CHECKING:
+    from typing import dataclass_transform
+
+    @dataclass_transform(frozen_default=True)
+    class Payload:
+        """The base of all payloads."""
+
+        __kind__: ClassVar[str]
+
+        def __init_subclass__(cls, *, kind: str) -> None: ...
+
+        def key(self) -> str:
+            """What the work is about. By default all fields."""
+
+else:
+
+    class _PayloadMeta(type(msgspec.Struct)):
+        """msgspec's metaclass refuses unknown class keywords; this one takes `kind` and makes every payload frozen."""
+
+        def __new__(mcs, name, bases, namespace, *, kind=None, **options):
+            if "key" in namespace.get("__annotations__", {}):
+                raise ConfigError(f"{name}.key is a method of every payload; give the field another name")
+            options["frozen"] = True
+            cls = super().__new__(mcs, name, bases, namespace, **options)
+            if kind is None:
+                if bases != (msgspec.Struct,):
+                    raise ConfigError(f'{name} needs a durable name: class {name}(Payload, kind="…")')
+                return cls
+            if not isinstance(kind, str) or not kind or len(kind) > 200 or not kind.isprintable() or ":" in kind:
+                raise ConfigError(f"{kind!r} is no kind; take a short printable name without a colon")
+            cls.__kind__ = kind
+            return cls
+
+        def __init__(cls, name, bases, namespace, *, kind=None, **options):
+            super().__init__(name, bases, namespace)
+
+    class Payload(msgspec.Struct, metaclass=_PayloadMeta):
+        """The base of all payloads."""
+
+        __kind__: ClassVar[str] = ""
+
+        def key(self) -> str:
+            """What the work is about. By default all fields."""
+            return codec.encoded(self, f"the key of {type(self).__name__}").decode()
+
+
+def has_own_key(payload_type: type[Payload]) -> bool:
+    """Whether the class says itself what its work is about."""
+    return payload_type.key is not Payload.key
+
+
+def stored_payload(payload: Payload) -> bytes:
+    """The stored form of a payload, checked to read back as the same type.
+
+    msgspec checks types when it reads, not when an object is made: a wrong type must be the caller's error now,
+    not a task that fails later.
+    """
+    name = f"the payload {type(payload).__name__}"
+    data = codec.encoded(payload, name)
+    try:
+        codec.decoder(type(payload))(data)
+    except msgspec.ValidationError as error:
+        raise PayloadError(f"{name} does not fit its own types: {error}") from error
+    return data
+
+
+def checked_key(payload: Payload) -> str:
+    """The key of a payload, refused where one of the databases could not hold it."""
+    key: Any = payload.key()
+    if not isinstance(key, str):
+        raise PayloadError(f"{type(payload).__name__}.key() returned {type(key).__name__}, it must return text")
+    if "\x00" in key:
+        raise PayloadError(f"the key of {type(payload).__name__} holds a NUL character; leave it out")
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise PayloadError(f"the key of {type(payload).__name__} holds a lone surrogate, which is not text") from error
+    return key
+
+
+def identity(kind: str, key: str) -> bytes:
+    """The 128-bit identity of a task: its kind and its key."""
+    return codec.digest128(kind.encode(), key.encode())
+
+
+def read_payload(payload_type: type[Payload], data: bytes) -> Payload:
+    """The payload that was stored; `msgspec.ValidationError` where the class has changed under it."""
+    return typing.cast(Payload, codec.decoder(payload_type)(data))

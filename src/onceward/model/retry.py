@@ -1,0 +1,97 @@
+"""When a failed stage is tried again, and when it has failed for good."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from onceward.errors import ConfigError
+from onceward.model.times import Duration, milliseconds
+
+Errors = tuple[type[BaseException], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often and how soon a stage is tried again after an error.
+
+    The n-th retry waits a random time up to `base × factor^(n-1)`, never more than `cap`; a server's Retry-After wins.
+    Errors named in `permanent` are not retried; one also named in `transient` (a subclass, say) is.
+    """
+
+    retries: int = 3
+    base: Duration = "1s"
+    factor: float = 2.0
+    cap: Duration = "24h"
+    jitter: bool = True
+    permanent: Errors = ()
+    transient: Errors = ()
+    base_ms: int = field(init=False, repr=False)
+    cap_ms: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.retries < 0:
+            raise ConfigError(f"retries={self.retries}: it cannot be negative; 0 means never")
+        if self.factor < 1:
+            raise ConfigError(f"factor={self.factor}: delays would shrink; it is at least 1")
+        object.__setattr__(self, "base_ms", milliseconds(self.base))
+        object.__setattr__(self, "cap_ms", milliseconds(self.cap))
+        if self.cap_ms < self.base_ms:
+            raise ConfigError(f"cap {self.cap!r} is shorter than base {self.base!r}")
+
+    def is_permanent(self, error: BaseException) -> bool:
+        """Whether trying again cannot help."""
+        if isinstance(error, self.transient):
+            return False
+        return isinstance(error, self.permanent)
+
+
+def backoff_ms(retry: Retry, failures: int, dice: random.Random) -> int:
+    """How long to wait after the n-th failure of a stage (n from 1): full jitter, capped."""
+    longest = min(retry.cap_ms, retry.base_ms * retry.factor ** min(failures - 1, 64))
+    return round(dice.uniform(0, longest) if retry.jitter else longest)
+
+
+def retry_after_ms(error: BaseException, now: int) -> int | None:
+    """How long a server asked us to wait, if the error carries its answer (httpx, requests and SDK errors do)."""
+    own = getattr(error, "retry_after", None)
+    if isinstance(own, int | float) and not isinstance(own, bool):
+        return max(0, round(own * 1_000))
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    if not isinstance(headers, Mapping):
+        return None
+    precise = _number(headers.get("retry-after-ms"))
+    if precise is not None:
+        return max(0, round(precise))
+    asked: Any = headers.get("retry-after") or headers.get("Retry-After")
+    seconds = _number(asked)
+    if seconds is not None:
+        return max(0, round(seconds * 1_000))
+    if not isinstance(asked, str):
+        return None
+    try:
+        until = parsedate_to_datetime(asked)
+    except ValueError:
+        return None
+    until = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return max(0, round(until.timestamp() * 1_000) - now)
+
+
+def _number(text: Any) -> float | None:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def described(error: BaseException) -> str:
+    """An error in one line, as a reason that a person reads."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    return f"{name}: {text}"[:1_000] if text else name
+
+

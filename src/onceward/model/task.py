@@ -1,0 +1,183 @@
+"""The values that travel between the store and the worker: what a claim hands out, and what an attempt wants written.
+
+They are msgspec structs because thousands are made every second; none of them decodes a payload.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from onceward.model.status import Status
+
+Write = tuple[Callable[..., None], tuple[Any, ...]]
+"""A function given to `ctx.write`, with its arguments."""
+
+RESULT_PART = ""
+CURSOR_PART = "cursor"
+ONCE_PREFIX = "once/"
+
+LARGEST_INLINE = 4_096
+"""Longer values go to a blob row: the task row is rewritten by every claim and every finish."""
+
+NEVER = 1 << 62
+"""The due time of a task that waits for something other than time."""
+
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -2, 2
+BAND_BONUS_MS = 300_000
+"""How much older the head of a line counts for each level of priority: high goes first, low is never starved."""
+
+
+def band_of(priority: int) -> int:
+    """The band of a priority: 0 is served first."""
+    return HIGHEST_PRIORITY - priority
+
+
+def lane_of(queue: str, kind: str, *, suspect: bool = False) -> str:
+    """The line in which ready work of a kind stands. A worker only looks at the lines of the kinds it knows."""
+    return f"{'!' if suspect else ''}{queue}:{kind}"
+
+
+class NewTask(msgspec.Struct, frozen=True, gc=False):
+    """A task that is to be enqueued."""
+
+    kind: str
+    version: int
+    queue: str
+    band: int
+    key: str | None
+    identity: bytes
+    payload: bytes
+    lineage: uuid.UUID
+    due_at: int
+    created_at: int
+
+
+class Lease(msgspec.Struct, frozen=True, gc=False):
+    """The right of one worker to one attempt of one task, with all that the attempt needs to know."""
+
+    task: int
+    fence: int
+    token: bytes
+    worker: int
+    run: int
+    kind: str
+    version: int
+    queue: str
+    band: int
+    rank: int
+    stage: str | None
+    payload: bytes
+    failures: int
+    crashes: int
+    company: int
+    deferrals: int
+    signals: int
+    touched: int
+    lineage: uuid.UUID
+    parent: int | None
+    depth: int
+    created_at: int
+    started_at: int
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """A stored value of a task: the result of a stage, its cursor, or something it did once."""
+
+    stage: str
+    part: str
+    value: bytes
+
+
+class Move(msgspec.Struct, frozen=True, gc=False):
+    """What should become of a task, decided before anything is written."""
+
+
+class Advance(Move, frozen=True, gc=False):
+    """The stage is done; this worker goes on with the next one."""
+
+    stage: str
+    value: bytes
+    next_stage: str
+
+
+class HandOver(Move, frozen=True, gc=False):
+    """The stage is done; the next one belongs to another queue."""
+
+    stage: str
+    value: bytes
+    next_stage: str
+    queue: str
+
+
+class Finish(Move, frozen=True, gc=False):
+    """The task has ended. A value of None is no result, not the result null."""
+
+    stage: str
+    value: bytes | None
+    status: Status
+    reason: str | None
+
+
+class TryAgain(Move, frozen=True, gc=False):
+    """The stage has failed and is tried again at a due time."""
+
+    stage: str
+    due_at: int
+    reason: str
+
+
+class Defer(Move, frozen=True, gc=False):
+    """Nothing has failed; the stage runs again at a due time."""
+
+    stage: str
+    due_at: int
+    reason: str
+
+
+class Park(Move, frozen=True, gc=False):
+    """The task waits for something other than time; `due_at` ends the wait if it comes first."""
+
+    stage: str
+    waiting_for: str
+    due_at: int
+    reason: str
+
+
+class Release(Move, frozen=True, gc=False):
+    """The lease is given back; nothing has happened."""
+
+
+class Crash(Move, frozen=True, gc=False):
+    """A disposable process died under the stage, which ran in it alone."""
+
+    stage: str
+    reason: str
+    status: Status
+
+
+class Keep(Move, frozen=True, gc=False):
+    """Store parts of a stage that goes on: its cursor, or something done once."""
+
+    stage: str
+    parts: tuple[Part, ...]
+
+
+class Report(Move, frozen=True, gc=False):
+    """Show how far a stage has come."""
+
+    stage: str
+    done: int
+    total: int | None
+    note: str | None
+
+
+class Commit(msgspec.Struct, frozen=True, gc=False):
+    """One thing that an attempt wants written: under its fence, with the domain rows that belong to it, or not at all."""
+
+    lease: Lease
+    move: Move
+    writes: tuple[Write, ...] = ()

@@ -1,0 +1,117 @@
+"""Durations as people write them, instants as milliseconds since 1970, and the one clock.
+
+Inside the engine every instant is an `int` of milliseconds (`…_at`) and every span an `int` of milliseconds (`…_ms`).
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from onceward.errors import BadDuration, ConfigError
+
+Duration = str | int | float | timedelta
+"""`"90s"`, `"1h30m"`, a `timedelta`, or a number of seconds."""
+
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_LONGEST_MS = 100 * 365 * 86_400_000
+
+
+def milliseconds(duration: Duration) -> int:
+    """The length of a duration; what is not one, negative or beyond a hundred years is refused."""
+    if isinstance(duration, timedelta):
+        length = duration.total_seconds() * 1_000
+    elif isinstance(duration, bool):
+        raise BadDuration(f"{duration!r} is not a duration; write it like '90s', '5m' or '1h30m'")
+    elif isinstance(duration, int | float):
+        length = duration * 1_000
+    else:
+        text = duration.strip().replace(" ", "")
+        parts = _PART.findall(text)
+        if not parts or "".join(number + unit for number, unit in parts) != text:
+            raise BadDuration(f"{duration!r} is not a duration; write it like '90s', '5m', '1h30m' or '2d'")
+        length = sum(float(number) * _UNIT_MS[unit] for number, unit in parts)
+    if not 0 <= length <= _LONGEST_MS:
+        raise BadDuration(f"{duration!r} is out of range; a duration lies between 0 and 100 years")
+    return round(length)
+
+
+def spoken(length_ms: int) -> str:
+    """A duration as a person would say it: `1500` is "1.5s", `5_400_000` is "1h30m"."""
+    if length_ms < 60_000:
+        return f"{length_ms / 1_000:g}s"
+    parts = []
+    rest = round(length_ms / 1_000)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2])
+
+
+def instant(moment: datetime) -> int:
+    """The instant of an aware datetime; a naive one is refused, because it names a different moment everywhere."""
+    if moment.tzinfo is None:
+        raise ConfigError(
+            f"{moment.isoformat()} has no time zone; say which one, e.g. datetime.now(UTC) or {moment.isoformat()}+00:00"
+        )
+    return round(moment.timestamp() * 1_000)
+
+
+def moment(at: int) -> datetime:
+    """The aware datetime (UTC) of an instant."""
+    return datetime.fromtimestamp(at / 1_000, UTC)
+
+
+class Clock(Protocol):
+    """Where time comes from. Injected everywhere, so that tests and simulations own it."""
+
+    def now(self) -> int:
+        """The wall time in milliseconds since 1970."""
+
+    def monotonic(self) -> int:
+        """Milliseconds on a clock that nobody sets, shared by all processes of this machine."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+
+class StoreClock:
+    """The database's clock, read through this machine's monotonic one.
+
+    All workers of all machines that use one database share its time, and a step of a machine's wall clock moves
+    nothing: between two measurements time is the monotonic clock plus an offset.
+    """
+
+    def __init__(self, base: Clock) -> None:
+        self._base = base
+        self._offset = base.now() - base.monotonic()
+
+    def measured(self, store_now: int) -> None:
+        """Take over what the database said its time is, just now."""
+        self._offset = store_now - self._base.monotonic()
+
+    def now(self) -> int:
+        return self._base.monotonic() + self._offset
+
+    def monotonic(self) -> int:
+        return self._base.monotonic()
+
+
+def uuid7(now: int) -> uuid.UUID:
+    """A random UUID whose order is the order of time (RFC 9562, version 7)."""
+    random = secrets.randbits(74)
+    value = (now & (1 << 48) - 1) << 80 | 7 << 76 | (random >> 62) << 64 | 2 << 62 | random & (1 << 62) - 1
+    return uuid.UUID(int=value)

@@ -1,0 +1,132 @@
+"""The named queries: `.sql` files, read once, written out for each database and each driver's way of naming parameters.
+
+A query is a block that begins with `-- name: …`. Parameters are written `:name`. Two short forms keep one text for
+both databases where only the spelling differs:
+
+`IN :ids`            a list of task ids: an array on PostgreSQL, a JSON text on SQLite
+`ROWS (a type, …)`   the rows of a `Many`: a `VALUES` per row on SQLite, `unnest` of arrays on PostgreSQL
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+Dialect = Literal["sqlite", "postgres"]
+
+_COMMON = ("tasks", "lines", "workers", "reports", "pruning", "transactions")
+_BLOCK = re.compile(r"^-- name: (\w+)\n", re.M)
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+_LIST = re.compile(r"\bIN :(\w+)")
+_ROWS = re.compile(r"ROWS \(([^()]*)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A query in the form that one driver takes: its text, and its parameters in order of their places."""
+
+    text: str
+    places: tuple[str, ...]
+    columns: tuple[str, ...]
+    """The columns of a `Many`, in the order in which its rows give them."""
+
+
+def parsed(text: str) -> dict[str, str]:
+    """The named blocks of a file, without their comments. A name that stands twice is an error."""
+    pieces = _BLOCK.split(text)
+    queries: dict[str, str] = {}
+    for name, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        if name in queries:
+            raise ValueError(f"query {name} stands twice")
+        lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]
+        queries[name] = "\n".join(lines).strip().rstrip(";")
+    return queries
+
+
+def read(name: str) -> str:
+    """A file of the sql folder."""
+    return (files("onceward.store") / "sql" / name).read_text(encoding="utf-8")
+
+
+@cache
+def queries(dialect: Dialect) -> dict[str, str]:
+    """All queries of a database: the common ones, and those that truly differ."""
+    merged: dict[str, str] = {}
+    for file in (*_COMMON, dialect):
+        for name, text in parsed(read(f"{file}.sql")).items():
+            if name in merged:
+                raise ValueError(f"query {name} stands in two files")
+            merged[name] = text
+    return merged
+
+
+def _columns(declaration: str) -> list[tuple[str, str]]:
+    return [(part.split()[0], " ".join(part.split()[1:])) for part in declaration.split(",")]
+
+
+def _rows_as_values(match: re.Match[str]) -> str:
+    return f"VALUES ({', '.join(f':{name}' for name, _ in _columns(match[1]))})"
+
+
+def _rows_as_arrays(match: re.Match[str]) -> str:
+    columns = _columns(match[1])
+    arrays = ", ".join(f":{name}::{kind}[]" for name, kind in columns)
+    names = ", ".join(name for name, _ in columns)
+    return f"SELECT {names} FROM unnest({arrays}) WITH ORDINALITY AS given ({names}, place) ORDER BY place"
+
+
+def spelled(text: str, dialect: Dialect) -> str:
+    """A query with the short forms written out for a database; its parameters are still `:name`."""
+    if dialect == "postgres":
+        return _ROWS.sub(_rows_as_arrays, _LIST.sub(r"= ANY (:\1::bigint[])", text))
+    return _ROWS.sub(_rows_as_values, _LIST.sub(r"IN (SELECT value FROM json_each(:\1))", text))
+
+
+def statements(dialect: Dialect, placeholder: Callable[[str, int], str]) -> dict[str, Statement]:
+    """All queries of a database for one driver; `placeholder(name, place)` writes a parameter its way."""
+    made: dict[str, Statement] = {}
+    for name, text in queries(dialect).items():
+        rows = _ROWS.search(text)
+        columns = tuple(column for column, _ in _columns(rows[1])) if rows else ()
+        places: list[str] = []
+
+        def place(match: re.Match[str], places: list[str] = places) -> str:
+            if match[1] not in places:
+                places.append(match[1])
+            return placeholder(match[1], places.index(match[1]) + 1)
+
+        made[name] = Statement(_PARAMETER.sub(place, spelled(text, dialect)), tuple(places), columns)
+    return made
+
+
+def colon(name: str, _place: int) -> str:
+    """`:name`, as apsw and sqlite3 take it."""
+    return f":{name}"
+
+
+def percent(name: str, _place: int) -> str:
+    """`%(name)s`, as psycopg and Django take it."""
+    return f"%({name})s"
+
+
+def dollar(_name: str, place: int) -> str:
+    """`$1`, as asyncpg takes it."""
+    return f"${place}"
+
+
+def migrations(dialect: Dialect) -> list[tuple[int, str, list[str]]]:
+    """The numbered steps of the schema: number, name, statements."""
+    folder = files("onceward.store") / "sql" / "migrations"
+    steps = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        stem, _, rest = entry.name.partition(".")
+        if rest == f"{dialect}.sql":
+            number, _, name = stem.partition("_")
+            lines = [line for line in entry.read_text(encoding="utf-8").splitlines() if not line.startswith("--")]
+            body = [statement.strip() for statement in "\n".join(lines).split(";\n")]
+            steps.append((int(number), name, [statement.rstrip(";") for statement in body if statement]))
+    return steps

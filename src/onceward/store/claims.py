@@ -1,0 +1,266 @@
+"""Claims, leases and what becomes of the leases of dead workers.
+
+One claim makes one random token and one appended row. The tasks carry token, fence and worker in columns without an
+index; a write of an attempt names the token, and a row that does not answer was lost.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from onceward.model.decide import lost_workers
+from onceward.model.status import Event, Status
+from onceward.model.task import Lease, Part, lane_of
+from onceward.store.lines import Reader, Standing, pop, pop_suspects, stand
+from onceward.store.log import Entry, log
+from onceward.store.op import Op, Query, Row
+from onceward.store.rows import as_ids, as_uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What one claim has taken: leases in the order of their lines, and what is stored of those that are resumed."""
+
+    seq: int
+    leases: list[Lease]
+    parts: dict[int, list[Part]]
+    signals: dict[int, dict[str, bytes]]
+
+
+NOTHING = Claimed(0, [], {}, {})
+
+
+def claim(reader: Reader, worker: int, count: int, now: int) -> Op[Claimed]:
+    """Lease up to `count` ready tasks to a worker."""
+    ids = yield from pop(reader, count, now)
+    return (yield from _lease(ids, worker, now))
+
+
+def claim_suspects(reader: Reader, worker: int, now: int) -> Op[Claimed]:
+    """Lease suspects that may run together, and nothing else."""
+    ids = yield from pop_suspects(reader)
+    return (yield from _lease(ids, worker, now))
+
+
+def _lease(popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
+    if not popped:
+        return NOTHING
+    token = secrets.token_bytes(16)
+    rows = yield Query("lease_tasks", {"ids": sorted(set(popped)), "token": token, "worker": worker, "now": now})
+    if not rows:
+        return NOTHING
+    large: dict[bytes, bytes] = {}
+    if any(row[10] is not None for row in rows):
+        blobs = yield Query("read_blobs", {"ids": [row[0] for row in rows if row[10] is not None]})
+        large = {bytes(hashed): bytes(data) for hashed, data in blobs}
+    by_id = {row[0]: _as_lease(row, token, worker, large) for row in rows}
+    leases = [by_id[task] for task in dict.fromkeys(popped) if task in by_id]
+    [(seq,)] = yield Query(
+        "insert_claim",
+        {
+            "token": token,
+            "worker": worker,
+            "now": now,
+            "tasks": [lease.task for lease in leases],
+            "fences": [lease.fence for lease in leases],
+        },
+    )
+    parts: dict[int, list[Part]] = {}
+    signals: dict[int, dict[str, bytes]] = {}
+    touched = [lease.task for lease in leases if lease.touched]
+    if touched:
+        for task, stage, part, value in (yield Query("read_checkpoints", {"ids": touched})):
+            parts.setdefault(task, []).append(Part(stage, part, bytes(value)))
+    signalled = [lease.task for lease in leases if lease.signals]
+    if signalled:
+        for task, name, value in (yield Query("read_signals", {"ids": signalled})):
+            signals.setdefault(task, {})[name] = bytes(value)
+    return Claimed(seq, leases, parts, signals)
+
+
+def _as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes]) -> Lease:
+    (task, fence, run, kind, version, queue, band, rank, stage, payload, blob, failures, crashes, company, deferrals,
+     signals, touched, lineage, parent, depth, created_at, started_at) = row  # fmt: skip
+    data = payload if blob is None else large[bytes(blob)]
+    return Lease(
+        task, fence, token, worker, run, kind, version, queue, band, rank, stage, data, failures, crashes, company,
+        deferrals, signals, touched, as_uuid(lineage), parent, depth, created_at, started_at,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class NewWorker:
+    """A worker process that is about to begin."""
+
+    name: str
+    host: str
+    pid: int
+    presence: str | None
+    kinds: str
+    queues: str
+    lease_ms: int
+
+
+def register(worker: NewWorker, now: int) -> Op[int]:
+    """Enter a worker; its id is new for every process that ever worked."""
+    [(worker_id,)] = yield Query(
+        "register_worker",
+        {
+            "name": worker.name,
+            "host": worker.host,
+            "pid": worker.pid,
+            "presence": worker.presence,
+            "kinds": worker.kinds,
+            "queues": worker.queues,
+            "lease_ms": worker.lease_ms,
+            "now": now,
+        },
+    )
+    return int(worker_id)
+
+
+def renew(workers: Sequence[int], now: int) -> Op[set[int]]:
+    """Renew all leases of some workers; returns those that are still counted among the living."""
+    rows = yield Query("renew", {"ids": list(workers), "now": now})
+    return {row[0] for row in rows}
+
+
+def still_held(leases: Sequence[Lease]) -> Op[set[int]]:
+    """The tasks of those leases that still stand."""
+    rows = yield Query("still_held", {"ids": [lease.task for lease in leases]})
+    tokens = {task: bytes(token) for task, token in rows}
+    return {lease.task for lease in leases if tokens.get(lease.task) == lease.token}
+
+
+def mark_low_claim(worker: int, seq: int) -> Op[None]:
+    """Note that claims before this one hold nothing any more."""
+    yield Query("mark_low_claim", {"worker": worker, "low_claim": seq})
+
+
+def stop(worker: int, how: str, now: int) -> Op[None]:
+    """A worker has given back what it held and ends."""
+    yield Query("stop_worker", {"worker": worker, "how": how, "now": now})
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A worker as the sweeper sees it."""
+
+    id: int
+    name: str
+    host: str
+    pid: int
+    presence: str | None
+    beat: int
+    beat_at: int
+    lease_ms: int
+
+
+def living() -> Op[list[Seen]]:
+    """All workers that have neither stopped nor been declared dead."""
+    rows = yield Query("living_workers")
+    return [Seen(*row[:8]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """What is known of how a worker died."""
+
+    how: str
+    started: frozenset[int] | None
+    """The tasks whose stages were running; None where nobody can tell, and then all that it held are suspects."""
+    overdue: frozenset[int] = frozenset()
+    """Those that had ignored their time limit, if it was killed for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """What was taken back from a dead worker."""
+
+    worker: str
+    released: int = 0
+    suspects: int = 0
+    timed_out: int = 0
+    quarantined: tuple[int, ...] = ()
+
+
+def bury(
+    worker: Seen, death: Death, deaths_allowed: int, retry_delay_ms: Callable[[int], int], now: int
+) -> Op[Reclaimed | None]:
+    """Declare a worker dead and put what it held back in line; None if it turns out to be alive or buried already.
+
+    What had not started goes back as if nothing had happened. What ran when the worker died gets a crash mark and
+    will run with half as many neighbours, in the end alone; only a death while alone counts. Where a worker was
+    killed for a stage that ignored its time limit, that stage has failed once and its neighbours not at all.
+    """
+    rows = yield Query("bury_worker", {"worker": worker.id, "beat": worker.beat, "how": death.how, "now": now})
+    if not rows:
+        return None
+    held: list[tuple[bytes, Row]] = []
+    for token, tasks in (yield Query("claims_of_worker", {"worker": worker.id, "low_claim": rows[0][2]})):
+        found = yield Query("held_by_claim", {"ids": as_ids(tasks), "token": bytes(token)})
+        held += [(bytes(token), row) for row in found]
+    suspects = _suspects(held, death)
+    alone = len(suspects) == 1
+    note = f"{worker.name} {death.how}"
+    quarantined: list[int] = []
+    timed_out = released = 0
+    standings: list[Standing] = []
+    entries: list[Entry] = []
+    plain: dict[bytes, list[int]] = {}
+    for token, row in held:
+        task, run, fence, kind, queue, band, rank, stage, crashes, _company = row
+        event, status, lane_rank = Event.RECLAIMED, Status.PENDING, rank
+        due_at, suspect = now, False
+        if task in death.overdue:
+            due_at = now + retry_delay_ms(1)
+            status, event, timed_out = Status.RETRYABLE, Event.TIMED_OUT, timed_out + 1
+            yield Query("record_timeout", {"task": task, "token": token, "due_at": due_at, "reason": death.how})
+        elif task in suspects and alone:
+            event, suspect, lane_rank = Event.CRASHED, True, 1
+            status = Status.FAILED if crashes + 1 >= deaths_allowed else Status.PENDING
+            reason = lost_workers(crashes + 1)
+            ended_at = now if status is Status.FAILED else None
+            yield Query(
+                "record_crash",
+                {
+                    "task": task,
+                    "token": token,
+                    "status": int(status),
+                    "company": 1,
+                    "reason": reason,
+                    "ended_at": ended_at,
+                },
+            )
+            if status is Status.FAILED:
+                quarantined.append(task)
+        else:
+            plain.setdefault(token, []).append(task)
+            if task in suspects:
+                event, suspect, lane_rank = Event.CRASHED, True, _company_of(len(suspects))
+            else:
+                released += 1
+        entries.append(Entry(task, run, fence, event, status, stage, worker.id, now, note))
+        if status is not Status.FAILED:
+            standings.append(Standing(task, lane_of(queue, kind, suspect=suspect), band, lane_rank, due_at))
+    for token, tasks in plain.items():
+        yield Query("take_back", {"ids": tasks, "token": token, "now": now})
+    if suspects and not alone:
+        yield Query("suspect", {"ids": sorted(suspects), "company": _company_of(len(suspects))})
+    yield from log(entries)
+    yield from stand(standings, now)
+    return Reclaimed(worker.name, released, len(suspects), timed_out, tuple(quarantined))
+
+
+def _suspects(held: Sequence[tuple[bytes, Row]], death: Death) -> Collection[int]:
+    if death.overdue:
+        return frozenset()
+    tasks = {row[0] for _, row in held}
+    return tasks if death.started is None else tasks & death.started
+
+
+def _company_of(together: int) -> int:
+    """How many suspects of a group may run together next time: half of it."""
+    return max(1, together // 2)

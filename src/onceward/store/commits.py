@@ -1,0 +1,275 @@
+"""The write path of attempts: many stages in one transaction, each accepted or refused on its own.
+
+For every commit: the fence first, then its checkpoints, its log row, its place in line, its domain rows; or nothing.
+What a no-op task costs is decided here, so stages that simply advance or finish go through in groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from onceward.errors import StoreError
+from onceward.model.status import Event, Status
+from onceward.model.task import (
+    CURSOR_PART,
+    NEVER,
+    RESULT_PART,
+    Advance,
+    Commit,
+    Crash,
+    Defer,
+    Finish,
+    HandOver,
+    Keep,
+    Lease,
+    Move,
+    Park,
+    Part,
+    Release,
+    Report,
+    TryAgain,
+    lane_of,
+)
+from onceward.store.enqueue import kept
+from onceward.store.lines import Standing, stand
+from onceward.store.log import Entry, log
+from onceward.store.op import Call, Many, Op, Query
+from onceward.store.session import ConnectionLost, TryAgainLater
+
+Verdict = bool | Exception
+"""True: accepted. False: refused, the lease was lost. An error: its domain rows could not be written."""
+
+
+class SendAlone(Exception):
+    """The domain rows of a commit met a deadlock: it is to be tried in a transaction of its own."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What the commits of one transaction have in common to write once their fences have held."""
+
+    now: int
+    entries: list[Entry] = field(default_factory=list)
+    parts: list[tuple[Lease, Part]] = field(default_factory=list)
+    standings: list[Standing] = field(default_factory=list)
+
+    def note(self, lease: Lease, event: Event, status: Status, stage: str | None, note: str | None = None) -> None:
+        self.entries.append(
+            Entry(lease.task, lease.run, lease.fence, event, status, stage, lease.worker, self.now, note)
+        )
+
+    def flush(self) -> Op[None]:
+        """Write everything gathered, in the lock order of the engine, and begin anew."""
+        if self.parts:
+            places = yield from kept([part.value for _, part in self.parts])
+            yield Many(
+                "insert_checkpoints",
+                [
+                    (lease.task, lease.run, part.stage, part.part, value, blob, self.now)
+                    for (lease, part), (value, blob) in zip(self.parts, places, strict=True)
+                ],
+            )
+        yield from log(self.entries)
+        yield from stand(self.standings, self.now)
+        self.entries, self.parts, self.standings = [], [], []
+
+
+def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
+    """Write what attempts have to say; returns one verdict each."""
+    batch = _Batch(now)
+    verdicts: dict[int, Verdict] = {}
+    advances: dict[tuple[bytes, str, str], list[int]] = {}
+    finishes: dict[tuple[bytes, str, Status, str | None], list[int]] = {}
+    releases: dict[bytes, list[int]] = {}
+    single: list[int] = []
+    for place, (lease, move, writes) in enumerate((one.lease, one.move, one.writes) for one in commits):
+        if writes:
+            single.append(place)
+        elif type(move) is Finish:
+            finishes.setdefault((lease.token, move.stage, move.status, move.reason), []).append(place)
+        elif type(move) is Advance:
+            advances.setdefault((lease.token, move.stage, move.next_stage), []).append(place)
+        elif type(move) is Release:
+            releases.setdefault(lease.token, []).append(place)
+        else:
+            single.append(place)
+
+    for (token, stage, status, reason), places in finishes.items():
+        params = {"token": token, "stage": stage, "status": int(status), "reason": reason, "now": now}
+        yield from _group("finish", params, places, commits, batch, verdicts)
+    for (token, _, next_stage), places in advances.items():
+        yield from _group("advance", {"token": token, "stage": next_stage, "now": now}, places, commits, batch, verdicts)
+    for token, places in releases.items():
+        yield from _group("release", {"token": token}, places, commits, batch, verdicts)
+    for place in single:
+        if not commits[place].writes:
+            verdicts[place] = yield from _alone(commits[place].lease, commits[place].move, batch)
+    yield from batch.flush()
+    for place in single:
+        if commits[place].writes:
+            verdicts[place] = yield from _with_writes(commits[place], now, alone=len(commits) == 1)
+    return [verdicts[place] for place in range(len(commits))]
+
+
+def _group(
+    query: str,
+    params: dict[str, object],
+    places: Sequence[int],
+    commits: Sequence[Commit],
+    batch: _Batch,
+    verdicts: dict[int, Verdict],
+) -> Op[None]:
+    rows = yield Query(query, {**params, "ids": sorted(commits[place].lease.task for place in places)})
+    accepted = {row[0] for row in rows}
+    for place in places:
+        lease, move = commits[place].lease, commits[place].move
+        verdicts[place] = lease.task in accepted
+        if verdicts[place]:
+            _record(lease, move, batch)
+        else:
+            _record_loss(lease, move, batch)
+
+
+def _alone(lease: Lease, move: Move, batch: _Batch) -> Op[bool]:
+    """One commit: its fence, and what follows from it. True if the fence held."""
+    fence = {"task": lease.task, "token": lease.token}
+    now = batch.now
+    match move:
+        case Finish(stage, _, status, reason):
+            rows = yield Query(
+                "finish",
+                {"ids": [lease.task], "token": lease.token, "stage": stage, "status": int(status), "reason": reason,
+                 "now": now},
+            )  # fmt: skip
+        case Advance(_, _, next_stage):
+            rows = yield Query("advance", {"ids": [lease.task], "token": lease.token, "stage": next_stage, "now": now})
+        case HandOver(_, _, next_stage, queue):
+            rows = yield Query("hand_over", {**fence, "stage": next_stage, "queue": queue, "now": now})
+        case TryAgain(stage, due_at, reason):
+            rows = yield Query("try_again", {**fence, "stage": stage, "due_at": due_at, "reason": reason})
+        case Defer(stage, due_at, reason):
+            rows = yield Query("defer", {**fence, "stage": stage, "due_at": due_at, "reason": reason})
+        case Park():
+            rows = yield from _park(lease, move, now)
+        case Crash(_, reason, status):
+            ended_at = now if status.is_terminal else None
+            rows = yield Query(
+                "record_crash",
+                {**fence, "status": int(status), "company": 0, "reason": reason, "ended_at": ended_at},
+            )
+        case Keep():
+            rows = yield Query("touch", fence)
+        case Report(stage, done, total, note):
+            rows = yield Query("touch", fence)
+            if rows:
+                yield Query(
+                    "report_progress",
+                    {"task": lease.task, "stage": stage, "done": done, "total": total, "note": note, "now": now},
+                )
+        case Release():
+            rows = yield Query("release", {"ids": [lease.task], "token": lease.token})
+        case _:
+            raise TypeError(f"not a move: {move!r}")
+    if rows:
+        _record(lease, move, batch)
+    else:
+        _record_loss(lease, move, batch)
+    return bool(rows)
+
+
+def _park(lease: Lease, move: Park, now: int) -> Op[Sequence[object]]:
+    """Park a task, unless the signal it would wait for came after its attempt had looked: then it is due at once."""
+    rows = yield Query(
+        "park",
+        {
+            "task": lease.task,
+            "token": lease.token,
+            "stage": move.stage,
+            "waiting_for": move.waiting_for,
+            "due_at": move.due_at,
+            "reason": move.reason,
+        },
+    )
+    if rows and move.waiting_for.startswith("signal:"):
+        name = move.waiting_for.removeprefix("signal:")
+        if (yield Query("newer_signal", {"task": lease.task, "name": name, "seen": lease.signals})):
+            # It stays parked in the log; its due time brings it back in the same breath.
+            yield Query("end_wait", {"task": lease.task, "now": now})
+            yield Many("wait_until_due", [(now, lease.task, lane_of(lease.queue, lease.kind), lease.band, lease.rank)])
+            yield Query("notify")
+    return rows
+
+
+def _record(lease: Lease, move: Move, batch: _Batch) -> None:
+    """What an accepted commit leaves besides its task row."""
+    match move:
+        case Finish(stage, value, status, reason):
+            if value is not None:
+                batch.parts.append((lease, Part(stage, RESULT_PART, value)))
+            batch.note(lease, Event.FINISHED, status, stage, reason)
+        case Advance(stage, value, _):
+            batch.parts.append((lease, Part(stage, RESULT_PART, value)))
+            batch.note(lease, Event.STAGE_COMMITTED, Status.RUNNING, stage)
+        case HandOver(stage, value, _, queue):
+            batch.parts.append((lease, Part(stage, RESULT_PART, value)))
+            batch.note(lease, Event.HANDED_OVER, Status.PENDING, stage, queue)
+            batch.standings.append(Standing(lease.task, lane_of(queue, lease.kind), lease.band, lease.rank, batch.now))
+        case TryAgain(stage, due_at, reason):
+            batch.note(lease, Event.RETRY_SCHEDULED, Status.RETRYABLE, stage, reason)
+            batch.standings.append(_back(lease, due_at))
+        case Defer(stage, due_at, reason):
+            batch.note(lease, Event.DEFERRED, Status.PENDING, stage, reason)
+            batch.standings.append(_back(lease, due_at))
+        case Park(stage, waiting_for, due_at, _):
+            batch.note(lease, Event.PARKED, Status.WAITING, stage, waiting_for)
+            if due_at < NEVER:
+                batch.standings.append(_back(lease, due_at))
+        case Crash(stage, reason, status):
+            batch.note(lease, Event.CRASHED, status, stage, reason)
+            if not status.is_terminal:
+                batch.standings.append(_back(lease, batch.now))
+        case Release():
+            batch.note(lease, Event.RELEASED, Status.PENDING, lease.stage)
+            batch.standings.append(_back(lease, batch.now))
+        case Keep(stage, parts):
+            batch.parts += [(lease, part) for part in parts]
+            if any(part.part == CURSOR_PART for part in parts):
+                batch.note(lease, Event.PROGRESSED, Status.RUNNING, stage)
+
+
+def _record_loss(lease: Lease, move: Move, batch: _Batch) -> None:
+    """A refused commit leaves one thing: a row that says so."""
+    batch.note(lease, Event.LOST, Status.RUNNING, lease.stage, f"{type(move).__name__} refused by the fence")
+
+
+def _back(lease: Lease, due_at: int) -> Standing:
+    """The place in line of a task whose lease ends: a suspect stays one until a stage commits."""
+    suspect = lease.company > 0
+    rank = lease.company if suspect else lease.rank
+    return Standing(lease.task, lane_of(lease.queue, lease.kind, suspect=suspect), lease.band, rank, due_at)
+
+
+def _with_writes(one: Commit, now: int, *, alone: bool) -> Op[Verdict]:
+    """One commit with domain rows, in a savepoint of its own: if they cannot be written, nothing of it is."""
+    yield Query("savepoint")
+    batch = _Batch(now)
+    try:
+        accepted = yield from _alone(one.lease, one.move, batch)
+        if accepted:
+            yield Call(one.writes)
+        yield from batch.flush()
+    except TryAgainLater as error:
+        if alone:
+            raise
+        yield Query("rollback_to_savepoint")
+        yield Query("release_savepoint")
+        return SendAlone(str(error))
+    except (ConnectionLost, StoreError):
+        raise  # not the stage's fault: the transaction is gone
+    except Exception as error:  # an error of the application's own code or rows: it belongs to its stage
+        yield Query("rollback_to_savepoint")
+        yield Query("release_savepoint")
+        return error
+    yield Query("release_savepoint")
+    return accepted

@@ -1,0 +1,47 @@
+"""Enqueueing: a task, its payload and its place in line, in one transaction: ours or the caller's own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from onceward.model.task import LARGEST_INLINE, NewTask, lane_of
+from onceward.store.lines import Standing, stand
+from onceward.store.op import Many, Op
+
+
+def kept(values: Sequence[bytes | None]) -> Op[list[tuple[bytes | None, bytes | None]]]:
+    """Where each value is stored: in its row, or in a blob by its hash; as the two columns of the row."""
+    places: list[tuple[bytes | None, bytes | None]] = []
+    blobs: dict[bytes, bytes] = {}
+    for value in values:
+        if value is None or len(value) <= LARGEST_INLINE:
+            places.append((value, None))
+        else:
+            hashed = hashlib.blake2b(value, digest_size=32).digest()
+            blobs[hashed] = value
+            places.append((None, hashed))
+    yield Many("insert_blobs", sorted(blobs.items()))
+    return places
+
+
+def enqueue(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
+    """Insert tasks and put them in line; returns their ids in order."""
+    payloads = yield from kept([task.payload for task in tasks])
+    rows = yield Many(
+        "insert_tasks",
+        [
+            (task.kind, task.version, task.queue, task.band, task.key, task.identity, payload, blob, task.lineage,
+             task.due_at, task.created_at)
+            for task, (payload, blob) in zip(tasks, payloads, strict=True)
+        ],
+    )  # fmt: skip
+    ids = sorted(row[0] for row in rows)  # numbered in the order of the rows, but not always returned in it
+    yield from stand(
+        (
+            Standing(task_id, lane_of(task.queue, task.kind), task.band, 0, task.due_at)
+            for task_id, task in zip(ids, tasks, strict=True)
+        ),
+        now,
+    )
+    return ids

@@ -1,0 +1,90 @@
+"""What a function given to `ctx.write` may do with the connection: rows of its own, and nothing else.
+
+It runs inside the engine's transaction, so it may neither end that transaction nor change the engine's tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from onceward.errors import WriteRefused
+from onceward.store.catalogue import Dialect
+
+_TRANSACTION_WORDS = frozenset(
+    {"begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "prepare", "attach", "detach"}
+)
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|(\$\w*\$).*?\1", re.S)
+_OWN_TABLE = re.compile(r"\b(?:insert\s+into|update|delete\s+from|merge\s+into|drop\s+table|alter\s+table|truncate)\b"
+                        r"(?:\s+(?:only|table|if\s+exists))*\s+\"?(?:\w+\"?\.\"?)?onceward_", re.I)  # fmt: skip
+
+
+class Rows(Protocol):
+    """What `Connection.execute` returns."""
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row."""
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows that are left."""
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
+
+
+class Connection(Protocol):
+    """The connection that functions given to `ctx.write` and `ctx.read` receive."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """`"sqlite"` or `"postgres"`."""
+
+    def execute(self, sql: str, params: Sequence[Any] | dict[str, Any] = ()) -> Rows:
+        """Run one statement. Parameters are `?` or `:name` on SQLite, `%s` or `%(name)s` on PostgreSQL."""
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run one statement for many rows."""
+
+
+def refuse_transaction_control(sql: str) -> None:
+    """Raise if a text holds a statement that would begin, end or split a transaction, or write the engine's tables."""
+    bare = _QUOTED.sub(" ", sql)
+    for statement in bare.split(";"):
+        words = statement.split(None, 1)
+        if words and words[0].lower() in _TRANSACTION_WORDS:
+            raise WriteRefused(
+                f"{words[0].upper()} is not allowed in ctx.write: the engine commits these rows with the stage"
+            )
+    if _OWN_TABLE.search(_QUOTED.sub(lambda match: match[0] if match[0].startswith('"') else " ", sql)):
+        raise WriteRefused("the tables onceward_… are the engine's own; ctx.write may only read them")
+
+
+class GuardedConnection:
+    """A connection that checks every statement before the database sees it."""
+
+    def __init__(self, raw: Any, dialect: Dialect) -> None:
+        self._raw = raw
+        self._dialect = dialect
+        self._open = True
+
+    @property
+    def dialect(self) -> Dialect:
+        return self._dialect
+
+    def execute(self, sql: str, params: Sequence[Any] | dict[str, Any] = ()) -> Any:
+        self._check(sql)
+        return self._raw.execute(sql, params)
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        self._check(sql)
+        cursor = self._raw.cursor()
+        cursor.executemany(sql, rows)
+
+    def shut(self) -> None:
+        """Refuse everything from now on: the function that had this connection has returned."""
+        self._open = False
+
+    def _check(self, sql: str) -> None:
+        if not self._open:
+            raise WriteRefused("this connection was lent to one function and is closed now; keep no reference to it")
+        refuse_transaction_control(sql)

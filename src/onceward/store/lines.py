@@ -1,0 +1,207 @@
+"""Standing in line: where ready work waits, and how it is popped in order.
+
+Between lines the heads are compared by age; each level of priority counts as five minutes of age, so that high goes
+first and low is never starved. On PostgreSQL a claim starts after the last place seen in a line, because a snapshot
+held by somebody else keeps the dead rows before it alive; what committed late is found by a sweep that starts where
+all transactions are known to be over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from onceward.model.status import Event, Status
+from onceward.model.task import BAND_BONUS_MS, HIGHEST_PRIORITY, LOWEST_PRIORITY, band_of
+from onceward.store.log import Entry, log
+from onceward.store.op import Many, Op, Query
+
+BANDS = range(band_of(HIGHEST_PRIORITY), band_of(LOWEST_PRIORITY) + 1)
+SWEEP_EVERY_MS = 1_000
+MARK_EVERY_MS = 100
+DUE_BATCH = 500
+ANY_RANK = 1 << 62
+
+Place = tuple[int, int]
+"""A rank and a number: where a row stands in its line."""
+
+START: Place = (-1, -1)
+Line = tuple[str, int]
+"""A lane and a band."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A task that goes into a line, now or at its due time."""
+
+    task: int
+    lane: str
+    band: int
+    rank: int
+    due_at: int
+
+
+def stand(standings: Iterable[Standing], now: int) -> Op[None]:
+    """Put tasks in line: those that are due now, the others for later."""
+    ready, later = [], []
+    for one in standings:
+        if one.due_at <= now:
+            ready.append((one.lane, one.band, one.rank, one.task, now))
+        else:
+            later.append((one.due_at, one.task, one.lane, one.band, one.rank))
+    yield Many("stand_in_line", ready)
+    yield Many("wait_until_due", later)
+    if ready:
+        yield Query("notify")
+
+
+@dataclass(slots=True)
+class _Mark:
+    after: int
+    places: dict[Line, Place]
+
+
+@dataclass(slots=True)
+class Reader:
+    """What one worker remembers of the lines it takes from."""
+
+    lanes: tuple[str, ...]
+    seen: dict[Line, Place] = field(default_factory=dict)
+    """Where the next look at a line begins."""
+    highest: dict[Line, Place] = field(default_factory=dict)
+    """The last place ever taken from a line."""
+    floor: dict[Line, Place] = field(default_factory=dict)
+    """Where a sweep begins: nothing is, or will be, behind it."""
+    next_floor: dict[Line, Place] = field(default_factory=dict)
+    due_seen: int = -1
+    swept_at: int = -SWEEP_EVERY_MS
+    marked_at: int = 0
+    marks: list[_Mark] = field(default_factory=list)
+
+    def lines(self) -> list[Line]:
+        """Every line this worker looks at."""
+        return [(lane, band) for lane in self.lanes for band in BANDS]
+
+
+def make_due(reader: Reader, now: int) -> Op[int]:
+    """Put into line what has become due; returns how many."""
+    moved = yield Query("pop_due", {"now": now, "after": reader.due_seen, "count": DUE_BATCH})
+    if not moved:
+        return 0
+    if len(moved) < DUE_BATCH:
+        reader.due_seen = now
+    ids = sorted(row[0] for row in moved)
+    woken = yield Query("wake_due", {"ids": ids, "now": now})
+    yield from log(
+        Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, "its time has come")
+        for task, run, fence, stage in woken
+    )
+    in_order = sorted(moved, key=lambda row: (row[4], row[0]))
+    yield Many("stand_in_line", [(lane, band, rank, task, now) for task, lane, band, rank, _ in in_order])
+    return len(moved)
+
+
+def pop(reader: Reader, count: int, now: int) -> Op[list[int]]:
+    """Take up to `count` tasks out of the lines, oldest head first."""
+    yield from _sweep_if_time(reader, now)
+    yield from make_due(reader, now)
+    taken: list[int] = []
+    heads = yield from _heads(reader)
+    heads.sort(key=lambda head: head[4] + head[1] * BAND_BONUS_MS)
+    for lane, band, *_ in heads:
+        if len(taken) >= count:
+            break
+        taken += yield from _pop_line(reader, (lane, band), count - len(taken), ANY_RANK)
+    return taken
+
+
+def pop_suspects(reader: Reader) -> Op[list[int]]:
+    """Take suspects that may run together: as many as their company allows, which is the rank they stand at."""
+    heads = yield from _heads(reader)
+    if not heads:
+        return []
+    company = min(head[2] for head in heads)
+    taken: list[int] = []
+    for lane, band, rank, *_ in heads:
+        if rank == company and len(taken) < company:
+            taken += yield from _pop_line(reader, (lane, band), company - len(taken), company)
+    return taken
+
+
+def _heads(reader: Reader) -> Op[list[tuple[str, int, int, int, int]]]:
+    lines = reader.lines()
+    places = [reader.seen.get(line, START) for line in lines]
+    rows = yield Query(
+        "heads",
+        {
+            "watched": [[lane, band] for lane, band in lines],
+            "lanes": [lane for lane, _ in lines],
+            "bands": [band for _, band in lines],
+            "ranks": [rank for rank, _ in places],
+            "seqs": [seq for _, seq in places],
+        },
+    )
+    heads = [(lane, band, rank, seq, at) for lane, band, rank, seq, at in rows]
+    if len(heads) < len(lines):
+        for line in set(lines) - {(lane, band) for lane, band, *_ in heads}:
+            # Nobody stands there: the dead rows up to the highest place need not be stepped over again.
+            reader.seen[line] = reader.highest.get(line, START)
+    return heads
+
+
+def _pop_line(reader: Reader, line: Line, count: int, rank_max: int) -> Op[list[int]]:
+    lane, band = line
+    rank, seq = reader.seen.get(line, START)
+    popped = yield Query(
+        "pop", {"lane": lane, "band": band, "rank": rank, "seq": seq, "rank_max": rank_max, "count": count}
+    )
+    in_order = sorted((rank, seq, task) for task, rank, seq in popped)
+    if in_order:
+        reader.seen[line] = last = in_order[-1][:2]
+        reader.highest[line] = max(reader.highest.get(line, START), last)
+    return [task for _, _, task in in_order]
+
+
+def _sweep_if_time(reader: Reader, now: int) -> Op[None]:
+    """Now and then look again behind the places seen, for what committed late; and learn how far back to look."""
+    if now - reader.marked_at >= MARK_EVERY_MS:
+        reader.marked_at = now
+        rows = yield Query("snapshot")
+        if rows:
+            after, oldest = rows[0]
+            reader.marks.append(_Mark(after, dict(reader.highest)))
+            if now - reader.swept_at >= SWEEP_EVERY_MS:
+                reader.swept_at = now
+                _start_over(reader, oldest)
+    if now < reader.due_seen:  # the clock was set back
+        reader.due_seen = -1
+
+
+def _start_over(reader: Reader, oldest_open: int) -> None:
+    """Begin the next look at the floor, after raising the floor to where the last sweep has proved there is nothing.
+
+    A row behind a mark was numbered by a transaction that had begun before the mark was made. When all those are over,
+    one look from the old floor sees everything behind the mark, and nothing new can come there. The floor is raised
+    one sweep later, and only where that look has got past the mark. (A row that somebody had locked and let go again
+    can still be behind it: `stragglers` looks for those, seldom and on another connection.)
+    """
+    for line, place in reader.next_floor.items():
+        if reader.seen.get(line, START) >= place:
+            reader.floor[line] = place
+    over = [mark for mark in reader.marks if mark.after <= oldest_open]
+    if over:
+        reader.next_floor = over[-1].places
+        reader.marks = reader.marks[len(over) :]
+    reader.seen = dict(reader.floor)
+    reader.due_seen = -1
+
+
+def stragglers(reader: Reader) -> Op[bool]:
+    """Whether anything stands behind the floors of a reader; if so, its next sweep begins at the very start."""
+    for (lane, band), (rank, seq) in list(reader.floor.items()):
+        rows = yield Query("behind", {"lane": lane, "band": band, "rank": rank, "seq": seq})
+        if rows:
+            reader.floor = {}
+            reader.next_floor = {}
+            return True
+    return False

@@ -1,0 +1,28 @@
+"""The append-only log: one row for everything that happens to a task (R10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from onceward.model.status import Event, Status
+from onceward.store.op import Many, Op
+
+
+class Entry(NamedTuple):
+    """One row of the log, in the order of its columns."""
+
+    task: int
+    run: int
+    fence: int
+    event: Event
+    status: Status
+    stage: str | None
+    worker: int | None
+    at: int
+    note: str | None
+
+
+def log(entries: Iterable[Entry]) -> Op[None]:
+    """Append rows to the log, in the transaction of what they tell of."""
+    yield Many("log_events", [(*entry[:3], int(entry[3]), int(entry[4]), *entry[5:]) for entry in entries])

@@ -1,0 +1,167 @@
+"""PostgreSQL, through psycopg. Nothing here needs a session: it works through a pooler in transaction mode too (R11)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from onceward.errors import ConfigError, StoreError, StoreFull, StoreUnavailable, WriteRefused
+from onceward.model.times import StoreClock
+from onceward.store import catalogue
+from onceward.store.guard import GuardedConnection
+from onceward.store.op import Call, Many, Query, Request, Rows
+from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
+
+try:
+    import psycopg
+    from psycopg import errors as pg
+    from psycopg.pq import TransactionStatus
+except ImportError as missing:  # pragma: no cover - the extra is part of the development set-up
+    raise ConfigError("PostgreSQL needs the extra: pip install 'onceward[postgres]'") from missing
+
+OnConnect = Callable[[Any], None]
+CHANNEL = "onceward"
+
+_STATEMENTS = catalogue.statements("postgres", catalogue.percent)
+_KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+
+
+class PostgresSession(Session):
+    """One connection to PostgreSQL."""
+
+    dialect: catalogue.Dialect = "postgres"
+
+    def __init__(
+        self,
+        url: str,
+        clock: StoreClock,
+        on_connect: OnConnect | None = None,
+        *,
+        read_only: bool = False,
+        patience_s: float = 60.0,
+        prepare: bool = True,
+    ) -> None:
+        super().__init__(clock, patience_s)
+        self._url = url
+        self._on_connect = on_connect
+        self._read_only = read_only
+        self._prepare = prepare
+        self._connection: psycopg.Connection[Any] | None = None
+        self._cursor: psycopg.Cursor[Any] | None = None
+
+    def opened(self) -> psycopg.Connection[Any]:
+        if self._connection is None:
+            try:
+                connection = psycopg.connect(
+                    self._url, autocommit=True, connect_timeout=10, application_name="onceward", **_KEEPALIVE
+                )
+            except psycopg.Error as error:
+                raise _meant(error) from error
+            if not self._prepare:
+                connection.prepare_threshold = None
+            if self._on_connect is not None:
+                self._on_connect(connection)
+            self._connection = connection
+            self._cursor = connection.cursor(binary=True)
+        return self._connection
+
+    def discard(self) -> None:
+        if self._connection is not None:
+            quietly(self._connection.close)
+        self._connection = self._cursor = None
+
+    def in_transaction(self) -> bool:
+        return self._connection is not None and self._connection.info.transaction_status != TransactionStatus.IDLE
+
+    def run(self, request: Request) -> Rows:
+        connection = self.opened()
+        cursor = self._cursor
+        assert cursor is not None
+        try:
+            if type(request) is Query:
+                cursor.execute(_STATEMENTS[request.name].text, request.params, prepare=self._prepare)
+            elif type(request) is Many:
+                if not request.rows:
+                    return []
+                statement = _STATEMENTS[request.name]
+                columns = dict(zip(statement.columns, map(list, zip(*request.rows, strict=True)), strict=True))
+                cursor.execute(statement.text, columns, prepare=self._prepare)
+            elif type(request) is Call:
+                self._lend(connection, request)
+                return []
+            return cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise _meant(error) from error
+
+    def _lend(self, connection: psycopg.Connection[Any], request: Call) -> None:
+        guarded = GuardedConnection(connection, self.dialect)
+        try:
+            for function, arguments in request.functions:
+                function(guarded, *arguments)
+        finally:
+            guarded.shut()
+        if connection.info.transaction_status != TransactionStatus.INTRANS:
+            raise WriteRefused("a function given to ctx.write has ended the transaction it was part of")
+
+    def begin_reading(self) -> None:
+        """Start a read-only look at one moment."""
+        self.opened().execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+
+def _meant(error: psycopg.Error) -> Exception:
+    """What an error of PostgreSQL means to the engine."""
+    match error:
+        case pg.DiskFull():
+            return StoreFull("the disk of the PostgreSQL server is full; nothing was lost: free some space and go on")
+        case pg.DeadlockDetected() | pg.SerializationFailure() | pg.LockNotAvailable():
+            return TryAgainLater(str(error).strip())
+        case pg.ReadOnlySqlTransaction():
+            return StoreUnavailable("this PostgreSQL server takes no writes; is it a standby?")
+        case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification() | pg.InvalidCatalogName():
+            return StoreUnavailable(str(error).strip())
+        case pg.InsufficientPrivilege():
+            return StoreError(str(error).strip())
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            text = str(error).strip()
+            if "does not exist" in text or "authentication failed" in text:
+                return StoreUnavailable(text)
+            return ConnectionLost(text)
+    return error
+
+
+class PostgresStore:
+    """A PostgreSQL database. Every session is a connection of its own."""
+
+    dialect: catalogue.Dialect = "postgres"
+    is_memory = False
+
+    def __init__(
+        self, url: str, clock: StoreClock, on_connect: OnConnect | None = None, *, prepare: bool = True
+    ) -> None:
+        self.url = url
+        self.clock = clock
+        self._on_connect = on_connect
+        self._prepare = prepare
+
+    def session(self, *, read_only: bool = False, patience_s: float = 60.0) -> PostgresSession:
+        """A new session."""
+        return PostgresSession(
+            self.url, self.clock, self._on_connect, read_only=read_only, patience_s=patience_s, prepare=self._prepare
+        )
+
+    def client_session(self) -> PostgresSession:
+        """The session of a program that enqueues and asks."""
+        return self.session()
+
+    @property
+    def place(self) -> str:
+        """Where the database is, for people, without its password."""
+        info = psycopg.conninfo.conninfo_to_dict(self.url)
+        return f"postgresql://{info.get('host') or 'localhost'}/{info.get('dbname') or ''}"
+
+    @property
+    def presence_folder(self) -> Path | None:
+        """Where workers of this machine keep their presence files."""
+        return Path(tempfile.gettempdir()) / "onceward-workers"

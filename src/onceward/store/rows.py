@@ -1,0 +1,17 @@
+"""Values as they come out of either database."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+
+def as_uuid(value: Any) -> uuid.UUID:
+    """A UUID: PostgreSQL gives one, SQLite its bytes."""
+    return value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=bytes(value))
+
+
+def as_ids(value: Any) -> list[int]:
+    """A list of ids: PostgreSQL gives one, SQLite a JSON text."""
+    return json.loads(value) if isinstance(value, str) else list(value)

@@ -1,0 +1,159 @@
+"""One connection and its transactions: whole or not at all, and never in doubt.
+
+A commit whose reply is lost may have happened (measured: 6 % of the errors when backends are killed). So every
+transaction of ours writes a receipt, a random key in a table of its own. After a lost commit a new connection inserts
+the same key with a negative time: if a receipt is there, the transaction had committed; if not, it had not, and never
+will, because its key is taken. A transaction still in flight makes that insert wait. Nothing else needs to be read.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from onceward.errors import ForkedConnection, OutcomeUnknown, StoreUnavailable
+from onceward.model.times import StoreClock
+from onceward.store.catalogue import Dialect
+from onceward.store.op import Op, Query, Request, Rows, drive
+
+Result = TypeVar("Result")
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+
+
+class ConnectionLost(Exception):
+    """The connection is gone, and with it what was not committed. Raised and caught in this layer only."""
+
+
+class TryAgainLater(Exception):
+    """The database asks for the whole transaction once more: a deadlock, a lock that was not free in time."""
+
+
+@dataclass(slots=True)
+class Doubts:
+    """How often a commit had no reply, and what it turned out to be."""
+
+    unknown: int = 0
+    committed: int = 0
+    not_committed: int = 0
+
+
+class Session(ABC):
+    """A connection that one thread uses at a time. It opens itself when first needed and again when it was lost."""
+
+    dialect: Dialect
+
+    def __init__(self, clock: StoreClock, patience_s: float) -> None:
+        self.clock = clock
+        self.doubts = Doubts()
+        self._patience_s = patience_s
+        self._pid = os.getpid()
+
+    @abstractmethod
+    def run(self, request: Request) -> Rows:
+        """Run one request on the open connection; errors are those of this module, of ours, or the driver's."""
+
+    @abstractmethod
+    def opened(self) -> Any:
+        """The raw connection, opened if it was not."""
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Drop the connection, whatever state it is in."""
+
+    @abstractmethod
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+
+    def close(self) -> None:
+        """Close the connection; a later use opens it again."""
+        self.discard()
+
+    def transact(self, operation: Callable[[], Op[Result]]) -> Result:
+        """Run an operation in a transaction of its own. After this returns its writes are durable.
+
+        Lost connections and deadlocks are met by running it again from the start, for as long as the session's
+        patience lasts; a commit is never repeated.
+        """
+        deadline = time.monotonic() + self._patience_s
+        pause_s = FIRST_PAUSE_S
+        while True:
+            self._refuse_fork()
+            token = secrets.token_bytes(16)
+            sent = False
+            try:
+                self.opened()
+                self.run(Query("begin"))
+                self.run(Query("write_receipt", {"token": token, "now": self.clock.now()}))
+                result = drive(operation(), self)
+                sent = True
+                self.run(Query("commit"))
+                return result
+            except ConnectionLost as error:
+                self.discard()
+                if sent and self._has_committed(token, deadline):
+                    return result
+                if time.monotonic() >= deadline:
+                    raise StoreUnavailable(f"the database could not be reached: {error}") from error
+            except TryAgainLater as error:
+                self.undo()
+                if time.monotonic() >= deadline:
+                    raise StoreUnavailable(f"the database stayed locked: {error}") from error
+            except BaseException:
+                self.undo()
+                raise
+            time.sleep(pause_s * (0.5 + secrets.randbelow(1000) / 1000))
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    def undo(self) -> None:
+        """Roll back what is open; a connection that cannot even do that is dropped."""
+        try:
+            if self.in_transaction():
+                self.run(Query("rollback"))
+        except Exception:  # whatever is wrong with this connection, a new one begins clean
+            self.discard()
+
+    def _has_committed(self, token: bytes, deadline: float) -> bool:
+        self.doubts.unknown += 1
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                self.opened()
+                self.run(Query("begin"))
+                # Waits for the doubtful transaction if it is still in flight. What is found afterwards is its
+                # receipt, or our negative one, which bars it for ever.
+                self.run(Query("bar_receipt", {"token": token, "now": self.clock.now()}))
+                [(at,)] = self.run(Query("read_receipt", {"token": token}))
+                self.run(Query("commit"))
+            except (ConnectionLost, TryAgainLater) as error:
+                self.discard()
+                if time.monotonic() >= deadline:
+                    raise OutcomeUnknown(
+                        "the database went away during a commit and could not be asked whether it happened"
+                    ) from error
+            else:
+                if at > 0:
+                    self.doubts.committed += 1
+                else:
+                    self.doubts.not_committed += 1
+                return bool(at > 0)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    def _refuse_fork(self) -> None:
+        if os.getpid() != self._pid:
+            raise ForkedConnection(
+                "this connection was opened before a fork and must not be used after it; "
+                "make the App in the child process, or start workers with processes= instead of forking"
+            )
+
+
+def quietly(close: Callable[[], object]) -> None:
+    """Close something that may already be broken."""
+    with suppress(Exception):
+        close()

@@ -1,0 +1,29 @@
+-- Places in line.
+
+-- name: wait_until_due
+-- A task that may run later.
+INSERT INTO onceward_due (due_at, task, lane, band, rank)
+ROWS (due_at bigint, task bigint, lane text, band smallint, rank bigint)
+ON CONFLICT DO NOTHING
+
+-- name: next_due
+-- When the next task that may run becomes due; one that waits for something else does not count.
+SELECT min(d.due_at)
+FROM onceward_due d
+JOIN onceward_task t ON t.id = d.task
+WHERE t.status IN (0, 2)
+
+-- name: behind
+-- Whether anybody stands behind a place that was thought to have nobody behind it.
+SELECT 1
+FROM onceward_ready
+WHERE lane = :lane
+  AND band = :band
+  AND (rank, seq) <= (:rank, :seq)
+LIMIT 1
+
+-- name: standing
+-- Which lines have somebody in them now, or later.
+SELECT lane FROM onceward_ready
+UNION
+SELECT lane FROM onceward_due

@@ -1,0 +1,101 @@
+-- What PostgreSQL spells in another way than SQLite, each with its because.
+
+-- name: begin
+BEGIN
+
+-- name: commit
+COMMIT
+
+-- name: rollback
+ROLLBACK
+
+-- name: store_now
+-- The database's clock, in milliseconds: the only query that asks for it (R4).
+SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+
+-- name: notify
+-- One for a transaction, at commit; it carries nothing that a poll would not find.
+SELECT pg_notify('onceward', '')
+
+-- name: snapshot
+-- Which transactions are over: `after` is the first that had not begun, `oldest` the oldest still open.
+SELECT pg_snapshot_xmax(s)::text::bigint AS after, pg_snapshot_xmin(s)::text::bigint AS oldest
+FROM pg_current_snapshot() AS s
+
+-- name: stand_in_line
+-- The number is the sequence's, because many transactions stand in line at once.
+INSERT INTO onceward_ready (lane, band, rank, task, at)
+ROWS (lane text, band smallint, rank bigint, task bigint, at bigint)
+
+-- name: heads
+-- The first in each line after the last place seen there, because a held snapshot keeps the dead rows before it (R13).
+SELECT w.lane, w.band, head.rank, head.seq, head.at
+FROM unnest(:lanes::text[], :bands::smallint[], :ranks::bigint[], :seqs::bigint[]) AS w (lane, band, rank, seq),
+LATERAL (
+    SELECT r.rank, r.seq, r.at
+    FROM onceward_ready r
+    WHERE r.lane = w.lane AND r.band = w.band AND (r.rank, r.seq) > (w.rank, w.seq)
+    ORDER BY r.rank, r.seq
+    LIMIT 1
+) AS head
+
+-- name: pop
+-- By ctid, because the rows are locked here and never updated; skipping what another claim has locked.
+DELETE FROM onceward_ready
+WHERE ctid = ANY (ARRAY (
+    SELECT ctid
+    FROM onceward_ready
+    WHERE lane = :lane AND band = :band AND (rank, seq) > (:rank, :seq) AND rank <= :rank_max
+    ORDER BY rank, seq
+    LIMIT :count
+    FOR UPDATE SKIP LOCKED
+))
+RETURNING task, rank, seq
+
+-- name: pop_due
+-- After the last due time seen, as in heads; a sweep from the start finds what committed late.
+DELETE FROM onceward_due
+WHERE ctid = ANY (ARRAY (
+    SELECT ctid
+    FROM onceward_due
+    WHERE due_at > :after AND due_at <= :now
+    ORDER BY due_at, task
+    LIMIT :count
+    FOR UPDATE SKIP LOCKED
+))
+RETURNING task, lane, band, rank, due_at
+
+-- name: insert_claim
+INSERT INTO onceward_claim (token, worker, at, tasks, fences)
+VALUES (:token, :worker, :now, :tasks::bigint[], :fences::bigint[])
+RETURNING seq
+
+-- name: waits_in_line
+-- Ids of tasks that may run and have no place in any line. There must be none.
+SELECT t.id
+FROM onceward_task t
+WHERE t.status IN (0, 2)
+  AND NOT EXISTS (SELECT 1 FROM onceward_ready r WHERE r.task = t.id)
+  AND NOT EXISTS (SELECT 1 FROM onceward_due d WHERE d.task = t.id)
+ORDER BY t.id
+LIMIT 100
+
+-- name: any_running
+-- Whether a living worker holds any task: by claim rows, because no index knows what is running.
+SELECT 1
+FROM onceward_worker w
+JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
+CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
+JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
+WHERE w.stopped_at IS NULL
+LIMIT 1
+
+-- name: held_by_claim
+-- What a dead worker's claim still holds; locked, because its worker may only seem dead and be committing.
+SELECT id, run, fence, kind, queue, band, rank, stage, crashes, company
+FROM onceward_task
+WHERE id IN :ids
+  AND token = :token
+  AND status = 1
+ORDER BY id
+FOR UPDATE

@@ -1,0 +1,100 @@
+-- What SQLite spells in another way than PostgreSQL, each with its because.
+
+-- name: begin
+-- IMMEDIATE, because a transaction that reads first and writes later fails when another has written in between.
+-- The comment in the text keeps it apart from a BEGIN of the application's, which ctx.write denies.
+BEGIN IMMEDIATE /* onceward */
+
+-- name: commit
+COMMIT /* onceward */
+
+-- name: rollback
+ROLLBACK /* onceward */
+
+-- name: store_now
+-- Nothing: one machine, one clock.
+
+-- name: notify
+-- Nothing: other processes see a commit by PRAGMA data_version.
+
+-- name: snapshot
+-- Nothing: without an open reader no dead row is ever in the way.
+
+-- name: stand_in_line
+-- The number is counted here, because one writer at a time makes that safe, and no reader starts behind the head.
+INSERT INTO onceward_ready (lane, band, rank, seq, task, at)
+SELECT :lane, :band, :rank,
+    coalesce((SELECT max(seq) FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = :rank), 0) + 1,
+    :task, :at
+
+-- name: heads
+-- The first in each line. No lower bound, because SQLite has no dead rows to step over.
+SELECT w.value ->> 0, w.value ->> 1, r.rank, r.seq, r.at
+FROM json_each(:watched) AS w
+JOIN onceward_ready r ON r.lane = w.value ->> 0 AND r.band = w.value ->> 1
+WHERE (r.rank, r.seq) = (
+    SELECT rank, seq
+    FROM onceward_ready
+    WHERE lane = w.value ->> 0 AND band = w.value ->> 1
+    ORDER BY rank, seq
+    LIMIT 1
+)
+
+-- name: pop
+-- No locking clause, because there is one writer.
+DELETE FROM onceward_ready
+WHERE lane = :lane
+  AND band = :band
+  AND (rank, seq) IN (
+    SELECT rank, seq
+    FROM onceward_ready
+    WHERE lane = :lane AND band = :band AND rank <= :rank_max
+    ORDER BY rank, seq
+    LIMIT :count
+  )
+RETURNING task, rank, seq
+
+-- name: pop_due
+DELETE FROM onceward_due
+WHERE (due_at, task) IN (
+    SELECT due_at, task
+    FROM onceward_due
+    WHERE due_at <= :now
+    ORDER BY due_at, task
+    LIMIT :count
+  )
+RETURNING task, lane, band, rank, due_at
+
+-- name: insert_claim
+INSERT INTO onceward_claim (token, worker, at, tasks, fences)
+VALUES (:token, :worker, :now, :tasks, :fences)
+RETURNING seq
+
+-- name: waits_in_line
+-- Ids of tasks that may run and have no place in any line. There must be none.
+SELECT t.id
+FROM onceward_task t
+WHERE t.status IN (0, 2)
+  AND t.id NOT IN (SELECT task FROM onceward_ready)
+  AND t.id NOT IN (SELECT task FROM onceward_due)
+ORDER BY t.id
+LIMIT 100
+
+-- name: any_running
+-- Whether a living worker holds any task: by claim rows, because no index knows what is running.
+SELECT 1
+FROM onceward_worker w
+JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
+JOIN json_each(c.tasks) AS claimed
+JOIN onceward_task t ON t.id = claimed.value AND t.token = c.token
+WHERE w.stopped_at IS NULL
+LIMIT 1
+
+-- name: held_by_claim
+-- What a dead worker's claim still holds. Nobody else can write while we look.
+SELECT id, run, fence, kind, queue, band, rank, stage, crashes, company
+FROM onceward_task
+WHERE id IN :ids
+  AND token = :token
+  AND status = 1
+ORDER BY id

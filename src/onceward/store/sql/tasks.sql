@@ -1,0 +1,255 @@
+-- What happens to tasks. Every write of an attempt names its token: the fence (R1).
+
+-- name: insert_tasks
+-- New tasks; their ids come back in the order of the rows.
+INSERT INTO onceward_task (kind, version, queue, band, key, identity, payload, payload_blob, lineage, due_at, created_at)
+ROWS (kind text, version integer, queue text, band smallint, key text, identity bytea, payload bytea,
+      payload_blob bytea, lineage uuid, due_at bigint, created_at bigint)
+RETURNING id
+
+-- name: insert_blobs
+-- Large values, once each by their hash.
+INSERT INTO onceward_blob (hash, data)
+ROWS (hash bytea, data bytea)
+ON CONFLICT (hash) DO NOTHING
+
+-- name: lease_tasks
+-- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim.
+UPDATE onceward_task
+SET status = 1, fence = fence + 1, token = :token, worker = :worker,
+    started_at = coalesce(started_at, :now)
+WHERE id IN :ids
+  AND status IN (0, 2)
+  AND due_at <= :now
+RETURNING id, fence, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
+    deferrals, signals, touched, lineage, parent, depth, created_at, started_at
+
+-- name: read_blobs
+SELECT hash, data
+FROM onceward_blob
+WHERE hash IN (SELECT payload_blob FROM onceward_task WHERE id IN :ids)
+
+-- name: read_checkpoints
+-- The stored results and parts of tasks that are resumed, of their present run.
+SELECT c.task, c.stage, c.part, coalesce(c.value, b.data)
+FROM onceward_checkpoint c
+JOIN onceward_task t ON t.id = c.task AND t.run = c.run
+LEFT JOIN onceward_blob b ON b.hash = c.value_blob
+WHERE c.task IN :ids
+ORDER BY c.task, c.at
+
+-- name: read_signals
+SELECT task, name, value
+FROM onceward_signal
+WHERE task IN :ids
+
+-- name: advance
+-- Stages are done and their worker goes on with the next one, under the same lease.
+UPDATE onceward_task
+SET stage = :stage, touched = 1, failures = 0, crashes = 0, company = 0, progressed_at = :now
+WHERE id IN :ids
+  AND token = :token
+  AND status = 1
+RETURNING id
+
+-- name: finish
+-- Tasks have ended.
+UPDATE onceward_task
+SET status = :status, stage = :stage, reason = :reason, ended_at = :now, token = NULL
+WHERE id IN :ids
+  AND token = :token
+  AND status = 1
+RETURNING id
+
+-- name: hand_over
+-- A stage is done and the next one belongs to another queue.
+UPDATE onceward_task
+SET status = 0, stage = :stage, queue = :queue, due_at = :now, token = NULL,
+    touched = 1, failures = 0, crashes = 0, company = 0, progressed_at = :now
+WHERE id = :task
+  AND token = :token
+  AND status = 1
+RETURNING id
+
+-- name: try_again
+-- A stage has failed and will be tried again.
+UPDATE onceward_task
+SET status = 2, stage = :stage, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL
+WHERE id = :task
+  AND token = :token
+  AND status = 1
+RETURNING id
+
+-- name: defer
+-- Nothing has failed; the stage runs again later.
+UPDATE onceward_task
+SET status = 0, stage = :stage, deferrals = deferrals + 1, due_at = :due_at, reason = :reason, token = NULL
+WHERE id = :task
+  AND token = :token
+  AND status = 1
+RETURNING id
+
+-- name: park
+-- The task waits for something other than time.
+UPDATE onceward_task
+SET status = 3, stage = :stage, waiting_for = :waiting_for, due_at = :due_at, reason = :reason, token = NULL
+WHERE id = :task
+  AND token = :token
+  AND status = 1
+RETURNING id
+
+-- name: end_wait
+-- What a parked task waits for has already come.
+UPDATE onceward_task
+SET due_at = :now
+WHERE id = :task
+  AND status = 3
+
+-- name: release
+-- Leases are given back; nothing has happened.
+UPDATE onceward_task
+SET status = 0, token = NULL
+WHERE id IN :ids
+  AND token = :token
+  AND status = 1
+RETURNING id
+
+-- name: record_crash
+-- A stage's own process died, or its worker died while it ran there alone.
+UPDATE onceward_task
+SET status = :status, crashes = crashes + 1, company = :company, reason = :reason, ended_at = :ended_at, token = NULL
+WHERE id = :task
+  AND token = :token
+  AND status = 1
+RETURNING id
+
+-- name: record_timeout
+-- A stage ignored its time limit and its worker was killed for it: one failure, judged when it is claimed again.
+UPDATE onceward_task
+SET status = 2, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL
+WHERE id = :task
+  AND token = :token
+  AND status = 1
+RETURNING id
+
+-- name: suspect
+-- A task that was running when its worker died in company: it runs with at most half as many beside it next time.
+UPDATE onceward_task
+SET company = :company
+WHERE id IN :ids
+
+-- name: touch
+-- An attempt stores parts of a stage that goes on.
+UPDATE onceward_task
+SET touched = 1
+WHERE id = :task
+  AND token = :token
+  AND status = 1
+RETURNING id
+
+-- name: still_held
+-- Which of these leases still stand.
+SELECT id, token
+FROM onceward_task
+WHERE id IN :ids
+  AND status = 1
+
+-- name: insert_checkpoints
+-- Results of stages, cursors and parts; a cursor replaces the one before it.
+INSERT INTO onceward_checkpoint (task, run, stage, part, value, value_blob, at)
+ROWS (task bigint, run integer, stage text, part text, value bytea, value_blob bytea, at bigint)
+ON CONFLICT (task, run, stage, part)
+DO UPDATE SET value = excluded.value, value_blob = excluded.value_blob, at = excluded.at
+
+-- name: drop_checkpoints
+-- An operator starts a task again from a stage: that stage and what followed it is forgotten.
+DELETE FROM onceward_checkpoint
+WHERE task = :task
+  AND run = :run
+  AND stage = :stage
+
+-- name: report_progress
+INSERT INTO onceward_progress (task, stage, done, total, note, at)
+VALUES (:task, :stage, :done, :total, :note, :now)
+ON CONFLICT (task)
+DO UPDATE SET stage = excluded.stage, done = excluded.done, total = excluded.total, note = excluded.note, at = excluded.at
+
+-- name: log_events
+-- The append-only log (R10).
+INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
+ROWS (task bigint, run integer, fence integer, event smallint, status smallint, stage text, worker bigint, at bigint,
+      note text)
+
+-- name: newer_signal
+-- Whether a signal came after this attempt had looked.
+SELECT 1
+FROM onceward_signal
+WHERE task = :task
+  AND name = :name
+  AND number > :seen
+
+-- name: count_signal
+-- The task row first: whoever parks it and whoever signals it meet here, so that no signal slips between them.
+UPDATE onceward_task
+SET signals = signals + 1
+WHERE id = :task
+RETURNING id, status, waiting_for, signals, run, fence, kind, queue, band, rank, stage
+
+-- name: store_signal
+INSERT INTO onceward_signal (task, name, number, value, at)
+VALUES (:task, :name, :number, :value, :now)
+ON CONFLICT (task, name)
+DO UPDATE SET number = excluded.number, value = excluded.value, at = excluded.at
+
+-- name: wake
+-- Tasks that wait are put back in line.
+UPDATE onceward_task
+SET status = 0, waiting_for = NULL, due_at = :now
+WHERE id IN :ids
+  AND status = 3
+RETURNING id, run, fence, kind, queue, band, rank, stage
+
+-- name: wake_due
+-- Tasks whose wait was ended by time.
+UPDATE onceward_task
+SET status = 0, waiting_for = NULL
+WHERE id IN :ids
+  AND status = 3
+  AND due_at <= :now
+RETURNING id, run, fence, stage
+
+-- name: waiting_for_code
+-- Tasks of a kind whose stored data did not fit some version of the code other than this one.
+SELECT id
+FROM onceward_task
+WHERE waiting_for >= 'code:'
+  AND waiting_for < 'code;'
+  AND waiting_for <> :present
+  AND kind = :kind
+ORDER BY id
+LIMIT 1000
+
+-- name: cancel
+-- Nothing of a cancelled task is written any more: its token is gone.
+UPDATE onceward_task
+SET status = 8, ended_at = :now, token = NULL, waiting_for = NULL, reason = :reason
+WHERE id = :task
+  AND status IN (0, 1, 2, 3)
+RETURNING id, run, fence, stage
+
+-- name: reopen
+-- An operator opens an ended or waiting task again.
+UPDATE onceward_task
+SET status = 0, ended_at = NULL, waiting_for = NULL, reason = NULL, due_at = :now,
+    failures = 0, crashes = 0, company = 0,
+    run = run + :fresh,
+    stage = CASE WHEN :fresh = 1 THEN NULL ELSE coalesce(:stage, stage) END,
+    touched = CASE WHEN :fresh = 1 THEN 0 ELSE touched END
+WHERE id = :task
+  AND status IN (3, 4, 5, 6, 7, 8)
+RETURNING id, run, fence, kind, queue, band, rank, stage
+
+-- name: status_of
+SELECT status
+FROM onceward_task
+WHERE id = :task

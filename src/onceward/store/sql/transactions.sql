@@ -1,0 +1,30 @@
+-- The frame around our own transactions.
+
+-- name: savepoint
+SAVEPOINT onceward_part
+
+-- name: release_savepoint
+RELEASE SAVEPOINT onceward_part
+
+-- name: rollback_to_savepoint
+ROLLBACK TO SAVEPOINT onceward_part
+
+-- name: write_receipt
+-- Proof that this transaction committed; see docs/decisions. The same insert, made later, decides a lost reply.
+INSERT INTO onceward_receipt (token, at)
+VALUES (:token, :now)
+
+-- name: bar_receipt
+-- After a commit without a reply: waits for that transaction, and takes its key if it did not commit.
+INSERT INTO onceward_receipt (token, at)
+VALUES (:token, - :now)
+ON CONFLICT (token) DO NOTHING
+
+-- name: read_receipt
+SELECT at
+FROM onceward_receipt
+WHERE token = :token
+
+-- name: prune_receipts
+DELETE FROM onceward_receipt
+WHERE abs(at) < :before

@@ -1,0 +1,59 @@
+-- Workers, their beats, and what is taken back from dead ones.
+
+-- name: register_worker
+INSERT INTO onceward_worker (name, host, pid, presence, kinds, queues, lease_ms, started_at, beat_at)
+VALUES (:name, :host, :pid, :presence, :kinds, :queues, :lease_ms, :now, :now)
+RETURNING id
+
+-- name: renew
+-- All leases of a process in one row; a worker that was declared dead does not come back.
+UPDATE onceward_worker
+SET beat = beat + 1, beat_at = :now
+WHERE id IN :ids
+  AND stopped_at IS NULL
+RETURNING id
+
+-- name: mark_low_claim
+-- Claims before this one hold nothing any more.
+UPDATE onceward_worker
+SET low_claim = :low_claim
+WHERE id = :worker
+  AND stopped_at IS NULL
+
+-- name: stop_worker
+UPDATE onceward_worker
+SET stopped_at = :now, ended_how = :how
+WHERE id = :worker
+  AND stopped_at IS NULL
+RETURNING id
+
+-- name: living_workers
+SELECT id, name, host, pid, presence, beat, beat_at, lease_ms, low_claim
+FROM onceward_worker
+WHERE stopped_at IS NULL
+ORDER BY id
+
+-- name: bury_worker
+-- Declares a worker dead, unless it has renewed since we looked: then its beat has moved.
+UPDATE onceward_worker
+SET stopped_at = :now, ended_how = :how
+WHERE id = :worker
+  AND beat = :beat
+  AND stopped_at IS NULL
+RETURNING id, name, low_claim
+
+-- name: claims_of_worker
+SELECT token, tasks
+FROM onceward_claim
+WHERE worker = :worker
+  AND seq >= :low_claim
+ORDER BY seq
+
+-- name: take_back
+-- Back into line, whether it had started or not.
+UPDATE onceward_task
+SET status = 0, token = NULL, due_at = :now
+WHERE id IN :ids
+  AND token = :token
+  AND status = 1
+RETURNING id

@@ -1,0 +1,215 @@
+"""SQLite: one file, WAL, full durability, through apsw, whose wheel carries a current SQLite."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from onceward.errors import StoreError, StoreFull, StoreUnavailable, WriteRefused
+from onceward.model.times import StoreClock
+from onceward.store import catalogue, one_library
+from onceward.store.guard import GuardedConnection
+from onceward.store.op import Call, Many, Query, Request, Rows
+from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
+
+OnConnect = Callable[[Any], None]
+BUSY_LIMIT_S = 30.0
+CHECKPOINT_PAGES = 4_000
+
+_STATEMENTS = catalogue.statements("sqlite", catalogue.colon)
+
+
+def bound(value: Any) -> Any:
+    """A parameter as SQLite takes it: a list of ids is a JSON text, a UUID its sixteen bytes."""
+    if type(value) is list:
+        return json.dumps(value)
+    if type(value) is uuid.UUID:
+        return value.bytes
+    return value
+
+
+def polite_wait(limit_s: float) -> Callable[[int], bool]:
+    """A busy handler that asks again every millisecond or so: SQLite's own backs off so far that a process starves."""
+    started = [0.0]
+
+    def wait(tries: int) -> bool:
+        if tries == 0:
+            started[0] = time.monotonic()
+        if time.monotonic() - started[0] > limit_s:
+            return False
+        time.sleep(random.uniform(0.0002, 0.002))
+        return True
+
+    return wait
+
+
+class SqliteSession(Session):
+    """One connection to a SQLite file."""
+
+    dialect: catalogue.Dialect = "sqlite"
+
+    def __init__(
+        self,
+        path: str,
+        clock: StoreClock,
+        on_connect: OnConnect | None = None,
+        *,
+        read_only: bool = False,
+        patience_s: float = 60.0,
+    ) -> None:
+        super().__init__(clock, patience_s)
+        self._path = path
+        self._on_connect = on_connect
+        self._read_only = read_only
+        self._connection: apsw.Connection | None = None
+        self._lending = False
+
+    def opened(self) -> apsw.Connection:
+        if self._connection is None:
+            self._connection = self._open()
+        return self._connection
+
+    def _open(self) -> apsw.Connection:
+        one_library.opening_with_apsw(self._path)
+        try:
+            connection = apsw.Connection(self._path)
+        except apsw.CantOpenError as error:
+            folder = Path(self._path).absolute().parent
+            why = "its folder does not exist" if not folder.exists() else str(error)
+            raise StoreUnavailable(f"the database file {self._path} cannot be opened: {why}") from error
+        connection.set_busy_handler(polite_wait(BUSY_LIMIT_S))
+        try:
+            if self._path != ":memory:":
+                connection.execute("PRAGMA journal_mode = wal")
+            connection.execute("PRAGMA synchronous = full")
+            connection.execute("PRAGMA foreign_keys = on")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            if self._on_connect is not None:
+                self._on_connect(connection)
+            if self._read_only:
+                connection.execute("PRAGMA query_only = on")
+        except apsw.Error as error:
+            connection.close()
+            raise _meant(error, self._path) from error
+        # Asked when a statement is prepared, not when it runs: the engine's own statements stay in apsw's cache.
+        connection.authorizer = self._allow
+        return connection
+
+    def discard(self) -> None:
+        if self._connection is not None:
+            quietly(self._connection.close)
+            self._connection = None
+
+    def in_transaction(self) -> bool:
+        return self._connection is not None and self._connection.in_transaction
+
+    def data_version(self) -> int:
+        """A number that moves when any other connection has committed."""
+        version: int = self.opened().execute("PRAGMA data_version").fetchall()[0][0]
+        return version
+
+    def run(self, request: Request) -> Rows:
+        connection = self.opened()
+        try:
+            if type(request) is Query:
+                text = _STATEMENTS[request.name].text
+                if not text:
+                    return []
+                return connection.execute(text, {name: bound(value) for name, value in request.params.items()}).fetchall()
+            if type(request) is Many:
+                if not request.rows:
+                    return []
+                rows = [tuple([bound(value) for value in row]) for row in request.rows]
+                return connection.executemany(_STATEMENTS[request.name].text, rows).fetchall()
+            if type(request) is Call:
+                self._lend(connection, request)
+                return []
+        except apsw.Error as error:
+            raise _meant(error, self._path) from error
+        raise TypeError(f"not a request: {request!r}")
+
+    def _lend(self, connection: apsw.Connection, request: Call) -> None:
+        guarded = GuardedConnection(connection, self.dialect)
+        self._lending = True
+        try:
+            for function, arguments in request.functions:
+                function(guarded, *arguments)
+        finally:
+            self._lending = False
+            guarded.shut()
+
+    def _allow(self, action: int, first: str | None, second: str | None, _db: str | None, _by: str | None) -> int:
+        if not self._lending:
+            return apsw.SQLITE_OK
+        ends = action in (apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT, apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH)
+        writes = action in (apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE, apsw.SQLITE_DROP_TABLE)
+        denied = ends or (writes and (first or "").startswith("onceward_"))
+        return apsw.SQLITE_DENY if denied else apsw.SQLITE_OK
+
+
+def _meant(error: apsw.Error, path: str) -> Exception:
+    """What an error of SQLite means to the engine."""
+    match error:
+        case apsw.AuthError():
+            return WriteRefused(f"not allowed in ctx.write: {error}")
+        case apsw.FullError():
+            return StoreFull(f"the disk of {path} is full; nothing was lost: free some space and go on")
+        case apsw.ReadOnlyError():
+            return StoreUnavailable(f"{path} cannot be written: {error}; check its owner, its folder and its disk")
+        case apsw.BusyError() | apsw.LockedError():
+            return TryAgainLater(f"another process has held the write lock of {path} for {BUSY_LIMIT_S:g}s")
+        case apsw.IOError():
+            return ConnectionLost(f"input or output failed on {path}: {error}")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return StoreError(f"{path} is not a healthy SQLite database: {error}")
+    return error
+
+
+class SqliteStore:
+    """A SQLite database, opened lazily. Every session is a connection of its own, except in memory."""
+
+    dialect: catalogue.Dialect = "sqlite"
+
+    def __init__(self, path: str, clock: StoreClock, on_connect: OnConnect | None = None) -> None:
+        self.path = path
+        self.clock = clock
+        self._on_connect = on_connect
+        self.is_memory = path == ":memory:"
+        self._only: SqliteSession | None = None
+        self._making = threading.Lock()
+
+    def session(self, *, read_only: bool = False, patience_s: float = 60.0) -> Session:
+        """A new session. In memory there is one connection, so there is one session."""
+        if self.is_memory:
+            with self._making:
+                if self._only is None:
+                    self._only = SqliteSession(self.path, self.clock, self._on_connect, patience_s=patience_s)
+                return self._only
+        return SqliteSession(self.path, self.clock, self._on_connect, read_only=read_only, patience_s=patience_s)
+
+    def client_session(self) -> Session:
+        """The session of a program that enqueues and asks: by the SQLite library that the process already uses."""
+        if not self.is_memory and one_library.uses_standard_library(self.path):
+            from onceward.store.sqlite_standard import StandardSqliteSession
+
+            return StandardSqliteSession(self.path, self.clock, self._on_connect)
+        return self.session()
+
+    @property
+    def place(self) -> str:
+        """Where the database is, for people."""
+        return self.path
+
+    @property
+    def presence_folder(self) -> Path | None:
+        """Where workers of this database keep their presence files."""
+        return None if self.is_memory else Path(f"{os.path.realpath(self.path)}-workers")

@@ -1,6 +1,8 @@
 """The command line: `python -m bench --help`."""
 
 import argparse
+import signal
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +18,7 @@ from bench.servers import Scratch
 from bench.workloads import Part
 
 Name = TypeVar("Name", bound=str)
+WIDTH = 120
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -26,7 +29,9 @@ def chosen(text: str, known: Sequence[Name], everything: str) -> tuple[Name, ...
         return tuple(known)
     unknown = asked - set(known)
     if unknown:
-        raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}, {everything}")
+        raise argparse.ArgumentTypeError(
+            f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}, {everything}"
+        )
     return tuple(name for name in known if name in asked)
 
 
@@ -34,9 +39,18 @@ def parser() -> argparse.ArgumentParser:
     """The options, described."""
     options = argparse.ArgumentParser(prog="python -m bench", description="Onceward beside a hand-written floor.")
     options.add_argument("--quick", action="store_true", help="small counts, one round, under a minute")
-    options.add_argument("--store", type=lambda text: chosen(text, STORES, "both"), default=STORES, help="sqlite, postgres or both")
-    options.add_argument("--work", type=lambda text: chosen(text, WORKS, "all"), default=WORKS, help=f"comma-separated: {', '.join(WORKS)}")
-    options.add_argument("--side", type=lambda text: chosen(text, SIDES, "both"), default=SIDES, help="floor, engine or both")
+    options.add_argument(
+        "--store", type=lambda text: chosen(text, STORES, "both"), default=STORES, help="sqlite, postgres or both"
+    )
+    options.add_argument(
+        "--work",
+        type=lambda text: chosen(text, WORKS, "all"),
+        default=WORKS,
+        help=f"comma-separated: {', '.join(WORKS)}",
+    )
+    options.add_argument(
+        "--side", type=lambda text: chosen(text, SIDES, "both"), default=SIDES, help="floor, engine or both"
+    )
     options.add_argument("--rounds", type=int, help=f"default {FULL.rounds}")
     options.add_argument("--hold", type=float, help=f"seconds of steady load, default {FULL.hold_seconds:g}")
     options.add_argument("--scratch", type=Path, help="where to make the databases; must be on a real disk")
@@ -58,15 +72,23 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
 def main() -> int:
     """Run, report, and return 1 if a job was lost or ran twice or a measurement failed."""
     arguments = parser().parse_args()
+    # Unwinds like Ctrl-C does, so that the server and every process started here end with this one.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     plan = plan_of(arguments)
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
 
     def say(round: int, part: Part, store: Store, side: Side, news: Sample | Count | Failure) -> None:
         where = f"round {round} · {store} · {side}"
         match news:
             case Sample(measure=name, value=value):
                 measure = MEASURES[name]
-                console.print(f"{where} · {measure.label}: {value:,.{measure.decimals}f} {measure.unit}", style="dim", highlight=False)
+                console.print(
+                    f"{where} · {measure.label}: {value:,.{measure.decimals}f} {measure.unit}",
+                    style="dim",
+                    highlight=False,
+                )
             case Count(tally=tally) if not tally.clean:
                 console.print(f"{where} · {part.name}: {tally}", style="bold red", highlight=False)
             case Failure(reason=reason):

@@ -1,4 +1,4 @@
-"""The floor on PostgreSQL: asyncpg, one statement and one commit per tick, LISTEN on a connection of its own."""
+"""The floor on PostgreSQL: one statement and one commit per tick, LISTEN on a connection of its own."""
 
 import asyncio
 import os
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
+import psycopg
 
 from bench.floor_loop import Claimed, Step, encode
 from bench.loops import new_loop
@@ -38,8 +39,16 @@ CREATE TABLE IF NOT EXISTS step (
 );
 """
 
+INSERT_ONE = """
+WITH inserted AS (
+    INSERT INTO job (queue, kind, payload)
+    VALUES ('default', %s, %s)
+)
+SELECT pg_notify('job', '')
+"""
+
 # One notification per call, however many jobs it brings.
-INSERT = """
+INSERT_MANY = """
 WITH inserted AS (
     INSERT INTO job (queue, kind, payload)
     SELECT 'default', $1, unnest($2::bytea[])
@@ -72,25 +81,32 @@ RETURNING job.id, job.kind, job.payload
 
 
 class PostgresFloorClient:
-    """Enqueues on the floor; each call is durable when it returns."""
+    """Enqueues on the floor; each call is durable when it returns.
+
+    A floor takes the faster way for each: psycopg is ahead by a fifth when jobs come one by one (no event
+    loop to turn), asyncpg by twice when a thousand come as one array.
+    """
 
     def __init__(self, url: str) -> None:
         self.loop = new_loop()
-        self.connection = self.loop.run_until_complete(asyncpg.connect(url))
-        self.loop.run_until_complete(self.connection.execute(SCHEMA))
-        self.insert = self.loop.run_until_complete(self.connection.prepare(INSERT))
+        self.bulk = self.loop.run_until_complete(asyncpg.connect(url))
+        self.loop.run_until_complete(self.bulk.execute(SCHEMA))
+        self.insert_many = self.loop.run_until_complete(self.bulk.prepare(INSERT_MANY))
+        self.single = psycopg.connect(url, autocommit=True)
+        self.cursor = self.single.cursor(binary=True)
 
     def enqueue(self, kind: str, number: int) -> None:
         """Insert one job, one statement, one commit."""
-        self.loop.run_until_complete(self.insert.fetch(kind, [encode(number)]))
+        self.cursor.execute(INSERT_ONE, (kind, encode(number)), prepare=True)
 
     def enqueue_many(self, kind: str, numbers: Sequence[int]) -> None:
         """Insert all of them with one statement."""
-        self.loop.run_until_complete(self.insert.fetch(kind, [encode(number) for number in numbers]))
+        self.loop.run_until_complete(self.insert_many.fetch(kind, [encode(number) for number in numbers]))
 
     def close(self) -> None:
-        """Close the connection and its loop."""
-        self.loop.run_until_complete(self.connection.close())
+        """Close both connections and the loop."""
+        self.single.close()
+        self.loop.run_until_complete(self.bulk.close())
         self.loop.close()
 
 

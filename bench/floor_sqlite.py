@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 import apsw
 
@@ -124,10 +125,8 @@ class SqliteFloorStore:
 
     async def pause(self) -> None:
         """Wait two milliseconds, or less if a handler ends."""
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self.wake.wait(), POLL_SECONDS)
-        except TimeoutError:
-            pass
 
     def data_version(self) -> int:
         """A number that moves when another connection has committed."""

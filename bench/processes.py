@@ -7,8 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from bench import runlog
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STALL_SECONDS = 20.0
 STOP_SECONDS = 10.0
 EXIT_SECONDS = 60.0
+LIFE_SECONDS = 300.0
 
 Process = subprocess.Popen[str]
 
@@ -43,7 +45,7 @@ def supervised_command(processes: int) -> list[str]:
 
 @contextmanager
 def started(command: list[str], target: Target) -> Iterator[Process]:
-    """A process in a session of its own; whatever is left of it at the end of the block is stopped."""
+    """A process in a session of its own; it ends with the block, and after five minutes in any case."""
     with open(errors_of(target), "a", encoding="utf-8") as errors:
         process = subprocess.Popen(
             command,
@@ -54,10 +56,19 @@ def started(command: list[str], target: Target) -> Iterator[Process]:
             text=True,
             start_new_session=True,
         )
+    watchdog = Timer(LIFE_SECONDS, kill, [process])
+    watchdog.start()
     try:
         yield process
     finally:
+        watchdog.cancel()
         stop(process)
+
+
+def kill(process: Process) -> None:
+    """End the process and its children at once."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def stop(process: Process) -> None:
@@ -67,7 +78,7 @@ def stop(process: Process) -> None:
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            kill(process)
     process.wait()
     if process.stdout is not None:
         process.stdout.close()

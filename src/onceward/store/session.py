@@ -12,8 +12,8 @@ import os
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -109,6 +109,17 @@ class Session(ABC):
                 raise
             time.sleep(pause_s * (0.5 + secrets.randbelow(1000) / 1000))
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        """A look at one moment of the database, for reading only; lends the raw connection."""
+        self._refuse_fork()
+        raw = self.opened()
+        self.run(Query("begin_reading"))
+        try:
+            yield raw
+        finally:
+            self.undo()
 
     def undo(self) -> None:
         """Roll back what is open; a connection that cannot even do that is dropped."""

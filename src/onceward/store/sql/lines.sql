@@ -7,8 +7,13 @@ ROWS (due_at bigint, task bigint, lane text, band smallint, rank bigint)
 ON CONFLICT DO NOTHING
 
 -- name: next_due
--- When the next task that may run becomes due; one that waits for something else does not count.
-SELECT min(d.due_at)
+-- When the next task in the waiting room becomes due.
+SELECT min(due_at)
+FROM onceward_due
+
+-- name: lanes_due_later
+-- The lines of tasks that may run when their time comes; those that wait for something else do not count.
+SELECT DISTINCT d.lane
 FROM onceward_due d
 JOIN onceward_task t ON t.id = d.task
 WHERE t.status IN (0, 2)
@@ -21,9 +26,3 @@ WHERE lane = :lane
   AND band = :band
   AND (rank, seq) <= (:rank, :seq)
 LIMIT 1
-
--- name: standing
--- Which lines have somebody in them now, or later.
-SELECT lane FROM onceward_ready
-UNION
-SELECT lane FROM onceward_due

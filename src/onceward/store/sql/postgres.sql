@@ -80,15 +80,14 @@ WHERE t.status IN (0, 2)
 ORDER BY t.id
 LIMIT 100
 
--- name: any_running
--- Whether a living worker holds any task: by claim rows, because no index knows what is running.
-SELECT 1
+-- name: kinds_running
+-- The kinds of what living workers hold: by claim rows, because no index knows what is running.
+SELECT DISTINCT t.kind
 FROM onceward_worker w
 JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
 CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
 JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
 WHERE w.stopped_at IS NULL
-LIMIT 1
 
 -- name: held_by_claim
 -- What a dead worker's claim still holds; locked, because its worker may only seem dead and be committing.
@@ -99,3 +98,55 @@ WHERE id IN :ids
   AND status = 1
 ORDER BY id
 FOR UPDATE
+
+-- name: has_schema
+-- Whether Onceward has ever been here: by the search path, as all other names are found.
+SELECT 1
+WHERE to_regclass('onceward_schema') IS NOT NULL
+
+-- name: lock_schema
+-- For this transaction alone, so that it works through a pooler too. The number is "onceward" in ASCII.
+SELECT pg_advisory_xact_lock(8029464473093894756)
+
+-- name: create_schema_table
+CREATE TABLE IF NOT EXISTS onceward_schema (
+    version integer PRIMARY KEY,
+    name text NOT NULL,
+    at bigint NOT NULL
+)
+
+-- name: find_stuck
+-- Running tasks whose worker is silent for longer than its lease: by claim rows, as in kinds_running.
+SELECT t.id
+FROM onceward_worker w
+JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
+CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
+JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
+WHERE w.stopped_at IS NULL
+  AND w.beat_at + w.lease_ms < :now
+ORDER BY t.id DESC
+
+-- name: report_workers
+-- The living, and how many tasks each of them holds.
+SELECT w.id, w.name, w.host, w.pid, w.kinds, w.queues, w.lease_ms, w.started_at, w.beat_at, (
+    SELECT count(*)
+    FROM onceward_claim c
+    CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
+    JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
+    WHERE c.worker = w.id AND c.seq >= w.low_claim
+)
+FROM onceward_worker w
+WHERE w.stopped_at IS NULL
+ORDER BY w.id
+
+-- name: verify_claims
+SELECT claimed.task, claimed.fence, c.token, c.worker
+FROM onceward_claim c
+CROSS JOIN LATERAL unnest(c.tasks, c.fences) AS claimed (task, fence)
+ORDER BY 1, 2
+
+-- name: check_pages
+-- Nothing: the server looks after its files.
+
+-- name: check_foreign_keys
+-- Nothing: they cannot be switched off here.

@@ -17,9 +17,6 @@ ROLLBACK /* onceward */
 -- name: notify
 -- Nothing: other processes see a commit by PRAGMA data_version.
 
--- name: snapshot
--- Nothing: without an open reader no dead row is ever in the way.
-
 -- name: stand_in_line
 -- The number is counted here, because one writer at a time makes that safe, and no reader starts behind the head.
 INSERT INTO onceward_ready (lane, band, rank, seq, task, at)
@@ -80,15 +77,14 @@ WHERE t.status IN (0, 2)
 ORDER BY t.id
 LIMIT 100
 
--- name: any_running
--- Whether a living worker holds any task: by claim rows, because no index knows what is running.
-SELECT 1
+-- name: kinds_running
+-- The kinds of what living workers hold: by claim rows, because no index knows what is running.
+SELECT DISTINCT t.kind
 FROM onceward_worker w
 JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
 JOIN json_each(c.tasks) AS claimed
 JOIN onceward_task t ON t.id = claimed.value AND t.token = c.token
 WHERE w.stopped_at IS NULL
-LIMIT 1
 
 -- name: held_by_claim
 -- What a dead worker's claim still holds. Nobody else can write while we look.
@@ -98,3 +94,57 @@ WHERE id IN :ids
   AND token = :token
   AND status = 1
 ORDER BY id
+
+-- name: has_schema
+-- Whether Onceward has ever been here.
+SELECT 1
+FROM sqlite_schema
+WHERE type = 'table' AND name = 'onceward_schema'
+
+-- name: lock_schema
+-- Nothing: the transaction already is the only writer.
+
+-- name: create_schema_table
+CREATE TABLE IF NOT EXISTS onceward_schema (
+    version integer PRIMARY KEY,
+    name text NOT NULL,
+    at integer NOT NULL
+)
+
+-- name: find_stuck
+-- Running tasks whose worker is silent for longer than its lease: by claim rows, as in kinds_running.
+SELECT t.id
+FROM onceward_worker w
+JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
+JOIN json_each(c.tasks) AS claimed
+JOIN onceward_task t ON t.id = claimed.value AND t.token = c.token
+WHERE w.stopped_at IS NULL
+  AND w.beat_at + w.lease_ms < :now
+ORDER BY t.id DESC
+
+-- name: report_workers
+-- The living, and how many tasks each of them holds.
+SELECT w.id, w.name, w.host, w.pid, w.kinds, w.queues, w.lease_ms, w.started_at, w.beat_at, (
+    SELECT count(*)
+    FROM onceward_claim c
+    JOIN json_each(c.tasks) AS claimed
+    JOIN onceward_task t ON t.id = claimed.value AND t.token = c.token
+    WHERE c.worker = w.id AND c.seq >= w.low_claim
+)
+FROM onceward_worker w
+WHERE w.stopped_at IS NULL
+ORDER BY w.id
+
+-- name: verify_claims
+SELECT claimed.value, json_extract(c.fences, '$[' || claimed.key || ']'), c.token, c.worker
+FROM onceward_claim c
+JOIN json_each(c.tasks) AS claimed
+ORDER BY 1, 2
+
+-- name: check_pages
+-- Only here: PostgreSQL has no such question.
+PRAGMA quick_check
+
+-- name: check_foreign_keys
+-- Only here, because SQLite lets a connection switch them off.
+PRAGMA foreign_key_check

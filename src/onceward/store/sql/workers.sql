@@ -5,6 +5,12 @@ INSERT INTO onceward_worker (name, host, pid, presence, kinds, queues, lease_ms,
 VALUES (:name, :host, :pid, :presence, :kinds, :queues, :lease_ms, :now, :now)
 RETURNING id
 
+-- name: introduce_worker
+-- A child tells what its supervisor, who registered it, cannot know.
+UPDATE onceward_worker
+SET pid = :pid, kinds = :kinds, queues = :queues
+WHERE id = :worker
+
 -- name: renew
 -- All leases of a process in one row; a worker that was declared dead does not come back.
 UPDATE onceward_worker
@@ -57,3 +63,11 @@ WHERE id IN :ids
   AND token = :token
   AND status = 1
 RETURNING id
+
+-- name: any_suspects
+-- Whether tasks stand in a line of suspects; those lines begin with an exclamation mark.
+SELECT 1
+FROM onceward_ready
+WHERE lane >= '!'
+  AND lane < '"'
+LIMIT 1

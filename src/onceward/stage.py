@@ -1,0 +1,115 @@
+"""One checkpointed step of a pipeline."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from onceward.errors import ConfigError
+from onceward.model import codec
+from onceward.model.payload import Payload
+from onceward.model.times import Duration, milliseconds
+
+P_contra = TypeVar("P_contra", bound=Payload, contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+DEFAULT_TIMEOUT_MS = 30 * 60_000
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """A disposable process for each run of a stage, with a limit on the memory that it may take."""
+
+    memory_mb: int | None = None
+
+
+Isolate = Literal["process"] | Isolation | None
+
+
+class Stage(Generic[P_contra, R_co]):
+    """A stage as the engine knows it: its name, its function, its limits, and the type that it returns.
+
+    Its name is stored with every checkpoint, so renaming the function is a change of the pipeline.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        kind: str,
+        timeout: Duration | None,
+        queue: str,
+        isolate: Isolate,
+    ) -> None:
+        self.name = function.__name__
+        if not _NAME.fullmatch(self.name):
+            raise ConfigError(f"{self.name!r} is no name for a stage; take a function with a plain name")
+        self.function = function
+        self.kind = kind
+        self.queue = queue
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.timeout_ms = None if timeout is None else milliseconds(timeout)
+        if self.timeout_ms == 0:
+            raise ConfigError(f"stage {self.name!r}: a timeout of 0 leaves no time; use timeout=None for no limit")
+        self.isolation = Isolation() if isolate == "process" else isolate
+        if not (self.isolation is None or isinstance(self.isolation, Isolation)):
+            raise ConfigError(f"stage {self.name!r}: isolate={isolate!r}; it is 'process', an Isolation or nothing")
+        self.__doc__ = function.__doc__
+        self.__name__ = self.name
+        self.__module__ = function.__module__
+
+    def __call__(self, ctx: Any) -> Any:
+        """Call the function itself, as a test may."""
+        return self.function(ctx)
+
+    def __repr__(self) -> str:
+        return f"<stage {self.kind}.{self.name}>"
+
+    @property
+    def returns(self) -> Any:
+        """The type that the stage is annotated to return; anything if it is not annotated."""
+        try:
+            hints = typing.get_type_hints(self.function)
+        except NameError as error:
+            raise ConfigError(f"stage {self.name!r}: its annotations cannot be read: {error}") from error
+        return hints.get("return", Any)
+
+    def stored(self, value: Any) -> bytes:
+        """The stored form of what the stage returned, checked to read back as what it is annotated to return."""
+        what = f"the result of stage {self.name!r}"
+        data = codec.encoded(value, what)
+        try:
+            self.reader(data)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"{what} does not fit its annotation: {error}") from error
+        return data
+
+    @property
+    def reader(self) -> Callable[[bytes], Any]:
+        """The function that reads a stored result; `msgspec.ValidationError` where it does not fit."""
+        try:
+            return self._reader
+        except AttributeError:
+            returns = self.returns
+            try:
+                self._reader = codec.decoder(type(None) if returns is None else returns)
+            except TypeError as error:
+                raise ConfigError(f"stage {self.name!r} returns {returns!r}, which cannot be stored: {error}") from error
+            return self._reader
+
+    @property
+    def fingerprint(self) -> bytes:
+        """What of the stage its stored results depend on: its name and the shape of its result."""
+        try:
+            shape = msgspec.json.encode(msgspec.json.schema(self.returns), order="deterministic")
+        except (TypeError, ConfigError):
+            shape = repr(self.returns).encode()
+        return hashlib.blake2b(self.name.encode() + b"\x00" + shape, digest_size=8).digest()

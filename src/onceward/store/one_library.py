@@ -1,0 +1,245 @@
+"""A process opens a database file through one SQLite library only (R12).
+
+POSIX locks belong to the process, so two SQLite libraries in one process do not see each other's: both get the write
+lock, and committed rows vanish. The engine uses apsw, programs use sqlite3. What this module knows:
+
+- every `sqlite3.connect`, by an audit hook, before it opens the file;
+- what was opened before that, by the descriptors of the process, where the system lists them; they also tell when
+  a file has been closed again. Where they are not listed, a file opened through sqlite3 stays sqlite3's;
+- which files the engine has taken for apsw, because it asks here before every open.
+
+A worker keeps its files for apsw. A client gives way: before sqlite3 opens the file, whoever has it open through apsw
+is asked to let go, and goes on through sqlite3.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from urllib.parse import parse_qs, unquote, urlsplit
+from weakref import WeakMethod
+
+import apsw
+
+from onceward.errors import TwoSqliteLibraries
+
+_DESCRIPTORS = "/proc/self/fd"
+_OPENING_S = 1.0
+"""How long an announced `sqlite3.connect` is believed to be under way; one that fails is never heard of again."""
+
+
+class _Process:
+    """What is known of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.taken: set[str] = set()
+        """Files that belong to apsw."""
+        self.announced: dict[int, tuple[list[str], float]] = {}
+        """By thread: the file that sqlite3 is opening there right now, and since when."""
+        self.seen: list[str] = []
+        """Files that sqlite3 has opened at some time; kept only where the system lists no descriptors."""
+        self.sharers: list[tuple[str, WeakMethod[Callable[[], None]]]] = []
+        self.workers = 0
+
+
+_process = _Process()
+_watching = threading.Lock()
+
+
+def watch() -> None:
+    """See every `sqlite3.connect` from now on."""
+    if _watching.acquire(blocking=False):  # once, and for ever: a hook cannot be taken back
+        sys.addaudithook(_hook)
+
+
+def opening_with_apsw(path: str) -> None:
+    """Take a file for apsw; called before every open. Refused while the process has it open in another way."""
+    files = _files(path)
+    if not files:
+        return
+    with _process.lock:
+        if uses_standard_library(path):
+            raise TwoSqliteLibraries(
+                f"{path} is already open in this process, and not through apsw. Two SQLite libraries in one process "
+                "do not see each other's locks, and committed rows would vanish: close that connection first. "
+                "Stages use ctx.write and ctx.read instead of a connection of their own"
+            )
+        _process.taken.add(files[0])
+
+
+def uses_standard_library(path: str) -> bool:
+    """Whether this process has a file open through sqlite3, so that a client must use sqlite3 too."""
+    watch()
+    files = _files(path)
+    if not files:
+        return False
+    with _process.lock:
+        if any(_same(file, files) for file in _process.taken):
+            return False
+        if _is_being_opened(files):
+            return True
+        if "_sqlite3" not in sys.modules:
+            return False
+        if not os.path.isdir(_DESCRIPTORS):
+            return any(_same(file, files) for file in _process.seen)
+        return _is_open(files[0]) and not _is_open_through_apsw(files, if_busy=False)
+
+
+def on_change(path: str, let_go: Callable[[], None]) -> None:
+    """Have a bound method called when the library for a file changes: it closes its connection, or raises.
+
+    It is called by the thread that makes the change. The method's object is held weakly.
+    """
+    for file in _files(path)[:1]:
+        with _process.lock:
+            _process.sharers = [sharer for sharer in _process.sharers if sharer[1]() is not None]
+            _process.sharers.append((file, WeakMethod(let_go)))
+
+
+def insist_on_apsw() -> None:
+    """Be a worker: from now on sqlite3 may not open a file that was taken for apsw."""
+    watch()
+    # A client session that had given way comes back, so that only connections of the program's own are in the way.
+    _ask_to_let_go([file for file, _ in _process.sharers])
+    with _process.lock:
+        _process.workers += 1
+
+
+def insist_no_longer() -> None:
+    """The worker has ended; called once for every `insist_on_apsw`."""
+    with _process.lock:
+        _process.workers -= 1
+
+
+def _hook(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "sqlite3.connect":
+        _before_sqlite3_opens(arguments[0])
+    elif event == "sqlite3.connect/handle":
+        _process.announced.pop(threading.get_ident(), None)
+
+
+def _before_sqlite3_opens(database: object) -> None:
+    """Give a file to sqlite3, or refuse by raising, which makes the `connect` fail with that error."""
+    files = _files(database)
+    if not files:
+        return
+    with _process.lock:
+        wanted = {file for file in _process.taken if _same(file, files)}
+        if wanted and _process.workers:
+            raise TwoSqliteLibraries(
+                f"{min(wanted)} is open in this worker through apsw; opened through sqlite3 as well it would lose "
+                "committed rows. Write with ctx.write and read with ctx.read: they use the engine's own connection"
+            )
+        _process.taken -= wanted
+        # From here on nobody takes the file for apsw again, although sqlite3 has not opened it yet.
+        _process.announced[threading.get_ident()] = (files, time.monotonic())
+        if not os.path.isdir(_DESCRIPTORS) and not any(_same(file, files) for file in _process.seen):
+            _process.seen.append(files[0])
+    if not wanted:
+        return
+    try:
+        _ask_to_let_go(files)
+        if any(_is_open(file) for file in wanted) and _is_open_through_apsw(files, if_busy=True):
+            raise TwoSqliteLibraries(
+                f"{min(wanted)} is open in this process through apsw; opened through sqlite3 as well it would lose "
+                "committed rows. Close the apsw connection first, or use apsw here too"
+            )
+    except BaseException:
+        with _process.lock:
+            _process.taken |= wanted
+            _process.announced.pop(threading.get_ident(), None)
+        raise
+
+
+def _ask_to_let_go(files: list[str]) -> None:
+    for file, method in list(_process.sharers):
+        let_go = method()
+        if let_go is not None and _same(file, files):
+            let_go()
+
+
+def _is_being_opened(files: list[str]) -> bool:
+    here, now = threading.get_ident(), time.monotonic()
+    return any(
+        thread != here and now - since < _OPENING_S and any(_same(file, files) for file in announced)
+        for thread, (announced, since) in list(_process.announced.items())
+    )
+
+
+def _is_open(file: str) -> bool:
+    """Whether the process has a descriptor of the file; assumed where the system does not tell."""
+    try:
+        wanted = os.stat(file)
+    except OSError:
+        return False
+    try:
+        descriptors = os.listdir(_DESCRIPTORS)
+    except OSError:
+        return True
+    for descriptor in descriptors:
+        try:
+            if os.path.samestat(os.fstat(int(descriptor)), wanted):
+                return True
+        except OSError:  # closed since it was listed
+            continue
+    return False
+
+
+def _is_open_through_apsw(files: list[str], *, if_busy: bool) -> bool:
+    """Whether an apsw connection, ours or the program's own, has the file open; a busy one does not say."""
+    for connection in apsw.connections():
+        try:
+            if _same(connection.filename, files):
+                return True
+        except apsw.ThreadingViolationError:
+            if if_busy:
+                return True
+        except apsw.ConnectionClosedError:
+            continue
+    return False
+
+
+def _files(database: object) -> list[str]:
+    """The real paths that a name given to `connect` may mean; none for a database in memory.
+
+    A name that begins with `file:` may be a URI or just a strange name: `connect` knows, the hook is not told.
+    """
+    if not isinstance(database, str | bytes | os.PathLike):
+        return []
+    name = os.fsdecode(database)
+    if name in ("", ":memory:"):
+        return []
+    names = [name]
+    if name.startswith("file:"):
+        parts = urlsplit(name)
+        path, options = unquote(parts.path), parse_qs(parts.query)
+        if path in ("", ":memory:") or options.get("mode") == ["memory"] or options.get("vfs") == ["memdb"]:
+            return []
+        names = [path, name]
+    return [os.path.realpath(name) for name in names if "\0" not in name]
+
+
+def _same(file: str, files: list[str]) -> bool:
+    """Whether a path and one of others are the same file, by name or as links of one another."""
+    return file in files or any(_is_link(file, other) for other in files)
+
+
+def _is_link(file: str, other: str) -> bool:
+    try:
+        return os.path.samefile(file, other)
+    except OSError:  # one of them is not there
+        return False
+
+
+def _forget() -> None:
+    """A forked child has opened nothing itself, and must not close what its parent has."""
+    global _process
+    _process = _Process()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

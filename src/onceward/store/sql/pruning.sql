@@ -1,0 +1,1 @@
+-- What is deleted when tasks have been over for long enough.

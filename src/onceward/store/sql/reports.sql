@@ -1,0 +1,132 @@
+-- What people and programs ask about tasks, workers and the backlog; and what the schema says about itself.
+
+-- name: schema_version
+SELECT coalesce(max(version), 0)
+FROM onceward_schema
+
+-- name: record_schema_step
+INSERT INTO onceward_schema (version, name, at)
+VALUES (:version, :name, :now)
+
+-- name: app_migrations
+SELECT name, digest
+FROM onceward_app_migration
+
+-- name: record_app_migration
+INSERT INTO onceward_app_migration (name, digest, at)
+VALUES (:name, :digest, :now)
+
+-- name: find_tasks
+-- Ids of tasks, newest first. A filter that is NULL lets everything pass: its comparison is neither true nor false.
+SELECT t.id
+FROM onceward_task t
+WHERE t.id < :before
+  AND (t.status = :status) IS NOT FALSE
+  AND (t.kind = :kind) IS NOT FALSE
+  AND (t.lineage = :lineage) IS NOT FALSE
+  AND (coalesce(t.key, '') = :key) IS NOT FALSE
+  AND (substr(coalesce(t.key, ''), 1, length(:prefix)) = :prefix) IS NOT FALSE
+ORDER BY t.id DESC
+LIMIT :limit
+
+-- name: report_tasks
+SELECT t.id, t.kind, t.key, t.status, t.stage, t.run, t.queue, t.band, t.failures, t.crashes, t.deferrals,
+    t.worker, w.name, w.beat_at, t.lineage, t.parent, t.depth, t.due_at, t.created_at, t.started_at, t.ended_at,
+    t.waiting_for, t.reason, coalesce(t.payload, b.data)
+FROM onceward_task t
+LEFT JOIN onceward_worker w ON w.id = t.worker
+LEFT JOIN onceward_blob b ON b.hash = t.payload_blob
+WHERE t.id IN :ids
+ORDER BY t.id DESC
+
+-- name: report_results
+-- What is stored of the present run of a task, in the order in which it was stored.
+SELECT c.stage, c.part, coalesce(c.value, b.data), c.at
+FROM onceward_checkpoint c
+JOIN onceward_task t ON t.id = c.task AND t.run = c.run
+LEFT JOIN onceward_blob b ON b.hash = c.value_blob
+WHERE c.task = :task
+ORDER BY c.at, c.stage, c.part
+
+-- name: report_events
+-- The log of a task, oldest first. By number, not by time: clocks of two machines may differ.
+SELECT a.id, a.run, a.fence, a.event, a.status, a.stage, a.worker, w.name, a.at, a.note
+FROM onceward_attempt a
+LEFT JOIN onceward_worker w ON w.id = a.worker
+WHERE a.task = :task
+ORDER BY a.id
+
+-- name: report_progress_of
+SELECT stage, done, total, note, at
+FROM onceward_progress
+WHERE task = :task
+
+-- name: count_by_status
+SELECT status, count(*)
+FROM onceward_task
+GROUP BY status
+
+-- name: report_ready
+-- How many stand in each line, and since when the first does. A cancelled task may still have a place, and one that
+-- was put back may have two.
+SELECT r.lane, r.band, count(DISTINCT r.task), min(r.at)
+FROM onceward_ready r
+JOIN onceward_task t ON t.id = r.task
+WHERE t.status IN (0, 2)
+GROUP BY r.lane, r.band
+ORDER BY r.lane, r.band
+
+-- name: report_due
+-- What may run later, by lane; one that waits for something other than time does not count.
+SELECT d.lane, count(DISTINCT d.task), min(d.due_at)
+FROM onceward_due d
+JOIN onceward_task t ON t.id = d.task AND t.due_at = d.due_at
+WHERE t.status IN (0, 2)
+GROUP BY d.lane
+ORDER BY d.lane
+
+-- name: verify_tasks
+-- What verify reads of every task, in the order of ids; so are the four after it, so that one pass can join them.
+SELECT t.id, t.kind, t.queue, t.status, t.run, t.fence, t.token, t.worker, w.id, w.stopped_at, t.failures, t.deferrals,
+    t.signals, t.touched, t.created_at, t.started_at, t.ended_at, t.waiting_for, coalesce(length(t.reason), 0)
+FROM onceward_task t
+LEFT JOIN onceward_worker w ON w.id = t.worker
+ORDER BY t.id
+
+-- name: verify_log
+SELECT task, run, fence, event, status, stage, note
+FROM onceward_attempt
+ORDER BY task, id
+
+-- name: verify_checkpoints
+SELECT task, run, stage, part
+FROM onceward_checkpoint
+ORDER BY task, run, stage, part
+
+-- name: verify_places
+-- Places in line, now and later.
+SELECT task, lane
+FROM (
+    SELECT task, lane FROM onceward_ready
+    UNION ALL
+    SELECT task, lane FROM onceward_due
+) AS place
+ORDER BY task
+
+-- name: dangling_payloads
+-- Tasks whose payload is gone.
+SELECT t.id
+FROM onceward_task t
+LEFT JOIN onceward_blob b ON b.hash = t.payload_blob
+WHERE t.payload_blob IS NOT NULL
+  AND b.hash IS NULL
+ORDER BY t.id
+
+-- name: dangling_values
+-- Tasks of which a stored value is gone.
+SELECT DISTINCT c.task
+FROM onceward_checkpoint c
+LEFT JOIN onceward_blob b ON b.hash = c.value_blob
+WHERE c.value_blob IS NOT NULL
+  AND b.hash IS NULL
+ORDER BY c.task

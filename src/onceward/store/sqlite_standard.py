@@ -1,0 +1,240 @@
+"""SQLite for clients: a session by the library that the process already uses for the file, apsw or sqlite3 (R12).
+
+Through sqlite3 the engine never checkpoints: up to 3.51.2, which many Pythons link, SQLite can lose commits when one
+connection resets the WAL while another writes it. The workers, through apsw, do the checkpoints.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+import warnings
+from typing import Any
+
+import apsw
+
+from onceward.errors import StoreError, StoreFull, StoreUnavailable, TwoSqliteLibraries, WriteRefused
+from onceward.model.times import StoreClock
+from onceward.store import catalogue, one_library
+from onceward.store.guard import GuardedConnection
+from onceward.store.op import Call, Many, Query, Request, Rows
+from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
+from onceward.store.sqlite import BUSY_LIMIT_S, OnConnect, SqliteSession, bound
+
+_STATEMENTS = catalogue.statements("sqlite", catalogue.colon)
+_ENDS = (sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
+_WRITES = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE, sqlite3.SQLITE_DROP_TABLE)
+_warned = threading.Lock()
+
+
+def has_wal_bug(version: tuple[int, int, int]) -> bool:
+    """Whether a version of SQLite can lose commits at a WAL reset."""
+    repaired_earlier = (3, 44, 6) <= version < (3, 45, 0) or (3, 50, 7) <= version < (3, 51, 0)
+    return (3, 7, 0) <= version <= (3, 51, 2) and not repaired_earlier
+
+
+def _warn_once() -> None:
+    if has_wal_bug(sqlite3.sqlite_version_info) and _warned.acquire(blocking=False):
+        warnings.warn(
+            f"this process uses the database through Python's sqlite3, which is SQLite {sqlite3.sqlite_version}: "
+            "versions up to 3.51.2 can lose commits when a WAL is reset while another connection writes. "
+            "Use apsw for your own tables too, or a Python with a newer SQLite",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+class StandardSqliteSession(Session):
+    """One connection to a SQLite file through sqlite3."""
+
+    dialect: catalogue.Dialect = "sqlite"
+
+    def __init__(
+        self,
+        path: str,
+        clock: StoreClock,
+        on_connect: OnConnect | None = None,
+        *,
+        read_only: bool = False,
+        patience_s: float = 60.0,
+    ) -> None:
+        super().__init__(clock, patience_s)
+        self._path = path
+        self._on_connect = on_connect
+        self._read_only = read_only
+        self._connection: sqlite3.Connection | None = None
+
+    def opened(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._open()
+        return self._connection
+
+    def _open(self) -> sqlite3.Connection:
+        _warn_once()
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = sqlite3.connect(
+                self._path, timeout=BUSY_LIMIT_S, isolation_level=None, check_same_thread=False
+            )
+            connection.execute("PRAGMA journal_mode = wal")
+            connection.execute("PRAGMA synchronous = full")
+            connection.execute("PRAGMA foreign_keys = on")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            if self._on_connect is not None:
+                self._on_connect(connection)
+            if self._read_only:
+                connection.execute("PRAGMA query_only = on")
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise _meant(error, self._path) from error
+            raise
+        return connection
+
+    def discard(self) -> None:
+        if self._connection is not None:
+            quietly(self._connection.close)
+            self._connection = None
+
+    def in_transaction(self) -> bool:
+        return self._connection is not None and self._connection.in_transaction
+
+    def run(self, request: Request) -> Rows:
+        connection = self.opened()
+        try:
+            if type(request) is Query:
+                text = _STATEMENTS[request.name].text
+                if not text:
+                    return []
+                return connection.execute(
+                    text, {name: bound(value) for name, value in request.params.items()}
+                ).fetchall()
+            if type(request) is Many:
+                statement = _STATEMENTS[request.name]
+                rows: list[Any] = []
+                for row in request.rows:  # executemany would drop what RETURNING gives
+                    values = dict(zip(statement.places, map(bound, row), strict=True))
+                    rows += connection.execute(statement.text, values).fetchall()
+                return rows
+            if type(request) is Call:
+                self._lend(connection, request)
+                return []
+        except sqlite3.Error as error:
+            raise _meant(error, self._path) from error
+        raise TypeError(f"not a request: {request!r}")
+
+    def _lend(self, connection: sqlite3.Connection, request: Call) -> None:
+        guarded = GuardedConnection(connection, self.dialect)
+        connection.set_authorizer(_allow)
+        try:
+            for function, arguments in request.functions:
+                function(guarded, *arguments)
+        finally:
+            connection.set_authorizer(None)
+            guarded.shut()
+
+
+def _allow(action: int, first: str | None, _second: str | None, _db: str | None, _by: str | None) -> int:
+    denied = action in _ENDS or (action in _WRITES and (first or "").startswith("onceward_"))
+    return sqlite3.SQLITE_DENY if denied else sqlite3.SQLITE_OK
+
+
+def _meant(error: sqlite3.Error, path: str) -> Exception:
+    """What an error of SQLite means to the engine."""
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the higher bits say where it happened
+        case sqlite3.SQLITE_AUTH:
+            return WriteRefused(f"not allowed in ctx.write: {error}")
+        case sqlite3.SQLITE_FULL:
+            return StoreFull(f"the disk of {path} is full; nothing was lost: free some space and go on")
+        case sqlite3.SQLITE_READONLY:
+            return StoreUnavailable(f"{path} cannot be written: {error}; check its owner, its folder and its disk")
+        case sqlite3.SQLITE_CANTOPEN:
+            return StoreUnavailable(f"the database file {path} cannot be opened: {error}; does its folder exist?")
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return TryAgainLater(f"another connection has held the write lock of {path} for {BUSY_LIMIT_S:g}s")
+        case sqlite3.SQLITE_IOERR:
+            return ConnectionLost(f"input or output failed on {path}: {error}")
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return StoreError(f"{path} is not a healthy SQLite database: {error}")
+    return error
+
+
+class ClientSqliteSession(Session):
+    """A session that changes to sqlite3 when the program opens the file that way, and back when it is worker's time.
+
+    Between two transactions the change is not noticed. A transaction of another thread is waited for; inside one of
+    its own, a thread cannot open the file through sqlite3.
+    """
+
+    dialect: catalogue.Dialect = "sqlite"
+
+    def __init__(
+        self,
+        path: str,
+        clock: StoreClock,
+        on_connect: OnConnect | None = None,
+        *,
+        read_only: bool = False,
+        patience_s: float = 60.0,
+    ) -> None:
+        super().__init__(clock, patience_s)
+        self._path = path
+        self._on_connect = on_connect
+        self._read_only = read_only
+        self._session: Session | None = None
+        self._turn = threading.RLock()
+        self._user = 0
+        one_library.on_change(path, self._let_go)
+
+    def opened(self) -> Any:
+        with self._turn:
+            self._user = threading.get_ident()
+            try:
+                return self._chosen().opened()
+            except TwoSqliteLibraries:  # sqlite3 came between the choice and the opening
+                self._session = None
+                return self._chosen().opened()
+
+    def _chosen(self) -> Session:
+        if self._session is None:
+            standard = one_library.uses_standard_library(self._path)
+            library = StandardSqliteSession if standard else SqliteSession
+            self._session = library(self._path, self.clock, self._on_connect, read_only=self._read_only)
+        return self._session
+
+    def run(self, request: Request) -> Rows:
+        with self._turn:
+            self.opened()
+            return self._chosen().run(request)
+
+    def discard(self) -> None:
+        with self._turn:
+            if self._session is not None:
+                self._session.discard()
+                self._session = None
+
+    def in_transaction(self) -> bool:
+        return self._session is not None and self._session.in_transaction()
+
+    def _let_go(self) -> None:
+        deadline = time.monotonic() + BUSY_LIMIT_S
+        while self._is_in_use():
+            if self._user == threading.get_ident() or time.monotonic() > deadline:
+                raise TwoSqliteLibraries(
+                    f"a transaction of the engine is open on {self._path}, through another SQLite library than the one "
+                    "that is to open it now: let that transaction end first"
+                )
+            time.sleep(0.001)
+
+    def _is_in_use(self) -> bool:
+        """Whether a transaction is under way; if not, the connection is closed."""
+        with self._turn:
+            try:
+                if self.in_transaction():
+                    return True
+            except apsw.ThreadingViolationError:  # somebody who was given the raw connection is using it
+                return True
+            self.discard()
+            return False

@@ -1,0 +1,147 @@
+"""Tasks as people and programs look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from onceward.model import codec
+from onceward.model.payload import Payload, read_payload
+from onceward.model.status import Event, Status
+from onceward.model.task import RESULT_PART
+from onceward.model.times import moment
+from onceward.store import reports
+from onceward.worker.registry import Registry
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One line of a task's history."""
+
+    at: datetime
+    event: Event
+    status: Status
+    stage: str | None
+    run: int
+    fence: int
+    worker: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running stage says it has come."""
+
+    stage: str
+    done: int
+    total: int | None
+    note: str | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task at one moment."""
+
+    id: int
+    kind: str
+    key: str
+    status: Status
+    stage: str | None
+    reason: str | None
+    run: int
+    queue: str
+    priority: int
+    failures: int
+    crashes: int
+    deferrals: int
+    lineage: Any
+    parent: int | None
+    depth: int
+    waiting_for: str | None
+    worker: str | None
+    heartbeat_at: datetime | None
+    due_at: datetime | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    payload: Payload | None
+    """None where this app does not know the kind, or its payload no longer fits."""
+    results: dict[str, Any]
+    """What the finished stages returned, by name, as plain values."""
+    history: tuple[Happening, ...]
+    progress: Progress | None
+    _raw_results: dict[str, bytes]
+
+    def result(self, stage: Any, type: type[T] | None = None) -> Any:
+        """What a stage returned, as the type it is annotated with, or as a given one."""
+        name = stage if isinstance(stage, str) else stage.name
+        data = self._raw_results[name]
+        if type is not None:
+            return codec.decoder(type)(data)
+        return codec.decoder(Any)(data) if isinstance(stage, str) else stage.reader(data)
+
+
+def as_task(
+    row: reports.TaskRow,
+    registry: Registry,
+    results: Sequence[reports.StoredPart] = (),
+    events: Sequence[reports.LogRow] = (),
+    progress: reports.Progress | None = None,
+) -> Task:
+    """A task, from its rows."""
+    raw = {one.stage: one.value for one in results if one.part == RESULT_PART}
+    status = row.status
+    return Task(
+        id=row.id,
+        kind=row.kind,
+        key=row.key if row.key is not None else row.payload.decode(),
+        status=status,
+        stage=row.stage,
+        reason=row.reason or ("all stages have finished" if status is Status.SUCCEEDED else None),
+        run=row.run,
+        queue=row.queue,
+        priority=row.priority,
+        failures=row.failures,
+        crashes=row.crashes,
+        deferrals=row.deferrals,
+        lineage=row.lineage,
+        parent=row.parent,
+        depth=row.depth,
+        waiting_for=row.waiting_for,
+        worker=row.worker_name if status is Status.RUNNING else None,
+        heartbeat_at=_moment(row.beat_at) if status is Status.RUNNING else None,
+        due_at=_moment(row.due_at) if status in (Status.PENDING, Status.RETRYABLE) else None,
+        created_at=moment(row.created_at),
+        started_at=_moment(row.started_at),
+        ended_at=_moment(row.ended_at),
+        payload=_payload(row, registry),
+        results={stage: codec.decoder(Any)(data) for stage, data in raw.items()},
+        history=tuple(
+            Happening(moment(one.at), one.event, one.status, one.stage, one.run, one.fence, one.worker_name, one.note)
+            for one in events
+        ),
+        progress=None
+        if progress is None
+        else Progress(progress.stage, progress.done, progress.total, progress.note, moment(progress.at)),
+        _raw_results=raw,
+    )
+
+
+def _moment(at: int | None) -> datetime | None:
+    return None if at is None else moment(at)
+
+
+def _payload(row: reports.TaskRow, registry: Registry) -> Payload | None:
+    if row.kind not in registry.kinds:
+        return None
+    try:
+        return read_payload(registry[row.kind].payload, row.payload)
+    except msgspec.ValidationError:
+        return None

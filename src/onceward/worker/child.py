@@ -1,0 +1,56 @@
+"""A worker process under a supervisor: `python -m onceward.worker.child APP WORKER PRESENCE NAME`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+from typing import Any
+
+from onceward.worker import locate
+from onceward.worker.process import RETIRED, Orders, WorkerProcess
+
+
+def main() -> None:
+    """Carry out the orders of a supervisor, and end with it."""
+    parser = argparse.ArgumentParser(prog="onceward-child")
+    parser.add_argument("app")
+    parser.add_argument("worker", type=int)
+    parser.add_argument("presence")
+    parser.add_argument("name")
+    parser.add_argument("--queues")
+    parser.add_argument("--suspects", action="store_true")
+    parser.add_argument("--until-idle", action="store_true")
+    given = parser.parse_args()
+    app: Any = locate.load(given.app)
+    orders = Orders(
+        queues=given.queues.split(",") if given.queues else None,
+        until_idle=given.until_idle,
+        name=given.name,
+        worker=given.worker,
+        presence=given.presence,
+        suspects_only=given.suspects,
+        app_path=given.app,
+    )
+    summary = app.work(orders, on_start=_obey)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit: a thread that is lost to a stage must not keep the process.
+    os._exit(RETIRED if summary.retired else 0)
+
+
+def _obey(process: WorkerProcess) -> None:
+    """Stop when the supervisor says so, or when it is gone."""
+
+    def listen() -> None:
+        while line := sys.stdin.buffer.readline():
+            if line.strip() == b"stop":
+                process.request_stop()
+        process.request_stop()
+
+    threading.Thread(target=listen, name="onceward orders", daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""The one writer of a process: everything that its attempts have to say, and the next claim, in one transaction.
+
+It writes as soon as there is something to write. While one commit is on its way to the disk the next batch gathers,
+so an idle system answers after one fsync and a busy one makes large batches by itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import structlog
+
+from onceward.errors import StoreError
+from onceward.model.task import Commit
+from onceward.store.claims import NOTHING, Claimed, claim, claim_suspects, mark_low_claim
+from onceward.store.commits import SendAlone, Verdict, commit
+from onceward.store.lines import Reader, next_due, peek
+from onceward.store.op import Op, drive
+from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.worker import points
+from onceward.worker.wakeup import Wakeup
+
+LARGEST_BATCH = 500
+PAUSE_AFTER_TROUBLE_S = 1.0
+
+Answer = Callable[[Verdict], None]
+logger = structlog.get_logger("onceward.committer")
+
+
+class Wish(NamedTuple):
+    """How many tasks the worker could take, and from which lines."""
+
+    count: int
+    suspects: bool = False
+
+
+class Item(NamedTuple):
+    """A commit, and who is told what became of it."""
+
+    commit: Commit
+    answer: Answer
+
+
+@dataclass(slots=True)
+class Written:
+    """What one transaction has done."""
+
+    items: Sequence[Item]
+    verdicts: Sequence[Verdict]
+    claimed: Claimed = NOTHING
+    asked: Wish | None = None
+    next_due_at: int | None = None
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the committer has done so far."""
+
+    transactions: int = 0
+    commits: int = 0
+    refused: int = 0
+    claimed: int = 0
+    claims: int = 0
+
+
+@dataclass(slots=True)
+class Writer:
+    """The transactions of one worker, on one session. It has no thread of its own."""
+
+    session: Session
+    worker: int
+    reader: Reader
+    suspects: Reader
+    counts: Counts = field(default_factory=Counts)
+    low_claim: int = 0
+
+    def write(self, items: Sequence[Item], wish: Wish | None) -> Written:
+        """Commit what is there and claim what is wished for. Each item is accepted or refused on its own."""
+        points.reach("before commit")
+        if not items and wish is not None and not self._anything_to_claim(wish):
+            return Written((), (), NOTHING, wish, self._next_due())
+        written = self._transaction(items, wish)
+        points.reach("after commit")
+        alone = [place for place, verdict in enumerate(written.verdicts) if isinstance(verdict, SendAlone)]
+        if alone:
+            verdicts = list(written.verdicts)
+            for place in alone:
+                verdicts[place] = self._transaction([items[place]], None).verdicts[0]
+            written.verdicts = verdicts
+        if wish is not None and not written.claimed.leases:
+            written.next_due_at = self._next_due()
+        self._count(written)
+        return written
+
+    def _transaction(self, items: Sequence[Item], wish: Wish | None) -> Written:
+        reader, suspects = self.reader, self.suspects
+        try:
+            return self.session.transact(lambda: self._operation(items, wish, reader, suspects))
+        except (StoreError, ConnectionLost):
+            self.reader, self.suspects = reader, suspects
+            raise
+        except Exception:  # one of these commits cannot be written at all: find out which, the others must not suffer
+            self.reader, self.suspects = reader, suspects
+            if len(items) <= 1:
+                raise
+            return Written(items, [self._verdict_alone(item) for item in items], NOTHING, wish)
+
+    def _verdict_alone(self, item: Item) -> Verdict:
+        try:
+            return self.session.transact(lambda: commit([item.commit], self.session.clock.now()))[0]
+        except (StoreError, ConnectionLost):
+            raise
+        except Exception as error:  # its own trouble: the attempt hears of it and is judged by it
+            return error
+
+    def _operation(self, items: Sequence[Item], wish: Wish | None, reader: Reader, suspects: Reader) -> Op[Written]:
+        """A transaction, from the start: what was remembered of the lines by one that did not commit is forgotten."""
+        self.reader, self.suspects = reader.copy(), suspects.copy()
+        now = self.session.clock.now()
+        verdicts: list[Verdict] = []
+        if items:
+            verdicts = yield from commit([item.commit for item in items], now)
+        points.reach("inside commit")
+        claimed = NOTHING
+        if wish is not None:
+            if wish.suspects:
+                claimed = yield from claim_suspects(self.suspects, self.worker, now)
+            else:
+                claimed = yield from claim(self.reader, self.worker, wish.count, now)
+        if self.low_claim:
+            yield from mark_low_claim(self.worker, self.low_claim)
+        return Written(items, verdicts, claimed, wish)
+
+    def _anything_to_claim(self, wish: Wish) -> bool:
+        """A look without a transaction, so that idle workers do not stand in each other's way."""
+        return drive(peek(self.suspects if wish.suspects else self.reader, self.session.clock.now()), self.session)
+
+    def _next_due(self) -> int | None:
+        return drive(next_due(), self.session)
+
+    def _count(self, written: Written) -> None:
+        self.low_claim = 0
+        self.counts.transactions += 1
+        self.counts.commits += len(written.verdicts)
+        self.counts.refused += sum(verdict is False for verdict in written.verdicts)
+        self.counts.claims += bool(written.claimed.leases)
+        self.counts.claimed += len(written.claimed.leases)
+
+
+class Committer:
+    """A thread around a `Writer`."""
+
+    def __init__(
+        self, writer: Writer, wakeup: Wakeup, deliver: Callable[[Written], None], look_again: Callable[[], None]
+    ) -> None:
+        self._writer = writer
+        self._wakeup = wakeup
+        self._deliver = deliver
+        self._look_again = look_again
+        self._inbox: deque[Item] = deque()
+        self._wish: Wish | None = None
+        self._wake = threading.Event()
+        self._stopping = False
+        self.hungry = False
+        """Whether it is worth watching for the commits of others."""
+        self._thread = threading.Thread(target=self._loop, name="onceward committer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def submit(self, commit: Commit, answer: Answer) -> None:
+        """Have something written; `answer` is called with the verdict by whoever takes the delivery."""
+        self._inbox.append(Item(commit, answer))
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def wish(self, wish: Wish) -> None:
+        """Have something claimed with the next transaction."""
+        self._wish = wish
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Write what is there, then end."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join()
+
+    def _loop(self) -> None:
+        while True:
+            self._wake.clear()
+            if self._inbox or self._wish:
+                wish, self._wish = self._wish, None
+                items = [self._inbox.popleft() for _ in range(min(len(self._inbox), LARGEST_BATCH))]
+                self._deliver(self._until_written(items, wish))
+            elif self._stopping:
+                return
+            else:
+                self._wait()
+
+    def _wait(self) -> None:
+        while not self._wake.is_set():
+            if not self.hungry:
+                self._wake.wait()
+                return
+            try:
+                if self._wakeup.wait(self._wake):
+                    self.hungry = False
+                    self._look_again()
+            except (ConnectionLost, TryAgainLater, StoreError):  # the next transaction will say it better
+                self._wake.wait(PAUSE_AFTER_TROUBLE_S)
+
+    def _until_written(self, items: Sequence[Item], wish: Wish | None) -> Written:
+        """The database may be away or full for a while: nothing that was handed over is given up."""
+        while True:
+            try:
+                if wish is not None:
+                    self._wakeup.before_looking()
+                return self._writer.write(items, wish)
+            except (StoreError, ConnectionLost, TryAgainLater) as error:
+                logger.warning("the database takes no writes, trying again", error=str(error), waiting=len(items))
+                self._writer.session.discard()
+                if self._stopping and not items:
+                    return Written((), (), asked=wish)
+                time.sleep(PAUSE_AFTER_TROUBLE_S)

@@ -1,0 +1,118 @@
+"""The process of one run of an isolated stage: `python -m onceward.worker.disposable DESCRIPTOR`."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from onceward.context import Context, current
+from onceward.errors import ConfigError, LeaseLost, PayloadError
+from onceward.model.outcome import Failed, Filtered, Skipped, Verdict, Waiting, unwrapped
+from onceward.model.retry import described, retry_after_ms
+from onceward.model.task import Keep, Lease, Move, Report, Write
+from onceward.model.times import SystemClock
+from onceward.worker import locate
+from onceward.worker.isolated import (
+    _LENGTH,
+    Answer,
+    Asked,
+    Kept,
+    Raised,
+    Reported,
+    Returned,
+    far,
+    framed,
+    memory_limited,
+    read_answer,
+    read_start,
+)
+
+
+class FarDesk:
+    """The desk of a context whose worker is another process."""
+
+    def __init__(self, connection: socket.socket, app: Any) -> None:
+        self._connection = connection
+        self._app = app
+
+    def keep(self, _lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+        assert isinstance(move, Keep)
+        answer = self._ask(Kept(move.stage, list(move.parts), far(writes)))
+        if answer.error is not None:
+            raise LeaseLost(answer.error)
+        return answer.accepted
+
+    async def akeep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+        return await asyncio.to_thread(self.keep, lease, move, writes)
+
+    def report(self, _lease: Lease, move: Report) -> None:
+        self._connection.sendall(framed(Reported(move.stage, move.done, move.total, move.note)))
+
+    def is_held(self, _lease: Lease) -> bool:
+        return self._ask(Asked()).accepted
+
+    def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        return self._app.read(function, *arguments)
+
+    async def aread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        return await asyncio.to_thread(self.read, function, arguments)
+
+    def _ask(self, message: Any) -> Answer:
+        self._connection.sendall(framed(message))
+        return read_answer(received(self._connection))
+
+
+def received(connection: socket.socket) -> bytes:
+    """One message."""
+    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+    return _exactly(connection, length)
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    pieces = []
+    while count:
+        piece = connection.recv(count)
+        if not piece:
+            sys.exit("the worker is gone")
+        pieces.append(piece)
+        count -= len(piece)
+    return b"".join(pieces)
+
+
+def run(connection: socket.socket) -> None:
+    """Run the one stage that this process is for, and tell what it did."""
+    start = read_start(received(connection))
+    app = locate.load(start.app)
+    pipeline = app.registry[start.lease.kind]
+    stage = pipeline.stage_named(start.stage)
+    payload = pipeline.read(start.lease.payload, start.lease.version)
+    parts = {(name, part): value for name, part, value in start.parts}
+    context: Context[Any] = Context(payload, start.lease, stage, parts, start.signals, FarDesk(connection, app))
+    memory_limited(start.memory_mb)
+    current.set(context)
+    try:
+        value = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
+        answer: Any = Returned(stage.stored(value), far(context.end()))
+    except BaseException as error:  # a verdict or an error: both are told to the worker
+        answer = _raised(unwrapped(error), pipeline, context)
+    connection.sendall(framed(answer))
+
+
+def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> Raised:
+    writes = far(context.end()) if isinstance(error, Filtered | Skipped | Failed | Waiting) else []
+    if isinstance(error, Verdict):
+        return Raised(
+            type(error).__name__, error.reason, writes, getattr(error, "after_ms", None), getattr(error, "until", None)
+        )
+    after_ms = retry_after_ms(error, SystemClock().now())
+    permanent = pipeline.retry.is_permanent(error) or isinstance(error, PayloadError | ConfigError)
+    return Raised(
+        None, described(error), writes, is_permanent=permanent, retry_after=None if after_ms is None else after_ms / 1_000
+    )
+
+
+if __name__ == "__main__":
+    run(socket.socket(fileno=int(sys.argv[1])))

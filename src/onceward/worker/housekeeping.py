@@ -1,0 +1,153 @@
+"""What must be done now and then, by anyone, and more than once does no harm: renew, look for the dead, tidy up.
+
+A worker is dead when its machine's lock on its presence file is free, or when it has not renewed for the length of its
+lease. A step of somebody's clock alone reclaims nothing: its beat must also have stood still between two of our looks,
+measured on a clock that nobody sets.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import structlog
+
+from onceward.config import Config
+from onceward.model.retry import Retry, backoff_ms
+from onceward.model.times import spoken
+from onceward.store.claims import Death, Reclaimed, Seen, bury, living, renew
+from onceward.store.op import Op, Query, drive
+from onceward.store.session import Session
+from onceward.worker import points, presence
+
+LOOK_EVERY_MS = 1_000
+RECEIPTS_KEPT_MS = 3_600_000
+
+logger = structlog.get_logger("onceward.housekeeping")
+
+
+class Housekeeping:
+    """The duties of one process; `step` does those whose time has come."""
+
+    def __init__(
+        self,
+        session: Session,
+        config: Config,
+        *,
+        mine: Callable[[], Sequence[int]],
+        declared_dead: Callable[[set[int]], None],
+        suspects_found: Callable[[], None],
+        check_presence: bool = True,
+        dice: random.Random | None = None,
+    ) -> None:
+        self._session = session
+        self._clock = session.clock
+        self._config = config
+        self._mine = mine
+        self._declared_dead = declared_dead
+        self._suspects_found = suspects_found
+        self._check_presence = check_presence
+        self._dice = dice or random.Random()
+        self._host = socket.gethostname()
+        self._beats: dict[int, tuple[int, int]] = {}
+        """For each worker its beat as last seen, and since when it has been that."""
+        self._renewed_at = self._looked_at = self._pruned_at = -(10**12)
+        self._hurry = False
+        self.reclaimed: list[Reclaimed] = []
+
+    def hurry(self) -> None:
+        """Somebody has found no work: look for dead workers at the next step."""
+        self._hurry = True
+
+    def step(self) -> None:
+        """Do what is due."""
+        now = self._clock.monotonic()
+        if now - self._renewed_at >= self._config.heartbeat_ms:
+            self._renewed_at = now
+            self._renew()
+        wait_ms = min(LOOK_EVERY_MS, self._config.check_ms) if self._hurry or self._check_presence else self._config.check_ms
+        if now - self._looked_at >= wait_ms:
+            self._looked_at = now
+            self._hurry = False
+            self._look_for_the_dead()
+        if now - self._pruned_at >= RECEIPTS_KEPT_MS // 60:
+            self._pruned_at = now
+            self._session.transact(self._prune_receipts)
+
+    def _renew(self) -> None:
+        rows = self._session.run(Query("store_now"))
+        if rows:
+            self._clock.measured(rows[0][0])
+        mine = list(self._mine())
+        if mine:
+            alive = self._session.transact(lambda: renew(mine, self._clock.now()))
+            if dead := set(mine) - alive:
+                logger.error("declared dead by others: the leases are gone", workers=sorted(dead))
+                self._declared_dead(dead)
+
+    def _look_for_the_dead(self) -> None:
+        mine = set(self._mine())
+        seen = drive(living(), self._session)
+        now = self._clock.monotonic()
+        for worker in seen:
+            beat, since = self._beats.get(worker.id, (-1, now))
+            self._beats[worker.id] = (beat, since) if beat == worker.beat else (worker.beat, now)
+            if worker.id not in mine:
+                death = self._death_of(worker)
+                if death is not None:
+                    self.bury(worker, death)
+        self._beats = {worker.id: self._beats[worker.id] for worker in seen}
+
+    def _death_of(self, worker: Seen) -> Death | None:
+        path = Path(worker.presence) if worker.presence and worker.host == self._host else None
+        if path is not None and self._check_presence and presence.is_dead(path):
+            return Death("died", self._started(path))
+        _, since = self._beats[worker.id]
+        stood_still_ms = self._clock.monotonic() - since
+        silent_ms = self._clock.now() - worker.beat_at
+        if silent_ms >= worker.lease_ms and stood_still_ms >= min(self._config.check_ms, worker.lease_ms):
+            return Death(f"was silent for {spoken(silent_ms)}", None if path is None else self._started(path))
+        return None
+
+    def _started(self, path: Path) -> frozenset[int] | None:
+        running = presence.running(path)
+        return None if running is None else frozenset(one.task for one in running)
+
+    def bury(self, worker: Seen, death: Death) -> Reclaimed | None:
+        """Take back what a dead worker held."""
+        reclaimed = self._session.transact(
+            lambda: bury(worker, death, self._config.max_lost_workers, self._retry_delay_ms, self._clock.now())
+        )
+        points.reach("during reclaim")
+        if reclaimed is None:
+            return None
+        if worker.presence and worker.host == self._host:
+            _forget_presence(Path(worker.presence))
+        self.reclaimed.append(reclaimed)
+        logger.warning(
+            "worker lost, its tasks are back in line",
+            worker=worker.name,
+            how=death.how,
+            released=reclaimed.released,
+            suspects=reclaimed.suspects,
+            timed_out=reclaimed.timed_out,
+            quarantined=list(reclaimed.quarantined),
+        )
+        if reclaimed.suspects:
+            self._suspects_found()
+        return reclaimed
+
+    def _retry_delay_ms(self, failures: int) -> int:
+        """The delay after a time-out that the pipeline's own policy cannot be asked about: the default one."""
+        return backoff_ms(Retry(), failures, self._dice)
+
+    def _prune_receipts(self) -> Op[None]:
+        yield Query("prune_receipts", {"before": self._clock.now() - RECEIPTS_KEPT_MS})
+
+
+def _forget_presence(path: Path) -> None:
+    """Remove the file of a dead process; a living one (stopped, say) keeps its own."""
+    if presence.is_dead(path):
+        path.unlink(missing_ok=True)

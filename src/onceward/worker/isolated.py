@@ -1,0 +1,233 @@
+"""Stages in a disposable process: whatever they do to it, the worker lives.
+
+Payload, results and effects cross a socket as msgpack; functions given to `ctx.write` cross by their import name.
+A process that dies without a word has crashed while its stage ran alone, which counts to the limit of lost workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from onceward.errors import ConfigError, LeaseLost, OncewardError
+from onceward.model.outcome import Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
+from onceward.model.task import Keep, Lease, Part, Report, Write
+
+if TYPE_CHECKING:
+    from onceward.context import Desk
+    from onceward.worker.attempt import Attempt
+
+_LENGTH = struct.Struct("<I")
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A result that is already in its stored form."""
+
+    data: bytes
+
+
+class ProcessDied(Exception):
+    """The process of an isolated stage ended without a word."""
+
+
+class RemoteError(Exception):
+    """An error that was raised in the process of an isolated stage."""
+
+    def __init__(self, text: str, *, is_permanent: bool, retry_after: float | None) -> None:
+        super().__init__(text)
+        self.is_permanent = is_permanent
+        self.retry_after = retry_after
+
+
+class Start(msgspec.Struct, frozen=True, tag="start"):
+    """What the process needs to begin."""
+
+    app: str
+    lease: Lease
+    stage: str
+    parts: list[tuple[str, str, bytes]]
+    signals: dict[str, bytes]
+    memory_mb: int | None
+
+
+class FarWrite(msgspec.Struct, frozen=True):
+    """A function given to `ctx.write`, by name, with its arguments."""
+
+    function: str
+    arguments: bytes
+
+
+class Kept(msgspec.Struct, frozen=True, tag="keep"):
+    """The stage wants parts committed while it goes on."""
+
+    stage: str
+    parts: list[Part]
+    writes: list[FarWrite]
+
+
+class Reported(msgspec.Struct, frozen=True, tag="report"):
+    """The stage shows how far it has come."""
+
+    stage: str
+    done: int
+    total: int | None
+    note: str | None
+
+
+class Asked(msgspec.Struct, frozen=True, tag="alive"):
+    """The stage asks whether it still holds its task."""
+
+
+class Returned(msgspec.Struct, frozen=True, tag="returned"):
+    """The stage has returned."""
+
+    value: bytes
+    writes: list[FarWrite]
+
+
+class Raised(msgspec.Struct, frozen=True, tag="raised"):
+    """The stage has raised: a verdict by its name, or an error."""
+
+    verdict: str | None
+    reason: str
+    writes: list[FarWrite]
+    after_ms: int | None = None
+    until: str | None = None
+    is_permanent: bool = False
+    retry_after: float | None = None
+
+
+class Answer(msgspec.Struct, frozen=True, tag="answer"):
+    """What the worker answers."""
+
+    accepted: bool
+    error: str | None = None
+
+
+FromStage = Kept | Reported | Asked | Returned | Raised
+read_from_stage = msgspec.msgpack.Decoder(FromStage).decode
+read_start = msgspec.msgpack.Decoder(Start).decode
+read_answer = msgspec.msgpack.Decoder(Answer).decode
+packed = msgspec.msgpack.Encoder().encode
+
+_VERDICTS: dict[str, Callable[[Raised], Verdict]] = {
+    "Filtered": lambda raised: Filtered(raised.reason),
+    "Skipped": lambda raised: Skipped(raised.reason),
+    "Failed": lambda raised: Failed(raised.reason),
+    "SchemaMismatch": lambda raised: SchemaMismatch(raised.reason),
+    "Retryable": lambda raised: Retryable(raised.reason, after=_seconds(raised.after_ms)),
+    "Waiting": lambda raised: Waiting(after=_seconds(raised.after_ms), until=raised.until, reason=raised.reason),
+}
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1_000
+
+
+def framed(message: msgspec.Struct) -> bytes:
+    """A message with its length before it."""
+    data = packed(message)
+    return _LENGTH.pack(len(data)) + data
+
+
+def far(writes: tuple[Write, ...]) -> list[FarWrite]:
+    """Writes in the form that crosses to another process."""
+    crossing = []
+    for function, arguments in writes:
+        name = f"{function.__module__}:{function.__qualname__}"
+        if "<" in name:
+            raise ConfigError(
+                f"{function.__qualname__} cannot be found by name in another process; "
+                "an isolated stage gives ctx.write a function that stands at the top of a module"
+            )
+        crossing.append(FarWrite(name, packed(arguments)))
+    return crossing
+
+
+def near(writes: list[FarWrite]) -> tuple[Write, ...]:
+    """Writes as they are run here."""
+    here: list[Write] = []
+    for write in writes:
+        module, _, name = write.function.partition(":")
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        here.append((found, tuple(msgspec.msgpack.decode(write.arguments))))
+    return tuple(here)
+
+
+async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
+    """Run the stage of an attempt in a process of its own; returns or raises what the stage did."""
+    stage, lease = attempt.stage, attempt.lease
+    if app is None:
+        raise ConfigError(f"stage {stage.name!r} is isolated, so its app must stand in a module that can be imported")
+    assert stage.isolation is not None
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "onceward.worker.disposable", str(theirs.fileno()), pass_fds=[theirs.fileno()]
+        )
+    reader, writer = await asyncio.open_connection(sock=ours)
+    try:
+        parts = [(name, part, value) for (name, part), value in attempt.parts.items()]
+        writer.write(framed(Start(app, lease, stage.name, parts, attempt.signals, stage.isolation.memory_mb)))
+        while True:
+            try:
+                (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+                message = read_from_stage(await reader.readexactly(length))
+            except (asyncio.IncompleteReadError, ConnectionError):
+                raise ProcessDied(_how(await process.wait())) from None
+            match message:
+                case Kept(name, kept, writes):
+                    writer.write(framed(await _keep(desk, lease, Keep(name, tuple(kept)), near(writes))))
+                case Reported(name, done, total, note):
+                    desk.report(lease, Report(name, done, total, note))
+                case Asked():
+                    writer.write(framed(Answer(desk.is_held(lease))))
+                case Returned(value, writes):
+                    attempt.context._writes.extend(near(writes))
+                    return Stored(value)
+                case Raised():
+                    attempt.context._writes.extend(near(message.writes))
+                    raise _raised_there(message)
+    finally:
+        writer.close()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def _keep(desk: Desk, lease: Lease, move: Keep, writes: tuple[Write, ...]) -> Answer:
+    try:
+        return Answer(await desk.akeep(lease, move, writes))
+    except (OncewardError, LeaseLost) as error:
+        return Answer(False, str(error))
+
+
+def _raised_there(message: Raised) -> BaseException:
+    if message.verdict is not None:
+        return _VERDICTS[message.verdict](message)
+    return RemoteError(message.reason, is_permanent=message.is_permanent, retry_after=message.retry_after)
+
+
+def _how(code: int) -> str:
+    if code < 0:
+        return f"its process was killed by {signal.Signals(-code).name}"
+    return f"its process ended with code {code}" if code else "its process ended without a word"
+
+
+def memory_limited(memory_mb: int | None) -> None:
+    """In the disposable process: let allocations beyond the limit fail."""
+    if memory_mb is not None and os.name == "posix":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_mb * 2**20, memory_mb * 2**20))

@@ -1,0 +1,97 @@
+"""A file by which a worker process shows that it lives and what it is running.
+
+The process holds a lock on it, so that anybody on the same machine notices at once when it has died; and it keeps the
+tasks whose stages are running in it, with their time limits, so that the one who finds it dead knows what ran.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import struct
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+_SLOT = struct.Struct("<qq")
+NO_LIMIT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A stage that runs: its task, and when its time is up on this machine's monotonic clock."""
+
+    task: int
+    limit_at: int
+
+
+class Presence:
+    """The file of this process."""
+
+    def __init__(self, path: Path, slots: int) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(self._descriptor, slots * _SLOT.size)
+        self._map = mmap.mmap(self._descriptor, slots * _SLOT.size)
+        self._free = list(range(slots))
+
+    def enter(self, task: int, limit_at: int) -> int:
+        """A stage begins; returns its slot."""
+        slot = self._free.pop()
+        _SLOT.pack_into(self._map, slot * _SLOT.size, task, limit_at)
+        return slot
+
+    def extend(self, slot: int, task: int, limit_at: int) -> None:
+        """The time limit of a stage begins anew."""
+        _SLOT.pack_into(self._map, slot * _SLOT.size, task, limit_at)
+
+    def leave(self, slot: int) -> None:
+        """A stage has ended."""
+        _SLOT.pack_into(self._map, slot * _SLOT.size, 0, 0)
+        self._free.append(slot)
+
+    def remove(self) -> None:
+        """The process ends in good order."""
+        self.path.unlink(missing_ok=True)
+        self._map.close()
+        os.close(self._descriptor)
+
+
+def new_path(folder: Path) -> Path:
+    """Where the presence of a new process goes."""
+    return folder / f"{os.getpid()}-{uuid.uuid4().hex[:12]}"
+
+
+def running(path: Path) -> list[Running] | None:
+    """What runs, or ran when it died, in the process of a file; None if the file is gone."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    return [Running(task, limit_at) for task, limit_at in _SLOT.iter_unpack(data) if task]
+
+
+def is_dead(path: Path) -> bool:
+    """Whether the process of a file has died: nobody holds its lock. A stopped process still does."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def monotonic_ms() -> int:
+    """The clock of time limits: one for all processes of a machine."""
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,409 @@
+"""A worker process from its start to its end: registered, working, stopped in good order.
+
+Used by `app.run()` in a script, where a thread of the same process renews the leases, and by the children of a
+supervisor, where the supervisor does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from onceward.config import Config
+from onceward.errors import StoreError
+from onceward.store import one_library
+from onceward.store.claims import NewWorker, register, still_held, stop
+from onceward.store.idle import anything_left
+from onceward.store.lines import Reader, stragglers
+from onceward.store.op import Op, Query, drive
+from onceward.store.operate import wake_for_code
+from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.worker import points, presence
+from onceward.worker.committer import Committer, Counts, Writer
+from onceward.worker.housekeeping import Housekeeping
+from onceward.worker.registry import Registry
+from onceward.worker.runner import TICK_S, Runner
+from onceward.worker.threads import StageThreads
+from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, WatchFile
+
+ASK_ABOUT_LEASES_AFTER_MS = 1_000
+IDLE_LOOK_S = 0.1
+KEEPER_STEP_S = 0.05
+RETIRED = 75
+"""The exit code of a child that ends because a thread of it is lost to a stage that does not end."""
+
+logger = structlog.get_logger("onceward.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a worker process is to do."""
+
+    queues: list[str] | None = None
+    until_idle: bool = False
+    name: str | None = None
+    worker: int | None = None
+    """Its id, if a supervisor has registered it; then the supervisor also renews its leases."""
+    presence: str | None = None
+    suspects_only: bool = False
+    app_path: str | None = None
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a worker process has done."""
+
+    counts: Counts = field(default_factory=Counts)
+    unknown_commits: int = 0
+    retired: bool = False
+
+
+def worker_name(given: str | None) -> str:
+    """A name for people: the given one, or machine, process and a random end."""
+    return given or f"{socket.gethostname()}-{os.getpid()}-{random.randrange(16**4):04x}"
+
+
+class WorkerProcess:
+    """One worker, in this process."""
+
+    def __init__(self, store: Any, registry: Registry, config: Config, orders: Orders, read: Callable[..., Any]) -> None:
+        registry.check_runnable()
+        self._store = store
+        self._registry = registry
+        self._config = config
+        self._orders = orders
+        self._read = read
+        self._supervised = orders.worker is not None
+        self._queues = registry.queues if orders.queues is None else orders.queues
+        self._stop_requests = 0
+        self._asked_to_stop: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reader_lanes = registry.lanes(orders.queues)
+        self._suspect_lanes = registry.lanes(orders.queues, suspect=True)
+        self._lost_everything = False
+        self.summary = Summary()
+
+    def request_stop(self) -> None:
+        """Stop in good order; asked a second time, give everything back at once. Safe from any thread."""
+        self._stop_requests += 1
+        if self._loop is not None and self._asked_to_stop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._asked_to_stop.set)
+
+    async def run(self) -> Summary:
+        """Work until asked to stop, or until idle if that is the order."""
+        one_library.insist_on_apsw()
+        points.arm_from_environment()
+        self._loop = asyncio.get_running_loop()
+        self._asked_to_stop = asyncio.Event()
+        if self._stop_requests:
+            self._asked_to_stop.set()
+        while True:
+            await self._work()
+            if not self._lost_everything:
+                return self.summary
+            # Others have declared us dead, and all our leases with us. We begin again under a new name.
+            self._lost_everything = False
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        session = self._store.session(patience_s=5.0)
+        signals = _handle_signals(loop, self.request_stop)
+        here = self._make_presence()
+        worker = await asyncio.to_thread(self._introduce, session, here)
+        writer = Writer(session, worker, self._new_reader(self._reader_lanes), self._new_reader(self._suspect_lanes))
+        threads = StageThreads(loop, self._config.threads)
+        wakeup, listener = self._wakeup(session, loop)
+        committer = Committer(
+            writer,
+            wakeup,
+            deliver=lambda written: loop.call_soon_threadsafe(delivered, written),
+            look_again=lambda: loop.call_soon_threadsafe(look_again),
+        )
+        runner = Runner(
+            self._registry,
+            self._config,
+            queues=self._queues,
+            submit=committer.submit,
+            wish=committer.wish,
+            threads=threads,
+            read=self._read,
+            now=self._store.clock.now,
+            monotonic=self._store.clock.monotonic,
+            presence=here,
+            app_path=self._orders.app_path,
+            suspects_only=self._orders.suspects_only,
+        )
+
+        def delivered(written: Any) -> None:
+            runner.delivered(written)
+            if runner.low_claim:
+                writer.low_claim, runner.low_claim = runner.low_claim, 0
+            committer.hungry = not self._stop_requests and runner.wants_more
+
+        def look_again() -> None:
+            runner.look_again()
+
+        self._heard = look_again
+        committer.start()
+        keeper = Keeper(self, runner, worker, writer, loop)
+        keeper.start()
+        if listener is not None:
+            await asyncio.to_thread(self._probe, listener, committer)
+        try:
+            await self._loop_until_done(runner)
+            await self._end(runner)
+        finally:
+            keeper.stop()
+            if listener is not None:
+                listener.stop()
+            await asyncio.to_thread(committer.stop)
+            threads.close()
+            for number in signals:
+                loop.remove_signal_handler(number)
+            self.summary.counts = writer.counts
+            self.summary.unknown_commits += session.doubts.unknown
+            self.summary.retired = runner.has_zombie_thread and self._supervised
+            await asyncio.to_thread(self._sign_off, session, worker)
+            if here is not None:
+                here.remove()
+
+    # The beginning
+
+    def _make_presence(self) -> presence.Presence | None:
+        folder = self._store.presence_folder
+        if folder is None:
+            return None
+        from pathlib import Path
+
+        path = Path(self._orders.presence) if self._orders.presence else presence.new_path(folder)
+        return presence.Presence(path, self._config.concurrency + self._config.threads)
+
+    def _introduce(self, session: Session, here: presence.Presence | None) -> int:
+        kinds, queues = ",".join(self._registry.kinds), ",".join(self._queues)
+        new = NewWorker(
+            worker_name(self._orders.name),
+            socket.gethostname(),
+            os.getpid(),
+            None if here is None else str(here.path),
+            kinds,
+            queues,
+            self._config.lease_ms,
+        )
+
+        def enter() -> Op[int]:
+            now = self._store.clock.now()
+            worker = self._orders.worker
+            if worker is None:
+                worker = yield from register(new, now)
+            else:
+                yield Query("introduce_worker", {"worker": worker, "pid": new.pid, "kinds": kinds, "queues": queues})
+            for pipeline in self._registry:
+                yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
+            return worker
+
+        rows = session.opened() and session.run(Query("store_now"))
+        if rows:
+            self._store.clock.measured(rows[0][0])
+        return session.transact(enter)
+
+    def _new_reader(self, lanes: tuple[str, ...]) -> Reader:
+        return Reader(lanes, sweeps=self._store.dialect == "postgres")
+
+    def _wakeup(self, session: Session, loop: asyncio.AbstractEventLoop) -> tuple[Wakeup, Listener | None]:
+        if self._store.dialect == "sqlite":
+            return WatchFile(session), None  # type: ignore[arg-type]
+        return PollOnly(), Listener(self._store.url, lambda: loop.call_soon_threadsafe(lambda: self._heard()))
+
+    def _probe(self, listener: Listener, _committer: Committer) -> None:
+        probe = self._store.session(patience_s=5.0)
+        try:
+            notified = listener.start(lambda: drive(_notify(), probe))
+        except (StoreError, ConnectionLost):
+            notified = False
+        finally:
+            probe.close()
+        self.poll_ms = self._config.poll_ms if notified else min(self._config.poll_ms, POLL_ONLY_MS)
+        logger.info("ready", wakeup="notify" if notified else "poll only", poll_ms=self.poll_ms)
+
+    # The middle
+
+    async def _loop_until_done(self, runner: Runner) -> None:
+        assert self._asked_to_stop is not None
+        stop = asyncio.ensure_future(self._asked_to_stop.wait())
+        poll_ms = getattr(self, "poll_ms", self._config.poll_ms)
+        polled_at = time.monotonic()
+        idle_look_at = 0.0
+        runner.look_again()
+        try:
+            while not (stop.done() or self._lost_everything or (self._supervised and runner.has_zombie_thread)):
+                runner.changed.clear()
+                if runner.is_quiet and self._orders.suspects_only:
+                    return
+                quiet = runner.is_quiet and self._orders.until_idle
+                if quiet and time.monotonic() >= idle_look_at:
+                    idle_look_at = time.monotonic() + IDLE_LOOK_S
+                    if not await asyncio.to_thread(self._anything_left) and runner.is_quiet:
+                        return
+                await _first(stop, runner.changed, TICK_S)
+                runner.tick()
+                now = time.monotonic()
+                due = runner.next_due_at
+                is_due = due is not None and due <= self._store.clock.now()
+                if is_due or now - polled_at >= poll_ms / 1_000:
+                    polled_at = now
+                    if is_due:
+                        runner.next_due_at = None
+                    runner.look_again()
+        finally:
+            stop.cancel()
+
+    def _anything_left(self) -> bool:
+        session = self._store.session(patience_s=5.0)
+        lanes = self._reader_lanes + self._suspect_lanes
+        try:
+            return drive(anything_left(lanes, self._registry.kinds), session)
+        except (StoreError, ConnectionLost, TryAgainLater):
+            return True
+        finally:
+            if not self._store.is_memory:
+                session.close()
+
+    def has_lost_everything(self) -> None:
+        """Others have declared this worker dead."""
+        self._lost_everything = True
+
+    # The end
+
+    async def _end(self, runner: Runner) -> None:
+        """No new claims; what runs gets the grace period; the rest is given back."""
+        if self._lost_everything:
+            runner.lost(set(runner.running))
+            return
+        runner.stop_claiming()
+        deadline = time.monotonic() + self._config.grace_ms / 1_000
+        while not runner.is_drained and self._stop_requests < 2 and time.monotonic() < deadline:
+            await _first(None, runner.changed, TICK_S)
+            runner.changed.clear()
+            runner.tick()
+        runner.release_all()
+        last = time.monotonic() + 10.0
+        while not runner.is_drained and time.monotonic() < last:
+            await asyncio.sleep(0.005)
+
+    def _sign_off(self, session: Session, worker: int) -> None:
+        with suppress(StoreError, ConnectionLost, TryAgainLater):
+            session.transact(lambda: stop(worker, "stopped", self._store.clock.now()))
+        if not self._store.is_memory:
+            session.close()
+
+
+class Keeper:
+    """A thread that renews leases, looks for the dead, and asks the database about the leases of long stages."""
+
+    def __init__(
+        self, process: WorkerProcess, runner: Runner, worker: int, writer: Writer, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._process = process
+        self._runner = runner
+        self._writer = writer
+        self._loop = loop
+        self._session = process._store.session(patience_s=5.0)
+        supervised = process._supervised
+        self._housekeeping = None if supervised else Housekeeping(
+            self._session,
+            process._config,
+            mine=lambda: [worker],
+            declared_dead=lambda _: process.has_lost_everything(),
+            suspects_found=self._suspects_found,
+        )  # fmt: skip
+        self._asked_at = 0
+        self._stragglers_at = process._store.clock.monotonic()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._loop_forever, name="onceward keeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(timeout=5.0)
+
+    def _suspects_found(self) -> None:
+        self._runner.look_for_suspects = True
+        self._loop.call_soon_threadsafe(self._runner.look_again)
+
+    def _loop_forever(self) -> None:
+        pause_s = min(KEEPER_STEP_S, self._process._config.heartbeat_ms / 2_000)
+        while not self._stopping.wait(pause_s):
+            try:
+                self._step()
+            except (StoreError, ConnectionLost, TryAgainLater) as error:
+                logger.warning("housekeeping could not reach the database", error=str(error))
+                self._session.discard()
+                self._stopping.wait(0.5)
+            except Exception:  # a loop that must live: the trace is logged, the next step may do better
+                logger.exception("housekeeping failed")
+                self._session.discard()
+                self._stopping.wait(0.5)
+        self._session.close()
+
+    def _step(self) -> None:
+        clock = self._session.clock
+        if self._housekeeping is not None:
+            if self._runner.is_quiet:
+                self._housekeeping.hurry()
+            self._housekeeping.step()
+        now = clock.monotonic()
+        if now - self._asked_at >= ASK_ABOUT_LEASES_AFTER_MS:
+            self._asked_at = now
+            leases = self._runner.held_for(ASK_ABOUT_LEASES_AFTER_MS)
+            if leases:
+                held = drive(still_held(leases), self._session)
+                if gone := {lease.task for lease in leases} - held:
+                    self._loop.call_soon_threadsafe(self._confirm_lost, leases, gone)
+        if now - self._stragglers_at >= self._process._config.check_ms:
+            self._stragglers_at = now
+            reader = self._writer.reader
+            if reader.sweeps and drive(stragglers(reader), self._session):
+                logger.info("found work behind the lines, sweeping from the start")
+
+    def _confirm_lost(self, leases: list[Any], gone: set[int]) -> None:
+        """A stage that has ended since is not lost: its own commit is what ended the lease."""
+        tokens = {lease.task: lease.token for lease in leases}
+        self._runner.lost({task for task in gone if self._runner.runs_under(task, tokens[task])})
+
+
+def _notify() -> Op[None]:
+    yield Query("notify")
+
+
+async def _first(stop: asyncio.Future[Any] | None, event: asyncio.Event, limit_s: float) -> None:
+    """Wait for an event, a request to stop, or a while."""
+    waiting = {asyncio.ensure_future(event.wait())}
+    await asyncio.wait(waiting | ({stop} if stop is not None else set()), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+    for one in waiting:
+        one.cancel()
+
+
+def _handle_signals(loop: asyncio.AbstractEventLoop, request_stop: Callable[[], None]) -> list[int]:
+    """SIGTERM and SIGINT stop in good order, where this process may say so."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    handled = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(NotImplementedError, RuntimeError):
+            loop.add_signal_handler(number, request_stop)
+            handled.append(number)
+    return handled

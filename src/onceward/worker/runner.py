@@ -1,0 +1,499 @@
+"""The working part of a process: claims ahead of its free slots, runs stages, hands what they say to the committer.
+
+Everything here happens on one event loop. The next stage of a task starts only after its predecessor is durable; that
+wait is hidden by the other tasks. Stages that only wait cost nothing but memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import random
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import structlog
+
+from onceward.config import Config
+from onceward.context import Context, current
+from onceward.errors import ConfigError, LeaseLost, PayloadError, WrongTwin
+from onceward.model.decide import after_crash, after_error, exhausted, readable
+from onceward.model.outcome import Failed, Filtered, SchemaMismatch, Skipped, Verdict, Waiting, unwrapped
+from onceward.model.retry import described
+from onceward.model.status import Status
+from onceward.model.task import Advance, Commit, Finish, HandOver, Lease, Move, Release, Report, Write
+from onceward.model.times import spoken
+from onceward.store.commits import Verdict as Written_
+from onceward.worker import points
+from onceward.worker.attempt import Attempt, StageTimeout
+from onceward.worker.committer import Written, Wish
+from onceward.worker.isolated import ProcessDied, RemoteError, Stored, run_isolated
+from onceward.worker.presence import NO_LIMIT, Presence
+from onceward.worker.registry import Registry
+
+TICK_S = 0.05
+AHEAD_S = 0.05
+MOST_AHEAD = 400
+REPORT_EVERY_MS = 1_000
+LOW_CLAIM_STEP = 64
+NO_RESULT = b"null"
+
+_KEEPS_EFFECTS = (Filtered, Skipped, Failed, Waiting)
+logger = structlog.get_logger("onceward.worker")
+
+
+class Runner:
+    """Runs the tasks of one process. `submit` and `wish` lead to the committer, `delivered` comes back from it."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        config: Config,
+        *,
+        queues: list[str],
+        submit: Callable[[Commit, Callable[[Written_], None]], None],
+        wish: Callable[[Wish], None],
+        threads: Any,
+        read: Callable[..., Any],
+        now: Callable[[], int],
+        monotonic: Callable[[], int],
+        presence: Presence | None,
+        app_path: str | None,
+        suspects_only: bool = False,
+        dice: random.Random | None = None,
+    ) -> None:
+        self._registry = registry
+        self._config = config
+        self._queues = frozenset(queues)
+        self._submit = submit
+        self._wish = wish
+        self._threads = threads
+        self._read = read
+        self._now = now
+        self._monotonic = monotonic
+        self._presence = presence
+        self._app_path = app_path
+        self._suspects_only = suspects_only
+        self._dice = dice or random.Random()
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._attempts: dict[int, Attempt] = {}
+        self._buffer: deque[Attempt] = deque()
+        self._closing = 0
+        self._asked = False
+        self._more = True
+        self._rate = 0.0
+        self._finished = 0
+        self._measured_at = monotonic()
+        self._open_claims: dict[bytes, list[int]] = {}
+        self._no_new_claims = False
+        self.look_for_suspects = not suspects_only
+        self.has_zombie_thread = False
+        self.next_due_at: int | None = None
+        self.low_claim = 0
+        self.changed = asyncio.Event()
+        """Set when something has ended or nothing was found: whoever waits for idleness looks again."""
+
+    # Claiming
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing runs, waits for its commit, or could be claimed as far as is known."""
+        return not (self._attempts or self._buffer or self._closing or self._asked or self._more)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing runs or waits for its commit."""
+        return not (self._attempts or self._closing or self._asked)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether there is room, and the lines seemed empty when last looked at."""
+        return not (self._more or self._asked or self._no_new_claims)
+
+    @property
+    def running(self) -> list[int]:
+        """The tasks being worked on."""
+        return list(self._attempts)
+
+    def runs_under(self, task: int, token: bytes) -> bool:
+        """Whether a stage of a task still runs here under a token."""
+        attempt = self._attempts.get(task)
+        return attempt is not None and attempt.lease.token == token and not attempt.ended
+
+    def look_again(self) -> None:
+        """There may be new work."""
+        self._more = True
+        self.pump()
+
+    def pump(self) -> None:
+        """Start what can start, and ask for more where there is room."""
+        while self._buffer and len(self._attempts) < self._config.concurrency:
+            self._begin(self._buffer.popleft())
+        if self._asked or self._no_new_claims or not self._more:
+            return
+        if self._suspects_only or self.look_for_suspects:
+            # Suspects have the process to themselves.
+            if not (self._attempts or self._buffer or self._closing):
+                self._asked = True
+                self._wish(Wish(0, suspects=True))
+            return
+        ahead = min(MOST_AHEAD, int(self._rate * AHEAD_S))
+        room = self._config.concurrency + ahead - len(self._attempts) - len(self._buffer)
+        if room > 0 and (not self._buffer or room * 2 >= ahead):
+            self._asked = True
+            self._wish(Wish(room))
+
+    def delivered(self, written: Written) -> None:
+        """A transaction has been committed: tell the attempts, take what was claimed."""
+        if written.asked is not None:
+            self._asked = False
+            self._take(written)
+        for item, verdict in zip(written.items, written.verdicts, strict=True):
+            item.answer(verdict)
+        self._measure()
+        self.pump()
+        if self.is_quiet or not written.claimed.leases:
+            self.changed.set()
+
+    def _take(self, written: Written) -> None:
+        claimed, wish = written.claimed, written.asked
+        assert wish is not None
+        if claimed.leases:
+            points.reach("after claim")
+            self._open_claims[claimed.leases[0].token] = [claimed.seq, len(claimed.leases)]
+            self._buffer.extend(
+                Attempt(lease, claimed.parts.get(lease.task, []), claimed.signals.get(lease.task, {}))
+                for lease in claimed.leases
+            )
+        elif wish.suspects:
+            self.look_for_suspects = False
+            self._more = not self._suspects_only
+        if not wish.suspects and len(claimed.leases) < wish.count:
+            self._more = False
+            self.next_due_at = written.next_due_at
+        if self._no_new_claims:
+            self._give_back_buffer()
+
+    def _measure(self) -> None:
+        now = self._monotonic()
+        elapsed = now - self._measured_at
+        if elapsed >= 20:
+            self._rate = 0.5 * self._rate + 0.5 * (self._finished * 1_000 / elapsed)
+            self._finished = 0
+            self._measured_at = now
+
+    def _close_claim(self, lease: Lease) -> None:
+        """One more task of a claim is over. When all are, a dead worker's heirs need not look at that claim."""
+        claim = self._open_claims.get(lease.token)
+        if claim is None:
+            return
+        claim[1] -= 1
+        if claim[1] == 0:
+            del self._open_claims[lease.token]
+            oldest = min((seq for seq, _ in self._open_claims.values()), default=claim[0] + 1)
+            if oldest >= self.low_claim + LOW_CLAIM_STEP or not self._open_claims:
+                self.low_claim = oldest
+
+    # One attempt
+
+    def _begin(self, attempt: Attempt) -> None:
+        lease = attempt.lease
+        self._attempts[lease.task] = attempt
+        pipeline = attempt.pipeline = self._registry[lease.kind]
+        try:
+            payload = pipeline.read(lease.payload, lease.version)
+            attempt.stage = stage = pipeline.stage_named(lease.stage)
+            if attempt.parts:
+                pipeline.check_stored(attempt.parts, stage)
+        except SchemaMismatch as error:
+            self._conclude(attempt, self._judged(attempt, error, lease.stage or pipeline.stages[0].name), ())
+            return
+        if lease.failures > pipeline.retry.retries:
+            reason = exhausted(pipeline.retry.retries, "it ignored its time limit and its worker had to be killed")
+            self._conclude(attempt, Finish(stage.name, None, Status.FAILED, reason), ())
+            return
+        attempt.context = Context(payload, lease, stage, attempt.parts, attempt.signals, self)
+        self._run(attempt)
+
+    def _run(self, attempt: Attempt) -> None:
+        stage = attempt.stage
+        attempt.ended = attempt.timed_out = False
+        if stage.isolation is not None:
+            self._start_clock(attempt)
+            attempt.task = self._loop.create_task(self._run_isolated(attempt))
+        elif stage.is_async:
+            self._start_clock(attempt)
+            attempt.task = self._loop.create_task(self._run_async(attempt))
+        else:
+            attempt.task = attempt.limit_at = None
+            self._threads.submit(
+                lambda: self._run_in_thread(attempt),
+                lambda value, error: self._ended(attempt, stage, value, error),
+            )
+
+    def _start_clock(self, attempt: Attempt) -> None:
+        """From here on the stage is running: its time limit counts, and it is a suspect if the process dies."""
+        stage = attempt.stage
+        attempt.started_at = self._monotonic()
+        attempt.limit_at = None if stage.timeout_ms is None else attempt.started_at + stage.timeout_ms
+        if self._presence is not None:
+            attempt.slot = self._presence.enter(attempt.lease.task, attempt.limit_at or NO_LIMIT)
+        if points.hook is not None:
+            points.reach(f"before {stage.name}")
+
+    def _run_in_thread(self, attempt: Attempt) -> Any:
+        if attempt.ended or attempt.lost:
+            raise LeaseLost(f"task {attempt.lease.task} was given back before its stage began")
+        self._start_clock(attempt)
+        current.set(attempt.context)
+        return attempt.stage.function(attempt.context)
+
+    async def _run_async(self, attempt: Attempt) -> None:
+        stage = attempt.stage
+        current.set(attempt.context)
+        try:
+            value = await stage.function(attempt.context)
+        except BaseException as error:  # a verdict, an error, a cancellation: all belong to the stage
+            self._ended(attempt, stage, None, error)
+        else:
+            self._ended(attempt, stage, value, None)
+
+    async def _run_isolated(self, attempt: Attempt) -> None:
+        stage = attempt.stage
+        try:
+            value = await run_isolated(attempt, self._app_path, self)
+        except BaseException as error:  # as above; a death of its process is an error too, of a kind of its own
+            self._ended(attempt, stage, None, error)
+        else:
+            self._ended(attempt, stage, value, None)
+
+    def _ended(self, attempt: Attempt, stage: Any, value: Any, error: BaseException | None) -> None:
+        """A stage has returned or raised. What a stage says after its time, or without its lease, is not heard."""
+        if attempt.ended or attempt.stage is not stage:
+            return
+        attempt.ended = True
+        self._leave_slot(attempt)
+        if points.hook is not None:
+            points.reach(f"after {stage.name}")
+        writes = attempt.context.end()
+        if attempt.lost:
+            self._forget(attempt)
+            return
+        if attempt.timed_out:
+            error = StageTimeout(f"stage {stage.name!r} took longer than {spoken(stage.timeout_ms or 0)}")
+        if error is None:
+            self._conclude(attempt, self._advanced(attempt, value), writes)
+            return
+        error = unwrapped(error)
+        move = self._judged(attempt, error, stage.name)
+        self._conclude(attempt, move, writes if isinstance(error, _KEEPS_EFFECTS) else ())
+
+    def _advanced(self, attempt: Attempt, value: Any) -> Move:
+        stage = attempt.stage
+        try:
+            data = value.data if isinstance(value, Stored) else stage.stored(value)
+        except (PayloadError, ConfigError) as error:
+            return Finish(stage.name, None, Status.FAILED, readable(str(error)))
+        following = attempt.pipeline.stage_after(stage)
+        if following is None:
+            return Finish(stage.name, None if data == NO_RESULT else data, Status.SUCCEEDED, None)
+        if following.queue in self._queues:
+            return Advance(stage.name, data, following.name)
+        return HandOver(stage.name, data, following.name, following.queue)
+
+    def _judged(self, attempt: Attempt, error: BaseException, stage: str) -> Move:
+        pipeline = attempt.pipeline
+        if isinstance(error, ProcessDied):
+            return after_crash(attempt.lease, stage, self._config.max_lost_workers, str(error))
+        if isinstance(error, RemoteError) and error.is_permanent:
+            return Finish(stage, None, Status.FAILED, readable(str(error)))
+        if not isinstance(error, Verdict):
+            logger.info("stage failed", task=attempt.lease.task, kind=attempt.lease.kind, stage=stage, error=described(error))
+        fingerprint = pipeline.fingerprint if isinstance(error, SchemaMismatch) else ""
+        return after_error(error, attempt.lease, stage, pipeline.retry, fingerprint, self._now(), self._dice)
+
+    def _conclude(self, attempt: Attempt, move: Move, writes: tuple[Write, ...]) -> None:
+        """Have a move written. Unless the task goes on here, its slot is free at once."""
+        goes_on = type(move) is Advance
+        if not goes_on and self._attempts.pop(attempt.lease.task, None) is not None:
+            self._closing += 1
+            self._finished += 1
+        self._submit(
+            Commit(attempt.lease, move, writes), lambda verdict: self._after_commit(attempt, move, writes, verdict)
+        )
+        if not goes_on and self._buffer:
+            self.pump()
+
+    def _after_commit(self, attempt: Attempt, move: Move, writes: tuple[Write, ...], verdict: Written_) -> None:
+        if isinstance(verdict, Exception):
+            # Its domain rows could not be written: that is an error of the stage, and nothing of it was kept.
+            if type(move) is not Advance:
+                self._closing -= 1
+                self._attempts[attempt.lease.task] = attempt
+            if writes:
+                self._conclude(attempt, self._judged(attempt, verdict, attempt.stage.name), ())
+            else:
+                logger.error("a move could not be written", task=attempt.lease.task, error=described(verdict))
+                self._forget(attempt)
+            return
+        if type(move) is Advance and verdict:
+            if attempt.lost or self._no_new_claims:
+                self._advance(attempt, move)
+                self._conclude(attempt, Release(), ())
+                return
+            self._advance(attempt, move)
+            self._run(attempt)
+            return
+        if type(move) is Advance:
+            self._attempts.pop(attempt.lease.task, None)
+        else:
+            self._closing -= 1
+        self._close_claim(attempt.lease)
+        if not verdict:
+            logger.warning("lease lost, nothing was written", task=attempt.lease.task, kind=attempt.lease.kind)
+
+    def _advance(self, attempt: Attempt, move: Advance) -> None:
+        attempt.finished_stage(move.stage, move.value)
+        attempt.lease = lease = msgspec.structs.replace(
+            attempt.lease, stage=move.next_stage, failures=0, crashes=0, company=0, touched=1
+        )
+        attempt.stage = stage = attempt.pipeline.stage_named(move.next_stage)
+        payload = attempt.context.payload
+        attempt.context = Context(payload, lease, stage, attempt.parts, attempt.signals, self)
+
+    def _leave_slot(self, attempt: Attempt) -> None:
+        if attempt.slot is not None and self._presence is not None:
+            self._presence.leave(attempt.slot)
+            attempt.slot = None
+
+    def _forget(self, attempt: Attempt) -> None:
+        """An attempt is over without a word: its lease is somebody else's."""
+        self._leave_slot(attempt)
+        if self._attempts.pop(attempt.lease.task, None) is not None:
+            self._close_claim(attempt.lease)
+        self.changed.set()
+
+    # Time limits and lost leases
+
+    def held_for(self, at_least_ms: int) -> list[Lease]:
+        """The leases whose stages have been running for a while: those worth asking the database about."""
+        before = self._monotonic() - at_least_ms
+        return [attempt.lease for attempt in list(self._attempts.values()) if attempt.started_at <= before]
+
+    def tick(self) -> None:
+        """Cancel the stages whose time is up."""
+        now = self._monotonic()
+        for attempt in list(self._attempts.values()):
+            if attempt.limit_at is not None and now >= attempt.limit_at and not (attempt.ended or attempt.timed_out):
+                attempt.timed_out = True
+                if attempt.task is not None:
+                    attempt.task.cancel()
+                else:
+                    # A thread cannot be stopped. Its stage has failed all the same, and what it says is not heard.
+                    self.has_zombie_thread = True
+                    self._threads.abandon_one()
+                    self._ended(attempt, attempt.stage, None, None)
+
+    def lost(self, tasks: set[int]) -> None:
+        """Leases are gone (cancelled, or reclaimed by somebody): stop working on them."""
+        for task in tasks:
+            attempt = self._attempts.get(task)
+            if attempt is None or attempt.lost:
+                continue
+            attempt.lost = True
+            logger.warning("lease lost, stopping the stage", task=task, kind=attempt.lease.kind, stage=attempt.stage.name)
+            if attempt.task is not None:
+                attempt.task.cancel()
+            elif not attempt.ended:
+                attempt.context.end()
+                self._forget(attempt)
+
+    # Ending
+
+    def stop_claiming(self) -> None:
+        """Take nothing more, and give back what has not begun."""
+        self._no_new_claims = True
+        self._give_back_buffer()
+
+    def release_all(self) -> None:
+        """Give back everything at once; no attempt is burned."""
+        self._no_new_claims = True
+        points.reach("before release")
+        self._give_back_buffer()
+        for attempt in list(self._attempts.values()):
+            if attempt.ended:
+                continue  # its commit is under way
+            attempt.ended = True
+            attempt.context.end()
+            if attempt.task is not None:
+                attempt.task.cancel()
+            self._leave_slot(attempt)
+            self._conclude(attempt, Release(), ())
+
+    def _give_back_buffer(self) -> None:
+        while self._buffer:
+            attempt = self._buffer.popleft()
+            self._attempts[attempt.lease.task] = attempt
+            self._conclude(attempt, Release(), ())
+
+    # The desk of the contexts
+
+    def keep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+        if threading.get_ident() == self._loop_thread:
+            raise WrongTwin("this would block the event loop; in an async stage use await ctx.acheckpoint or ctx.aonce")
+        answer: concurrent.futures.Future[Written_] = concurrent.futures.Future()
+        self._loop.call_soon_threadsafe(self._submit_keep, lease, move, writes, answer.set_result)
+        return self._kept(answer.result(), lease)
+
+    async def akeep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+        answer: asyncio.Future[Written_] = self._loop.create_future()
+        self._submit_keep(lease, move, writes, lambda verdict: None if answer.done() else answer.set_result(verdict))
+        return self._kept(await answer, lease)
+
+    def _submit_keep(
+        self, lease: Lease, move: Move, writes: tuple[Write, ...], answer: Callable[[Written_], None]
+    ) -> None:
+        self._submit(Commit(lease, move, writes), answer)
+
+    def _kept(self, verdict: Written_, lease: Lease) -> bool:
+        if isinstance(verdict, Exception):
+            raise verdict
+        self._extend(lease)
+        return verdict
+
+    def report(self, lease: Lease, move: Report) -> None:
+        attempt = self._attempts.get(lease.task)
+        if attempt is None:
+            raise LeaseLost(f"task {lease.task} belongs to another attempt now")
+        self._extend(lease)
+        now = self._monotonic()
+        if now - attempt.reported_at >= REPORT_EVERY_MS or move.done == move.total:
+            attempt.reported_at = now
+            self._submit(Commit(lease, move), _nobody)
+
+    def _extend(self, lease: Lease) -> None:
+        attempt = self._attempts.get(lease.task)
+        if attempt is not None and attempt.lease.token == lease.token and attempt.limit_at is not None:
+            attempt.limit_at = self._monotonic() + (attempt.stage.timeout_ms or 0)
+            if attempt.slot is not None and self._presence is not None:
+                self._presence.extend(attempt.slot, lease.task, attempt.limit_at)
+
+    def is_held(self, lease: Lease) -> bool:
+        attempt = self._attempts.get(lease.task)
+        return attempt is not None and attempt.lease.token == lease.token and not (attempt.lost or attempt.timed_out)
+
+    def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        if threading.get_ident() == self._loop_thread:
+            raise WrongTwin("this would block the event loop; in an async stage use await ctx.aread")
+        return self._read(function, arguments)
+
+    async def aread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        return await asyncio.to_thread(self._read, function, arguments)
+
+
+def _nobody(_verdict: Written_) -> None:
+    """Progress that could not be shown is no trouble."""

@@ -1,0 +1,277 @@
+"""The supervisor: it imports no code of the application, so nothing of the application can keep it from its duties.
+
+It starts the children, renews all their leases in one statement, releases the leases of a dead one at once and starts
+another, and kills a child in which a stage ignores its time limit: limits hold for any code, C extensions included.
+A child that dies leaves suspects; those run in a child of their own, in halves, in the end alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from onceward.config import PREFIX, Config
+from onceward.errors import StoreError
+from onceward.model.times import spoken
+from onceward.store.claims import Death, NewWorker, living, register
+from onceward.store.op import Query, drive
+from onceward.store.session import ConnectionLost, TryAgainLater
+from onceward.worker import presence
+from onceward.worker.housekeeping import Housekeeping
+from onceward.worker.process import RETIRED, Summary, worker_name
+
+STEP_S = 0.05
+KILL_MARGIN_MS = 500
+"""How long after its time limit a stage may take to be stopped from inside, before its process is killed."""
+FAST_DEATH_S = 2.0
+LONGEST_RESTART_PAUSE_S = 5.0
+
+logger = structlog.get_logger("onceward.supervisor")
+
+
+@dataclass(slots=True)
+class Child:
+    """A worker process."""
+
+    process: subprocess.Popen[bytes]
+    worker: int
+    name: str
+    presence: Path
+    started_at: float
+    for_suspects: bool
+    overdue: frozenset[int] = frozenset()
+    why_killed: str = ""
+
+
+class Supervisor:
+    """Keeps a number of worker processes at work."""
+
+    def __init__(
+        self,
+        store: Any,
+        app_path: str,
+        config: Config,
+        *,
+        processes: int,
+        queues: Sequence[str] | None,
+        until_idle: bool,
+        name: str | None,
+    ) -> None:
+        self._store = store
+        self._app_path = app_path
+        self._config = config
+        self._wanted = processes
+        self._queues = list(queues) if queues is not None else None
+        self._until_idle = until_idle
+        self._name = worker_name(name)
+        self._session = store.session(patience_s=5.0)
+        self._children: list[Child] = []
+        self._number = 0
+        self._stop_requests = 0
+        self._stop_at: float | None = None
+        self._suspects = True
+        self._suspects_looked_at = 0.0
+        self._restart_pause_s = 0.0
+        self._restart_at = 0.0
+        self._finished = 0
+        self._housekeeping = Housekeeping(
+            self._session,
+            config,
+            mine=lambda: [child.worker for child in self._children],
+            declared_dead=self._declared_dead,
+            suspects_found=self._suspects_found,
+        )
+
+    def request_stop(self, *_: Any) -> None:
+        """Stop in good order; asked a second time, at once."""
+        self._stop_requests += 1
+
+    def run(self) -> Summary:
+        """Supervise until asked to stop, or until every child has found nothing left to do."""
+        if self._store.presence_folder is None:
+            raise StoreError("a database in memory cannot be shared by processes; use a file")
+        before = self._take_signals()
+        try:
+            told = 0
+            while True:
+                if self._stop_requests > told:
+                    told = self._stop_requests
+                    self._tell_to_stop(told)
+                self._guarded(self._housekeeping.step)
+                self._guarded(self._reap)
+                self._kill_overdue()
+                if self._stop_requests:
+                    if not self._children:
+                        break
+                    self._kill_stragglers()
+                elif self._is_done():
+                    break
+                else:
+                    self._guarded(self._start_missing)
+                time.sleep(STEP_S)
+        finally:
+            for child in self._children:
+                child.process.kill()
+            for number, handler in before:
+                signal.signal(number, handler)
+            self._session.close()
+        return Summary()
+
+    # Starting
+
+    def _start_missing(self) -> None:
+        now = time.monotonic()
+        if now < self._restart_at:
+            return
+        ordinary = sum(not child.for_suspects for child in self._children)
+        for _ in range(self._wanted - self._finished - ordinary):
+            self._start(for_suspects=False)
+        if any(child.for_suspects for child in self._children):
+            return
+        if not self._suspects and now - self._suspects_looked_at < self._config.check_ms / 1_000:
+            return
+        self._suspects_looked_at = now
+        self._suspects = False
+        if self._session.run(Query("any_suspects")):
+            self._start(for_suspects=True)
+
+    def _start(self, *, for_suspects: bool) -> None:
+        self._number += 1
+        name = f"{self._name}/{self._number}{' (suspects)' if for_suspects else ''}"
+        path = presence.new_path(self._store.presence_folder)
+        new = NewWorker(name, socket.gethostname(), 0, str(path), "", "", self._config.lease_ms)
+        worker = self._session.transact(lambda: register(new, self._store.clock.now()))
+        command = [sys.executable, "-m", "onceward.worker.child", self._app_path, str(worker), str(path), name]
+        if self._queues is not None:
+            command += ["--queues", ",".join(self._queues)]
+        if for_suspects:
+            command += ["--suspects"]
+        elif self._until_idle:
+            command += ["--until-idle"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, env=self._environment())
+        self._children.append(Child(process, worker, name, path, time.monotonic(), for_suspects))
+
+    def _environment(self) -> dict[str, str]:
+        """The config of this process, for the children: they would find the same app, but not what `run` was told."""
+        told = {
+            f"{PREFIX}{one.name.upper()}": str(value)
+            for one in fields(Config)
+            if one.init and (value := getattr(self._config, one.name)) is not None
+        }
+        return {**os.environ, **told}
+
+    # Watching
+
+    def _reap(self) -> None:
+        for child in list(self._children):
+            code = child.process.poll()
+            if code is None:
+                continue
+            if code in (0, RETIRED):
+                # In good order: it has given back its leases and said so itself.
+                self._children.remove(child)
+                if code == 0 and not child.for_suspects and self._until_idle:
+                    self._finished += 1
+                continue
+            if child.overdue:
+                death = Death(child.why_killed, frozenset(), child.overdue)
+            else:
+                running = presence.running(child.presence)
+                started = None if running is None else frozenset(one.task for one in running)
+                death = Death(_how(code), started if started is not None else frozenset())
+            self._bury(child, death)
+            self._children.remove(child)
+            self._pause_restarts(child)
+
+    def _bury(self, child: Child, death: Death) -> None:
+        seen = next((one for one in drive(living(), self._session) if one.id == child.worker), None)
+        if seen is not None:
+            self._housekeeping.bury(seen, death)
+        child.presence.unlink(missing_ok=True)
+
+    def _pause_restarts(self, child: Child) -> None:
+        """A child that dies as soon as it has started should not be started a hundred times a second."""
+        if child.for_suspects or time.monotonic() - child.started_at > FAST_DEATH_S:
+            self._restart_pause_s = 0.0
+            return
+        self._restart_pause_s = min(max(0.1, self._restart_pause_s * 2), LONGEST_RESTART_PAUSE_S)
+        self._restart_at = time.monotonic() + self._restart_pause_s
+
+    def _kill_overdue(self) -> None:
+        now = presence.monotonic_ms()
+        for child in self._children:
+            if child.overdue or child.process.poll() is not None:
+                continue
+            late = [
+                one
+                for one in presence.running(child.presence) or ()
+                if one.limit_at != presence.NO_LIMIT and now > one.limit_at + KILL_MARGIN_MS
+            ]
+            if late:
+                child.overdue = frozenset(one.task for one in late)
+                longest = max(now - one.limit_at for one in late)
+                child.why_killed = f"was killed: a stage ignored its time limit for {spoken(longest)}"
+                logger.warning("killing a worker whose stage ignores its time limit", worker=child.name, tasks=sorted(child.overdue))
+                child.process.kill()
+
+    def _suspects_found(self) -> None:
+        self._suspects = True
+
+    def _declared_dead(self, workers: set[int]) -> None:
+        """Others think that a child is dead and have taken its leases: it can write nothing more, so it may go."""
+        for child in self._children:
+            if child.worker in workers:
+                child.process.kill()
+
+    def _is_done(self) -> bool:
+        return self._until_idle and self._finished >= self._wanted and not self._children and not self._suspects
+
+    def _guarded(self, duty: Any) -> None:
+        try:
+            duty()
+        except (StoreError, ConnectionLost, TryAgainLater) as error:
+            logger.warning("the database cannot be reached, trying again", error=str(error))
+            self._session.discard()
+            time.sleep(0.2)
+
+    # Stopping
+
+    def _take_signals(self) -> list[tuple[int, Any]]:
+        if threading.current_thread() is not threading.main_thread():
+            return []
+        return [(number, signal.signal(number, self.request_stop)) for number in (signal.SIGTERM, signal.SIGINT)]
+
+    def _tell_to_stop(self, times: int) -> None:
+        if self._stop_at is None:
+            self._stop_at = time.monotonic()
+        for child in self._children:
+            with suppress(OSError, ValueError):
+                assert child.process.stdin is not None
+                child.process.stdin.write(b"stop\n" * (1 if times == 1 else 2))
+                child.process.stdin.flush()
+
+    def _kill_stragglers(self) -> None:
+        """A child that does not end after its grace period cannot give back its leases; we do it for it."""
+        assert self._stop_at is not None
+        grace_s = 0.0 if self._stop_requests > 1 else self._config.grace_ms / 1_000
+        if time.monotonic() - self._stop_at > grace_s + 15.0:
+            for child in self._children:
+                child.process.kill()
+
+
+def _how(code: int) -> str:
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+

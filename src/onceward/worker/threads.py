@@ -1,0 +1,82 @@
+"""The threads in which `def` stages run.
+
+Unlike a `ThreadPoolExecutor` it hands many results over in one wake-up of the event loop, it replaces a thread whose
+stage has outlived its time limit, and its threads never keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextvars import copy_context
+from queue import SimpleQueue
+from typing import Any
+
+Done = Callable[[Any, BaseException | None], None]
+Job = tuple[Callable[[], Any], Done]
+
+
+class StageThreads:
+    """A few daemon threads that run functions and report back on the event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, count: int) -> None:
+        self._loop = loop
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._limit = count
+        self._threads = 0
+        self._idle = 0
+        self._done: deque[tuple[Done, Any, BaseException | None]] = deque()
+        self._lock = threading.Lock()
+
+    def submit(self, function: Callable[[], Any], done: Done) -> None:
+        """Run a function in a thread; `done(value, error)` is called on the event loop."""
+        with self._lock:
+            start = self._idle == 0 and self._threads < self._limit
+            if start:
+                self._threads += 1
+            elif self._idle:
+                self._idle -= 1
+        self._jobs.put((function, done))
+        if start:
+            threading.Thread(target=self._work, name="onceward stage", daemon=True).start()
+
+    def abandon_one(self) -> None:
+        """A thread is lost to a stage that does not end; another may take its place."""
+        with self._lock:
+            self._limit += 1
+
+    def close(self) -> None:
+        """Let idle threads end; busy ones are left behind."""
+        with self._lock:
+            count = self._threads
+        for _ in range(count):
+            self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            function, done = job
+            value, error = None, None
+            try:
+                value = copy_context().run(function)
+            except BaseException as raised:  # a verdict, an error, even SystemExit: all belong to the stage
+                error = raised
+            self._hand_over(done, value, error)
+            del function, done, value, error, job
+            with self._lock:
+                self._idle += 1
+
+    def _hand_over(self, done: Done, value: Any, error: BaseException | None) -> None:
+        wake = not self._done
+        self._done.append((done, value, error))
+        if wake:
+            try:
+                self._loop.call_soon_threadsafe(self._deliver)
+            except RuntimeError:  # the loop is closed: the worker has ended, and the fence takes care of the rest
+                self._done.clear()
+
+    def _deliver(self) -> None:
+        while self._done:
+            done, value, error = self._done.popleft()
+            done(value, error)

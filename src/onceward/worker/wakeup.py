@@ -1,0 +1,118 @@
+"""How an idle worker hears of new work: by a NOTIFY, by watching the file, or only by looking now and then.
+
+Looking now and then (`poll`) is always on and always enough; the rest makes it prompt. Whether notifications arrive is
+tried at the start, because a pooler in transaction mode swallows them without an error.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from onceward.store.session import quietly
+from onceward.store.sqlite import SqliteSession
+
+WATCH_EVERY_S = 0.002
+WATCH_SELDOM_S = 0.02
+PROMPT_FOR_S = 60.0
+PROBE_LIMIT_S = 1.0
+POLL_ONLY_MS = 100
+
+logger = structlog.get_logger("onceward.wakeup")
+
+
+class Wakeup(Protocol):
+    """What the committer does while there is nothing to write."""
+
+    mode: str
+
+    def before_looking(self) -> None:
+        """A look at the lines is about to be taken: whatever is committed after this must be noticed."""
+
+    def wait(self, wake: threading.Event) -> bool:
+        """Wait a little, or until woken; true if others have committed since the last look."""
+
+
+class PollOnly:
+    """Nobody tells: the worker looks at the lines by its own timer."""
+
+    mode = "poll"
+
+    def before_looking(self) -> None:
+        pass
+
+    def wait(self, wake: threading.Event) -> bool:
+        wake.wait()
+        return False
+
+
+class WatchFile:
+    """SQLite: `data_version` moves with every commit of another connection; asking costs a few microseconds."""
+
+    mode = "watch"
+
+    def __init__(self, session: SqliteSession) -> None:
+        self._session = session
+        self._version = -1
+        self._looked_at = time.monotonic()
+
+    def before_looking(self) -> None:
+        self._version = self._session.data_version()
+
+    def wait(self, wake: threading.Event) -> bool:
+        idle_s = time.monotonic() - self._looked_at
+        wake.wait(WATCH_EVERY_S if idle_s < PROMPT_FOR_S else WATCH_SELDOM_S)
+        if self._session.data_version() == self._version:
+            return False
+        self._looked_at = time.monotonic()
+        return True
+
+
+class Listener:
+    """PostgreSQL: a connection of its own that listens, in a thread that calls back."""
+
+    def __init__(self, url: str, heard: Callable[[], None]) -> None:
+        self._url = url
+        self._heard = heard
+        self._probed = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="onceward listener", daemon=True)
+
+    def start(self, notify: Callable[[], None]) -> bool:
+        """Begin to listen; true if a notification sent by another connection arrives."""
+        self._thread.start()
+        deadline = time.monotonic() + PROBE_LIMIT_S
+        while time.monotonic() < deadline and not self._probed.is_set():
+            notify()
+            self._probed.wait(0.05)
+        return self._probed.is_set()
+
+    def stop(self) -> None:
+        """Stop listening."""
+        self._stopping.set()
+
+    def _listen(self) -> None:
+        import psycopg
+
+        while not self._stopping.is_set():
+            try:
+                connection = psycopg.connect(self._url, autocommit=True, application_name="onceward listener")
+            except psycopg.Error as error:
+                logger.warning("cannot listen, looking now and then instead", error=str(error).strip())
+                self._stopping.wait(1.0)
+                continue
+            try:
+                connection.execute("LISTEN onceward")
+                self._heard()
+                while not self._stopping.is_set():
+                    for _ in connection.notifies(timeout=1.0, stop_after=1):
+                        self._probed.set()
+                        self._heard()
+            except psycopg.Error:
+                self._stopping.wait(0.2)
+            finally:
+                quietly(connection.close)

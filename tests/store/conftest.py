@@ -1,0 +1,155 @@
+"""The store by hand: every test here runs on SQLite and on PostgreSQL, with a clock of its own and no worker."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+from onceward.model.payload import identity
+from onceward.model.task import Commit, Lease, Move, NewTask, Write, band_of, lane_of
+from onceward.model.times import StoreClock, SystemClock
+from onceward.store import claims, commits, enqueue
+from onceward.store.lines import Reader
+from onceward.store.migrate import migrate
+from onceward.store.op import Op
+from onceward.store.postgres import PostgresStore
+from onceward.store.session import Session
+from onceward.store.sqlite import SqliteStore
+
+Result = TypeVar("Result")
+NOON = 1_700_000_000_000
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """An empty database, once of each kind."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+def open_session(store_url: str) -> Iterator[Callable[[], Session]]:
+    """Opens sessions on the database of this test, and closes them after it."""
+    clock = StoreClock(SystemClock())
+    store: SqliteStore | PostgresStore
+    if store_url.startswith("sqlite:///"):
+        store = SqliteStore(store_url.removeprefix("sqlite:///"), clock)
+    else:
+        store = PostgresStore(store_url, clock)
+    opened: list[Session] = []
+
+    def open_one() -> Session:
+        opened.append(store.session(patience_s=5))
+        return opened[-1]
+
+    yield open_one
+    for session in opened:
+        session.close()
+
+
+@pytest.fixture
+def session(open_session: Callable[[], Session]) -> Session:
+    """A session on an empty database."""
+    return open_session()
+
+
+@pytest.fixture
+def hands(session: Session) -> Hands:
+    """The engine's operations, driven by hand on a migrated database."""
+    migrate(session, NOON)
+    return Hands(session)
+
+
+class Hands:
+    """Does what clients and workers do, one transaction at a time."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.now = NOON
+        self.kinds = {"note"}
+
+    def do(self, operation: Callable[[], Op[Result]]) -> Result:
+        """Run an operation in a transaction."""
+        return self.session.transact(operation)
+
+    def later(self, ms: int) -> int:
+        """Let time pass; returns what it is then."""
+        self.now += ms
+        return self.now
+
+    def enqueue(
+        self,
+        count: int = 1,
+        *,
+        kind: str = "note",
+        key: str | None = None,
+        payload: bytes = b"{}",
+        after_ms: int = 0,
+        priority: int = 0,
+        lineage: uuid.UUID | None = None,
+    ) -> list[int]:
+        """New tasks; their ids."""
+        self.kinds.add(kind)
+        tasks = [
+            NewTask(
+                kind=kind,
+                version=1,
+                queue="default",
+                band=band_of(priority),
+                key=key,
+                identity=identity(kind, key or str(number)),
+                payload=payload,
+                lineage=lineage or uuid.uuid4(),
+                due_at=self.now + after_ms,
+                created_at=self.now,
+            )
+            for number in range(count)
+        ]
+        return self.do(lambda: enqueue.enqueue(tasks, self.now))
+
+    def worker(self, name: str = "ant", lease_ms: int = 300_000) -> int:
+        """A new worker; its id."""
+        new = claims.NewWorker(name, "host", 7, None, "note", "default", lease_ms)
+        return self.do(lambda: claims.register(new, self.now))
+
+    def reader(self) -> Reader:
+        """Somebody who looks at all lines, suspects' too, as if for the first time."""
+        lanes = [
+            lane_of(queue, kind, suspect=suspect)
+            for queue in ("default", "heavy")
+            for kind in sorted(self.kinds)
+            for suspect in (False, True)
+        ]
+        return Reader(tuple(lanes))
+
+    def claim(self, worker: int, count: int = 1_000) -> list[Lease]:
+        """What a worker gets if it asks for so many."""
+        return self.do(lambda: claims.claim(self.reader(), worker, count, self.now)).leases
+
+    def commit(self, lease: Lease, move: Move, *, writes: tuple[Write, ...] = ()) -> commits.Verdict:
+        """Hand in one move of an attempt."""
+        return self.commit_all([(lease, move)], writes=writes)[0]
+
+    def commit_all(
+        self, moves: Sequence[tuple[Lease, Move]], *, writes: tuple[Write, ...] = ()
+    ) -> list[commits.Verdict]:
+        """Hand in many moves in one transaction."""
+        wanted = [Commit(lease, move, writes) for lease, move in moves]
+        return self.do(lambda: commits.commit(wanted, self.now))
+
+    def bury(self, worker: int, started: frozenset[int] | None = frozenset(), **death: Any) -> claims.Reclaimed | None:
+        """Declare a worker dead."""
+        [seen] = [seen for seen in self.do(claims.living) if seen.id == worker]
+        how = claims.Death("was killed", started, **death)
+        return self.do(lambda: claims.bury(seen, how, 3, lambda _: 1_000, self.now))
+
+    def sql(self, text: str, *params: Any) -> list[Any]:
+        """A statement past the engine: `?` stands for a parameter on both databases."""
+        connection = self.session.opened()
+        if self.session.dialect == "postgres":
+            cursor = connection.execute(text.replace("?", "%s"), params)
+            return cursor.fetchall() if cursor.description else []
+        return list(connection.execute(text, params))

@@ -1,6 +1,7 @@
 """Onceward: a durable task engine for work that spawns work.
 
-It can't loop, it can't lose work, it can't run away with your money. Everything a user needs is here; submodules are ours.
+It can't loop, it can't lose work, it can't run away with your money. Everything a user needs is here; submodules are
+ours.
 """
 
 from __future__ import annotations

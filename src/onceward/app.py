@@ -84,6 +84,7 @@ class App:
         self.registry = Registry(pipelines)
         self.config = configuration.effective(config or Config())
         self._migrations = tuple(migrations)
+        self._on_connect = on_connect
         self._store = open_store(url, clock, on_connect, prepare=self.config.prepare)
         self._lock = threading.RLock()
         self._client: Session | None = None
@@ -96,6 +97,17 @@ class App:
     def dialect(self) -> str:
         """`"sqlite"` or `"postgres"`."""
         return self._store.dialect
+
+    def on(self, url: str, *, clock: Clock | None = None) -> App:
+        """The same app on another database; for tests, and for one database per customer."""
+        return App(
+            url,
+            self.registry,
+            migrations=self._migrations,
+            on_connect=self._on_connect,
+            config=self.config,
+            clock=clock,
+        )
 
     # Asking for work
 
@@ -329,8 +341,8 @@ class App:
             lambda: operate.reopen(task_id, fresh=fresh, stage=name, forget=forget, now=self._store.clock.now())
         )
 
-    def signal(self, task_id: int, name: str, value: Any = None) -> None:
-        """Send a signal to a task, before or while it waits for it."""
+    def signal(self, task_id: int, name: str, value: Any = True) -> None:
+        """Send a signal to a task, before or while it waits for it. Its stage reads the value with `ctx.signal`."""
         if not name or "\x00" in name:
             raise ConfigError(f"{name!r} is no name of a signal")
         data = codec.encoded(value, f"the value of signal {name!r}")

@@ -99,5 +99,7 @@ def _typed(name: str, text: str) -> Any:
         if kind == "bool":
             return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[text.lower()]
     except (ValueError, KeyError) as error:
-        raise ConfigError(f"{PREFIX}{name.upper()}={text!r} is not {'a number' if kind == 'int' else 'yes or no'}") from error
+        raise ConfigError(
+            f"{PREFIX}{name.upper()}={text!r} is not {'a number' if kind == 'int' else 'yes or no'}"
+        ) from error
     return text

@@ -108,7 +108,9 @@ class Context(Generic[P]):
         """What an earlier stage of this task returned."""
         data = self._parts.get((stage.name, RESULT_PART))
         if data is None:
-            raise ConfigError(f"stage {stage.name!r} has not finished before {self._stage.name!r}, it has no result yet")
+            raise ConfigError(
+                f"stage {stage.name!r} has not finished before {self._stage.name!r}, it has no result yet"
+            )
         value: R = stage.reader(data)
         return value
 
@@ -244,7 +246,9 @@ class Context(Generic[P]):
 
     def _refuse_if_ended(self) -> None:
         if self._has_ended:
-            raise StageEnded(f"stage {self._stage.name!r} of task {self._lease.task} has ended; it takes no more effects")
+            raise StageEnded(
+                f"stage {self._stage.name!r} of task {self._lease.task} has ended; it takes no more effects"
+            )
 
     if not TYPE_CHECKING:
 

@@ -1,25 +1,25 @@
 """Every error that Onceward raises on purpose, in one tree.
 
-    OncewardError
-    ├── ConfigError            the program says something that cannot be meant
-    │   ├── UnknownKind        no pipeline of this app handles that kind
-    │   ├── BadDuration        "5 parsecs" is not a duration
-    │   ├── NotInThisVersion   an option that a later version brings
-    │   └── WrongTwin          the blocking form of a call was used on the event loop, or the reverse
-    ├── PayloadError           a value that cannot be stored, or not equally on both databases
-    ├── TaskNotFound           no task has that id
-    ├── IllegalTransition      the transition table has no such move
-    ├── StageEnded             an effect was handed over after its stage had ended
-    ├── LeaseLost              this attempt no longer owns its task; nothing of it was kept
-    ├── WriteRefused           a function given to `ctx.write` tried to control the transaction
-    └── StoreError             the database
-        ├── StoreUnavailable   it cannot be reached, or not be written
-        ├── StoreFull          its disk is full
-        ├── OutcomeUnknown     a commit was sent, and the database could not be asked whether it happened
-        ├── SchemaTooNew       a newer Onceward has migrated this database
-        ├── SchemaTooOld       run `onceward migrate`
-        ├── TwoSqliteLibraries one process, one file, two SQLite libraries: refused, because rows would vanish
-        └── ForkedConnection   a connection was carried into a forked process
+OncewardError
+├── ConfigError            the program says something that cannot be meant
+│   ├── UnknownKind        no pipeline of this app handles that kind
+│   ├── BadDuration        "5 parsecs" is not a duration
+│   ├── NotInThisVersion   an option that a later version brings
+│   └── WrongTwin          the blocking form of a call was used on the event loop, or the reverse
+├── PayloadError           a value that cannot be stored, or not equally on both databases
+├── TaskNotFound           no task has that id
+├── IllegalTransition      the transition table has no such move
+├── StageEnded             an effect was handed over after its stage had ended
+├── LeaseLost              this attempt no longer owns its task; nothing of it was kept
+├── WriteRefused           a function given to `ctx.write` tried to control the transaction
+└── StoreError             the database
+    ├── StoreUnavailable   it cannot be reached, or not be written
+    ├── StoreFull          its disk is full
+    ├── OutcomeUnknown     a commit was sent, and the database could not be asked whether it happened
+    ├── SchemaTooNew       a newer Onceward has migrated this database
+    ├── SchemaTooOld       run `onceward migrate`
+    ├── TwoSqliteLibraries one process, one file, two SQLite libraries: refused, because rows would vanish
+    └── ForkedConnection   a connection was carried into a forked process
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ class UnknownKind(ConfigError):
     """No pipeline of this app handles that kind."""
 
     def __init__(self, kind: str, known: list[str]) -> None:
-        super().__init__(
-            f"no pipeline handles kind {kind!r}; this app knows: {', '.join(sorted(known)) or 'none'}"
-        )
+        super().__init__(f"no pipeline handles kind {kind!r}; this app knows: {', '.join(sorted(known)) or 'none'}")
 
 
 class BadDuration(ConfigError):

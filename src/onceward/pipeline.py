@@ -94,7 +94,6 @@ class Pipeline(Generic[P]):
     def stage(
         self,
         function: Callable[..., Any] | None = None,
-        /,
         *,
         timeout: Duration | None = STAGE_TIMEOUT,
         queue: str | None = None,
@@ -125,7 +124,9 @@ class Pipeline(Generic[P]):
                 isolate=isolate,
             )
             if any(known.name == stage.name for known in self.stages):
-                raise ConfigError(f"pipeline {self.kind!r} already has a stage {stage.name!r}; names are stored, keep them apart")
+                raise ConfigError(
+                    f"pipeline {self.kind!r} already has a stage {stage.name!r}; names are stored, keep them apart"
+                )
             self.stages.append(stage)
             return stage
 
@@ -154,7 +155,9 @@ class Pipeline(Generic[P]):
         for stage in self.stages:
             if stage.name == name:
                 return stage
-        raise SchemaMismatch(f"the task stands at stage {name!r}, which pipeline {self.kind!r} does not have: {self._names}")
+        raise SchemaMismatch(
+            f"the task stands at stage {name!r}, which pipeline {self.kind!r} does not have: {self._names}"
+        )
 
     def stage_after(self, stage: Stage[P, Any]) -> Stage[P, Any] | None:
         """The next stage, if there is one."""
@@ -164,7 +167,9 @@ class Pipeline(Generic[P]):
     def read(self, payload: bytes, version: int) -> P:
         """The payload of a task, if it still fits the code."""
         if version > self.version:
-            raise SchemaMismatch(f"the task was made for version {version} of {self.kind!r}, this code is version {self.version}")
+            raise SchemaMismatch(
+                f"the task was made for version {version} of {self.kind!r}, this code is version {self.version}"
+            )
         try:
             return read_payload(self.payload, payload)  # type: ignore[return-value]
         except msgspec.ValidationError as error:
@@ -176,11 +181,15 @@ class Pipeline(Generic[P]):
         known = {stage.name for stage in self.stages}
         for name, part in parts:
             if part == RESULT_PART and name not in known:
-                raise SchemaMismatch(f"stage {name!r} has finished, but pipeline {self.kind!r} does not have it: {self._names}")
+                raise SchemaMismatch(
+                    f"stage {name!r} has finished, but pipeline {self.kind!r} does not have it: {self._names}"
+                )
         for stage in before:
             data = parts.get((stage.name, RESULT_PART))
             if data is None:
-                raise SchemaMismatch(f"stage {stage.name!r} stands before {current.name!r} now, but has no stored result")
+                raise SchemaMismatch(
+                    f"stage {stage.name!r} stands before {current.name!r} now, but has no stored result"
+                )
             try:
                 stage.reader(data)
             except msgspec.ValidationError as error:

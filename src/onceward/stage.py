@@ -62,6 +62,7 @@ class Stage(Generic[P_contra, R_co]):
         self.isolation = Isolation() if isolate == "process" else isolate
         if not (self.isolation is None or isinstance(self.isolation, Isolation)):
             raise ConfigError(f"stage {self.name!r}: isolate={isolate!r}; it is 'process', an Isolation or nothing")
+        self._reader: Callable[[bytes], Any] | None = None
         self.__doc__ = function.__doc__
         self.__name__ = self.name
         self.__module__ = function.__module__
@@ -95,15 +96,15 @@ class Stage(Generic[P_contra, R_co]):
     @property
     def reader(self) -> Callable[[bytes], Any]:
         """The function that reads a stored result; `msgspec.ValidationError` where it does not fit."""
-        try:
-            return self._reader
-        except AttributeError:
+        if self._reader is None:
             returns = self.returns
             try:
                 self._reader = codec.decoder(type(None) if returns is None else returns)
             except TypeError as error:
-                raise ConfigError(f"stage {self.name!r} returns {returns!r}, which cannot be stored: {error}") from error
-            return self._reader
+                raise ConfigError(
+                    f"stage {self.name!r} returns {returns!r}, which cannot be stored: {error}"
+                ) from error
+        return self._reader
 
     @property
     def fingerprint(self) -> bytes:

@@ -123,7 +123,7 @@ class Hands:
             for kind in sorted(self.kinds)
             for suspect in (False, True)
         ]
-        return Reader(tuple(lanes))
+        return Reader(tuple(lanes), sweeps=self.session.dialect == "postgres")
 
     def claim(self, worker: int, count: int = 1_000) -> list[Lease]:
         """What a worker gets if it asks for so many."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -55,10 +54,16 @@ def _has_no_json(value: Any) -> bool:
     return _has_no_json(msgspec.to_builtins(value)) if not isinstance(value, type) else False
 
 
-@lru_cache(maxsize=1024)
+_decoders: dict[Any, Callable[[bytes], Any]] = {}
+
+
 def decoder(expected: Any) -> Callable[[bytes], Any]:
     """The function that reads stored bytes as a type; it raises `msgspec.ValidationError` where they do not fit."""
-    return msgspec.json.Decoder(expected).decode
+    try:
+        return _decoders[expected]
+    except KeyError:
+        _decoders[expected] = decode = msgspec.json.Decoder(expected).decode
+        return decode
 
 
 def digest128(*parts: bytes) -> bytes:

@@ -93,5 +93,3 @@ def described(error: BaseException) -> str:
     text = " ".join(str(error).split())
     name = type(error).__name__
     return f"{name}: {text}"[:1_000] if text else name
-
-

@@ -176,7 +176,7 @@ class Report(Move, frozen=True, gc=False):
 
 
 class Commit(msgspec.Struct, frozen=True, gc=False):
-    """One thing that an attempt wants written: under its fence, with the domain rows that belong to it, or not at all."""
+    """One thing that an attempt wants written: under its fence, with the domain rows that belong to it, or not."""
 
     lease: Lease
     move: Move

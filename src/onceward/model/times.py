@@ -58,7 +58,7 @@ def instant(moment: datetime) -> int:
     """The instant of an aware datetime; a naive one is refused, because it names a different moment everywhere."""
     if moment.tzinfo is None:
         raise ConfigError(
-            f"{moment.isoformat()} has no time zone; say which one, e.g. datetime.now(UTC) or {moment.isoformat()}+00:00"
+            f"{moment.isoformat()} has no time zone; say which one, for example {moment.isoformat()}+00:00"
         )
     return round(moment.timestamp() * 1_000)
 

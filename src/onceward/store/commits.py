@@ -34,7 +34,7 @@ from onceward.model.task import (
 from onceward.store.enqueue import kept
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
-from onceward.store.op import Call, Many, Op, Query
+from onceward.store.op import Call, Many, Op, Query, Rows
 from onceward.store.session import ConnectionLost, TryAgainLater
 
 Verdict = bool | Exception
@@ -99,7 +99,9 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
         params = {"token": token, "stage": stage, "status": int(status), "reason": reason, "now": now}
         yield from _group("finish", params, places, commits, batch, verdicts)
     for (token, _, next_stage), places in advances.items():
-        yield from _group("advance", {"token": token, "stage": next_stage, "now": now}, places, commits, batch, verdicts)
+        yield from _group(
+            "advance", {"token": token, "stage": next_stage, "now": now}, places, commits, batch, verdicts
+        )
     for token, places in releases.items():
         yield from _group("release", {"token": token}, places, commits, batch, verdicts)
     for place in single:
@@ -178,7 +180,7 @@ def _alone(lease: Lease, move: Move, batch: _Batch) -> Op[bool]:
     return bool(rows)
 
 
-def _park(lease: Lease, move: Park, now: int) -> Op[Sequence[object]]:
+def _park(lease: Lease, move: Park, now: int) -> Op[Rows]:
     """Park a task, unless the signal it would wait for came after its attempt had looked: then it is due at once."""
     rows = yield Query(
         "park",
@@ -231,7 +233,7 @@ def _record(lease: Lease, move: Move, batch: _Batch) -> None:
                 batch.standings.append(_back(lease, batch.now))
         case Release():
             batch.note(lease, Event.RELEASED, Status.PENDING, lease.stage)
-            batch.standings.append(_back(lease, batch.now))
+            batch.standings.append(_back_unjudged(lease, batch.now))
         case Keep(stage, parts):
             batch.parts += [(lease, part) for part in parts]
             if any(part.part == CURSOR_PART for part in parts):
@@ -244,10 +246,15 @@ def _record_loss(lease: Lease, move: Move, batch: _Batch) -> None:
 
 
 def _back(lease: Lease, due_at: int) -> Standing:
-    """The place in line of a task whose lease ends: a suspect stays one until a stage commits."""
+    """The place in line of a task whose stage came to an end, good or bad: it killed nobody, so it is no suspect."""
+    return Standing(lease.task, lane_of(lease.queue, lease.kind), lease.band, lease.rank, due_at)
+
+
+def _back_unjudged(lease: Lease, now: int) -> Standing:
+    """The place in line of a task whose lease is given back: a suspect stays one."""
     suspect = lease.company > 0
     rank = lease.company if suspect else lease.rank
-    return Standing(lease.task, lane_of(lease.queue, lease.kind, suspect=suspect), lease.band, rank, due_at)
+    return Standing(lease.task, lane_of(lease.queue, lease.kind, suspect=suspect), lease.band, rank, now)
 
 
 def _with_writes(one: Commit, now: int, *, alone: bool) -> Op[Verdict]:

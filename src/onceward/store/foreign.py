@@ -9,6 +9,7 @@ Connections are recognised by the names of their classes; no library is imported
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -23,6 +24,7 @@ from onceward.store.sqlite import bound
 
 Placeholder = Callable[[str, int], str]
 _statements = cache(catalogue.statements)
+_MISSING_TABLE = re.compile(r'no such table: onceward_|relation "onceward_\w+" does not exist')
 
 _TAKEN = (
     "enqueue takes a connection of sqlite3, apsw or psycopg, a Connection or Session of SQLAlchemy, or "
@@ -97,8 +99,7 @@ class _Requests:
 
 
 def _refuse_missing_tables(error: BaseException) -> None:
-    text = str(error)
-    if "no such table: onceward_" in text or 'relation "onceward_' in text:
+    if _MISSING_TABLE.search(str(error)):
         raise SchemaTooOld(
             "the database of this connection has no tables of Onceward. Is it the App's own database? "
             "Then run: onceward migrate"
@@ -325,6 +326,7 @@ class _AsyncSqlalchemy(AsyncForeignDriver):
     """The blocking driver, run the way SQLAlchemy runs blocking code on an awaited connection."""
 
     def __init__(self, given: Any) -> None:
+        given = given() if callable(given) else given  # the session of a scope
         bind = given.get_bind() if hasattr(given, "get_bind") else given
         super().__init__(given, *_sqlalchemy_spelling(bind.dialect))
 

@@ -59,7 +59,7 @@ class AsyncDriver(Protocol):
 def drive(operation: Op[Result], driver: Driver) -> Result:
     """Run an operation to its end on a connection. An error of a query is raised inside the operation first."""
     try:
-        request = operation.send(None)
+        request = next(operation)
         while True:
             try:
                 rows = driver.run(request)
@@ -75,7 +75,7 @@ def drive(operation: Op[Result], driver: Driver) -> Result:
 async def adrive(operation: Op[Result], driver: AsyncDriver) -> Result:
     """`drive` for a connection that is awaited."""
     try:
-        request = operation.send(None)
+        request = next(operation)
         while True:
             try:
                 rows = await driver.arun(request)

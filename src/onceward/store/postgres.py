@@ -25,7 +25,12 @@ OnConnect = Callable[[Any], None]
 CHANNEL = "onceward"
 
 _STATEMENTS = catalogue.statements("postgres", catalogue.percent)
-_KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+_KEEPALIVE: dict[str, Any] = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 
 
 class PostgresSession(Session):

@@ -1,3 +1,123 @@
-"""Being written."""
-class Pruned: ...
-def prune(*a): ...
+"""Forgetting what has been over for long enough, in small transactions, beside everything else that goes on.
+
+A task goes whole: its row, checkpoints, log, signals and progress in one transaction. A claim goes when all its tasks
+are gone, a worker when its claims are, a large value when nothing points at it. So what is left is always a history
+that `verify` can replay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onceward.errors import StoreUnavailable
+from onceward.store.op import Many, Op, Query, Rows
+from onceward.store.session import ConnectionLost, Session, TryAgainLater
+
+TASKS_AT_ONCE = 500
+CLAIMS_AT_ONCE = 500
+RECEIPTS_KEPT_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """How many rows of each kind were deleted."""
+
+    tasks: int = 0
+    checkpoints: int = 0
+    events: int = 0
+    blobs: int = 0
+    places: int = 0
+    claims: int = 0
+    workers: int = 0
+
+    def __add__(self, other: Pruned) -> Pruned:
+        return Pruned(
+            self.tasks + other.tasks,
+            self.checkpoints + other.checkpoints,
+            self.events + other.events,
+            self.blobs + other.blobs,
+            self.places + other.places,
+            self.claims + other.claims,
+            self.workers + other.workers,
+        )
+
+
+def prune(session: Session, before: int, now: int, *, limit: int | None = None) -> Pruned:
+    """Delete tasks that ended before a time, at most `limit` of them, and all that only they had needed."""
+    total = Pruned()
+    after = 0
+    while limit is None or total.tasks < limit:
+        count = TASKS_AT_ONCE if limit is None else min(TASKS_AT_ONCE, limit - total.tasks)
+        rows = _read(session, Query("prunable_tasks", {"after": after, "before": before, "count": count}))
+        if not rows:
+            break
+        ids = [row[0] for row in rows]
+        after = ids[-1]
+        total += session.transact(lambda ids=ids: prune_tasks(ids, before))  # type: ignore[misc]
+    total += session.transact(prune_places)
+    total += _prune_claims(session, before)
+    total += session.transact(lambda: prune_workers(before))
+    session.transact(lambda: prune_receipts(now))
+    return total
+
+
+def prune_tasks(ids: list[int], before: int) -> Op[Pruned]:
+    """Delete those of some tasks that ended before a time, with everything that is stored of them."""
+    gone = yield Query("prune_tasks", {"ids": ids, "before": before})
+    if not gone:
+        return Pruned()
+    mine = {"ids": sorted(row[0] for row in gone)}
+    checkpoints = yield Query("prune_checkpoints", mine)
+    events = yield Query("prune_log", mine)
+    yield Query("prune_signals", mine)
+    yield Query("prune_progress", mine)
+    large = {bytes(row[1]) for row in gone if row[1] is not None}
+    large |= {bytes(row[0]) for row in checkpoints if row[0] is not None}
+    locked = yield Many("lock_blobs", [(hashed,) for hashed in sorted(large)])
+    blobs = yield Many("prune_blobs", [(bytes(row[0]),) for row in locked])
+    return Pruned(len(gone), len(checkpoints), len(events), len(blobs))
+
+
+def prune_places() -> Op[Pruned]:
+    """Delete places in line whose task is gone."""
+    ready = yield Query("prune_places")
+    due = yield Query("prune_due")
+    return Pruned(places=len(ready) + len(due))
+
+
+def prune_claims(after: int, upto: int, before: int) -> Op[Pruned]:
+    """Delete claims of a stretch, made before a time, of which every task is gone."""
+    rows = yield Query("prune_claims", {"after": after, "upto": upto, "before": before})
+    return Pruned(claims=len(rows))
+
+
+def prune_workers(before: int) -> Op[Pruned]:
+    """Delete workers that stopped before a time and of which no claim is left."""
+    rows = yield Query("prune_workers", {"before": before})
+    return Pruned(workers=len(rows))
+
+
+def prune_receipts(now: int) -> Op[None]:
+    """Delete receipts that nobody will ask for any more."""
+    yield Query("prune_receipts", {"before": now - RECEIPTS_KEPT_MS})
+
+
+def _prune_claims(session: Session, before: int) -> Pruned:
+    total = Pruned()
+    after = 0
+    while True:
+        [(upto,)] = _read(session, Query("next_claims", {"after": after, "before": before, "count": CLAIMS_AT_ONCE}))
+        if upto is None:
+            return total
+        total += session.transact(lambda after=after, upto=upto: prune_claims(after, upto, before))  # type: ignore[misc]
+        after = upto
+
+
+def _read(session: Session, query: Query) -> Rows:
+    """Look for work without keeping anybody from writing."""
+    try:
+        with session.reading():
+            return session.run(query)
+    except (ConnectionLost, TryAgainLater) as error:
+        session.discard()
+        raise StoreUnavailable(f"the database could not be read: {error}") from error

@@ -85,6 +85,7 @@ class Session(ABC):
         while True:
             self._refuse_fork()
             token = secrets.token_bytes(16)
+            result: Any = None
             sent = False
             try:
                 self.opened()
@@ -93,11 +94,11 @@ class Session(ABC):
                 result = drive(operation(), self)
                 sent = True
                 self.run(Query("commit"))
-                return result
+                return result  # type: ignore[no-any-return]
             except ConnectionLost as error:
                 self.discard()
                 if sent and self._has_committed(token, deadline):
-                    return result
+                    return result  # type: ignore[no-any-return]
                 if time.monotonic() >= deadline:
                     raise StoreUnavailable(f"the database could not be reached: {error}") from error
             except TryAgainLater as error:

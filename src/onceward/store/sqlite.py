@@ -114,8 +114,7 @@ class SqliteSession(Session):
 
     def data_version(self) -> int:
         """A number that moves when any other connection has committed."""
-        version: int = self.opened().execute("PRAGMA data_version").fetchall()[0][0]
-        return version
+        return int(self.opened().execute("PRAGMA data_version").fetchall()[0][0])  # type: ignore[arg-type]
 
     def run(self, request: Request) -> Rows:
         connection = self.opened()
@@ -124,7 +123,9 @@ class SqliteSession(Session):
                 text = _STATEMENTS[request.name].text
                 if not text:
                     return []
-                return connection.execute(text, {name: bound(value) for name, value in request.params.items()}).fetchall()
+                return connection.execute(
+                    text, {name: bound(value) for name, value in request.params.items()}
+                ).fetchall()
             if type(request) is Many:
                 if not request.rows:
                     return []

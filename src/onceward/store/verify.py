@@ -73,12 +73,8 @@ class Report:
 def verify(session: Session, now: int) -> Report:
     """Look at everything, at one moment, while others go on working."""
     try:
-        session.opened()
-        session.run(Query("begin_reading"))
-        try:
+        with session.reading():
             return _verified(session, now)
-        finally:
-            session.undo()
     except (ConnectionLost, TryAgainLater) as error:
         session.discard()
         raise StoreUnavailable(f"the database could not be read to its end: {error}") from error
@@ -148,10 +144,11 @@ def _stream(session: Session, name: str) -> Iterator[Row]:
     text = catalogue.spelled(catalogue.queries(session.dialect)[name], session.dialect)
     connection = session.opened()
     if session.dialect == "sqlite":
-        return iter(connection.execute(text))
-    cursor = connection.cursor(name=f"onceward_{name}", binary=True)
-    cursor.itersize = ROWS_AT_ONCE
-    return iter(cursor.execute(text))
+        yield from connection.execute(text)
+    else:
+        with connection.cursor(name=f"onceward_{name}", binary=True) as cursor:
+            cursor.itersize = ROWS_AT_ONCE
+            yield from cursor.execute(text)
 
 
 class _ByTask:

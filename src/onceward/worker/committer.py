@@ -32,7 +32,8 @@ Answer = Callable[[Verdict], None]
 logger = structlog.get_logger("onceward.committer")
 
 
-class Wish(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Wish:
     """How many tasks the worker could take, and from which lines."""
 
     count: int

@@ -110,7 +110,11 @@ def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> Raise
     after_ms = retry_after_ms(error, SystemClock().now())
     permanent = pipeline.retry.is_permanent(error) or isinstance(error, PayloadError | ConfigError)
     return Raised(
-        None, described(error), writes, is_permanent=permanent, retry_after=None if after_ms is None else after_ms / 1_000
+        None,
+        described(error),
+        writes,
+        is_permanent=permanent,
+        retry_after=None if after_ms is None else after_ms / 1_000,
     )
 
 

@@ -67,7 +67,9 @@ class Housekeeping:
         if now - self._renewed_at >= self._config.heartbeat_ms:
             self._renewed_at = now
             self._renew()
-        wait_ms = min(LOOK_EVERY_MS, self._config.check_ms) if self._hurry or self._check_presence else self._config.check_ms
+        wait_ms = (
+            min(LOOK_EVERY_MS, self._config.check_ms) if self._hurry or self._check_presence else self._config.check_ms
+        )
         if now - self._looked_at >= wait_ms:
             self._looked_at = now
             self._hurry = False
@@ -99,6 +101,8 @@ class Housekeeping:
                 if death is not None:
                     self.bury(worker, death)
         self._beats = {worker.id: self._beats[worker.id] for worker in seen}
+        if self._session.run(Query("any_suspects")):
+            self._suspects_found()
 
     def _death_of(self, worker: Seen) -> Death | None:
         path = Path(worker.presence) if worker.presence and worker.host == self._host else None

@@ -62,9 +62,11 @@ def location_of(app: Any) -> str | None:
                     return f"{name}:{attribute}"
                 spec = getattr(module, "__spec__", None)
                 if spec is not None and spec.name:
-                    return f"{spec.name.removesuffix('.__main__')}:{attribute}" if not spec.name.endswith(
-                        "__main__"
-                    ) else f"{spec.name}:{attribute}"
+                    return (
+                        f"{spec.name.removesuffix('.__main__')}:{attribute}"
+                        if not spec.name.endswith("__main__")
+                        else f"{spec.name}:{attribute}"
+                    )
                 file = getattr(module, "__file__", None)
                 return f"{Path(file).absolute()}:{attribute}" if file else None
     return None

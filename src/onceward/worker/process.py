@@ -30,7 +30,7 @@ from onceward.store.op import Op, Query, drive
 from onceward.store.operate import wake_for_code
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker import points, presence
-from onceward.worker.committer import Committer, Counts, Writer
+from onceward.worker.committer import Committer, Counts, Writer, Written
 from onceward.worker.housekeeping import Housekeeping
 from onceward.worker.registry import Registry
 from onceward.worker.runner import TICK_S, Runner
@@ -77,7 +77,9 @@ def worker_name(given: str | None) -> str:
 class WorkerProcess:
     """One worker, in this process."""
 
-    def __init__(self, store: Any, registry: Registry, config: Config, orders: Orders, read: Callable[..., Any]) -> None:
+    def __init__(
+        self, store: Any, registry: Registry, config: Config, orders: Orders, read: Callable[..., Any]
+    ) -> None:
         registry.check_runnable()
         self._store = store
         self._registry = registry
@@ -124,13 +126,16 @@ class WorkerProcess:
         worker = await asyncio.to_thread(self._introduce, session, here)
         writer = Writer(session, worker, self._new_reader(self._reader_lanes), self._new_reader(self._suspect_lanes))
         threads = StageThreads(loop, self._config.threads)
-        wakeup, listener = self._wakeup(session, loop)
-        committer = Committer(
-            writer,
-            wakeup,
-            deliver=lambda written: loop.call_soon_threadsafe(delivered, written),
-            look_again=lambda: loop.call_soon_threadsafe(look_again),
-        )
+        wakeup, listener = self._wakeup(session, lambda: heard())
+
+        def deliver(written: Written) -> None:
+            loop.call_soon_threadsafe(delivered, written)
+
+        def heard() -> None:
+            with suppress(RuntimeError):  # the loop may have closed this very moment
+                loop.call_soon_threadsafe(look_again)
+
+        committer = Committer(writer, wakeup, deliver, look_again=heard)
         runner = Runner(
             self._registry,
             self._config,
@@ -146,7 +151,7 @@ class WorkerProcess:
             suspects_only=self._orders.suspects_only,
         )
 
-        def delivered(written: Any) -> None:
+        def delivered(written: Written) -> None:
             runner.delivered(written)
             if runner.low_claim:
                 writer.low_claim, runner.low_claim = runner.low_claim, 0
@@ -155,12 +160,11 @@ class WorkerProcess:
         def look_again() -> None:
             runner.look_again()
 
-        self._heard = look_again
         committer.start()
         keeper = Keeper(self, runner, worker, writer, loop)
         keeper.start()
         if listener is not None:
-            await asyncio.to_thread(self._probe, listener, committer)
+            await asyncio.to_thread(self._probe, listener)
         try:
             await self._loop_until_done(runner)
             await self._end(runner)
@@ -221,12 +225,12 @@ class WorkerProcess:
     def _new_reader(self, lanes: tuple[str, ...]) -> Reader:
         return Reader(lanes, sweeps=self._store.dialect == "postgres")
 
-    def _wakeup(self, session: Session, loop: asyncio.AbstractEventLoop) -> tuple[Wakeup, Listener | None]:
+    def _wakeup(self, session: Session, heard: Callable[[], None]) -> tuple[Wakeup, Listener | None]:
         if self._store.dialect == "sqlite":
             return WatchFile(session), None  # type: ignore[arg-type]
-        return PollOnly(), Listener(self._store.url, lambda: loop.call_soon_threadsafe(lambda: self._heard()))
+        return PollOnly(), Listener(self._store.url, heard)
 
-    def _probe(self, listener: Listener, _committer: Committer) -> None:
+    def _probe(self, listener: Listener) -> None:
         probe = self._store.session(patience_s=5.0)
         try:
             notified = listener.start(lambda: drive(_notify(), probe))
@@ -392,7 +396,9 @@ def _notify() -> Op[None]:
 async def _first(stop: asyncio.Future[Any] | None, event: asyncio.Event, limit_s: float) -> None:
     """Wait for an event, a request to stop, or a while."""
     waiting = {asyncio.ensure_future(event.wait())}
-    await asyncio.wait(waiting | ({stop} if stop is not None else set()), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait(
+        waiting | ({stop} if stop is not None else set()), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
+    )
     for one in waiting:
         one.cancel()
 
@@ -401,7 +407,7 @@ def _handle_signals(loop: asyncio.AbstractEventLoop, request_stop: Callable[[], 
     """SIGTERM and SIGINT stop in good order, where this process may say so."""
     if threading.current_thread() is not threading.main_thread():
         return []
-    handled = []
+    handled: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError, RuntimeError):
             loop.add_signal_handler(number, request_stop)

@@ -51,7 +51,9 @@ class Registry:
         """The lines in which work for this app stands, in all queues or in some."""
         wanted = set(self.queues if queues is None else queues)
         if queues is not None and (unknown := wanted - set(self.queues)):
-            raise ConfigError(f"no stage uses the queue {', '.join(sorted(unknown))}; this app has: {', '.join(self.queues)}")
+            raise ConfigError(
+                f"no stage uses the queue {', '.join(sorted(unknown))}; this app has: {', '.join(self.queues)}"
+            )
         return tuple(
             lane_of(queue, pipeline.kind, suspect=suspect)
             for pipeline in self

@@ -29,7 +29,7 @@ from onceward.model.times import spoken
 from onceward.store.commits import Verdict as Written_
 from onceward.worker import points
 from onceward.worker.attempt import Attempt, StageTimeout
-from onceward.worker.committer import Written, Wish
+from onceward.worker.committer import Wish, Written
 from onceward.worker.isolated import ProcessDied, RemoteError, Stored, run_isolated
 from onceward.worker.presence import NO_LIMIT, Presence
 from onceward.worker.registry import Registry
@@ -312,7 +312,9 @@ class Runner:
         if isinstance(error, RemoteError) and error.is_permanent:
             return Finish(stage, None, Status.FAILED, readable(str(error)))
         if not isinstance(error, Verdict):
-            logger.info("stage failed", task=attempt.lease.task, kind=attempt.lease.kind, stage=stage, error=described(error))
+            logger.info(
+                "stage failed", task=attempt.lease.task, kind=attempt.lease.kind, stage=stage, error=described(error)
+            )
         fingerprint = pipeline.fingerprint if isinstance(error, SchemaMismatch) else ""
         return after_error(error, attempt.lease, stage, pipeline.retry, fingerprint, self._now(), self._dice)
 
@@ -405,7 +407,9 @@ class Runner:
             if attempt is None or attempt.lost:
                 continue
             attempt.lost = True
-            logger.warning("lease lost, stopping the stage", task=task, kind=attempt.lease.kind, stage=attempt.stage.name)
+            logger.warning(
+                "lease lost, stopping the stage", task=task, kind=attempt.lease.kind, stage=attempt.stage.name
+            )
             if attempt.task is not None:
                 attempt.task.cancel()
             elif not attempt.ended:

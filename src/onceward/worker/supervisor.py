@@ -82,7 +82,6 @@ class Supervisor:
         self._stop_requests = 0
         self._stop_at: float | None = None
         self._suspects = True
-        self._suspects_looked_at = 0.0
         self._restart_pause_s = 0.0
         self._restart_at = 0.0
         self._finished = 0
@@ -140,12 +139,10 @@ class Supervisor:
             self._start(for_suspects=False)
         if any(child.for_suspects for child in self._children):
             return
-        if not self._suspects and now - self._suspects_looked_at < self._config.check_ms / 1_000:
-            return
-        self._suspects_looked_at = now
-        self._suspects = False
-        if self._session.run(Query("any_suspects")):
-            self._start(for_suspects=True)
+        if self._suspects:
+            self._suspects = False
+            if self._session.run(Query("any_suspects")):
+                self._start(for_suspects=True)
 
     def _start(self, *, for_suspects: bool) -> None:
         self._number += 1
@@ -223,7 +220,11 @@ class Supervisor:
                 child.overdue = frozenset(one.task for one in late)
                 longest = max(now - one.limit_at for one in late)
                 child.why_killed = f"was killed: a stage ignored its time limit for {spoken(longest)}"
-                logger.warning("killing a worker whose stage ignores its time limit", worker=child.name, tasks=sorted(child.overdue))
+                logger.warning(
+                    "killing a worker whose stage ignores its time limit",
+                    worker=child.name,
+                    tasks=sorted(child.overdue),
+                )
                 child.process.kill()
 
     def _suspects_found(self) -> None:
@@ -273,5 +274,3 @@ class Supervisor:
 
 def _how(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-
-

@@ -92,8 +92,12 @@ class Listener:
         return self._probed.is_set()
 
     def stop(self) -> None:
-        """Stop listening."""
+        """Stop listening; the thread ends within a second, and calls nobody back any more."""
         self._stopping.set()
+
+    def _tell(self) -> None:
+        if not self._stopping.is_set():
+            self._heard()
 
     def _listen(self) -> None:
         import psycopg
@@ -107,11 +111,11 @@ class Listener:
                 continue
             try:
                 connection.execute("LISTEN onceward")
-                self._heard()
+                self._tell()
                 while not self._stopping.is_set():
                     for _ in connection.notifies(timeout=1.0, stop_after=1):
                         self._probed.set()
-                        self._heard()
+                        self._tell()
             except psycopg.Error:
                 self._stopping.wait(0.2)
             finally:

@@ -3,6 +3,10 @@
 -- name: begin
 BEGIN
 
+-- name: begin_reading
+-- One snapshot for all that follows.
+BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY
+
 -- name: commit
 COMMIT
 
@@ -150,3 +154,31 @@ ORDER BY 1, 2
 
 -- name: check_foreign_keys
 -- Nothing: they cannot be switched off here.
+
+-- name: lock_blobs
+-- In a statement of its own, because the look for references must begin after the lock; whoever has it needs the blob.
+SELECT hash
+FROM onceward_blob
+WHERE hash IN (ROWS (hash bytea))
+ORDER BY hash
+FOR UPDATE SKIP LOCKED
+
+-- name: prune_claims
+-- Claims of which every task is gone, and which no living worker looks through; what is left proves every fence.
+DELETE FROM onceward_claim
+WHERE seq > :after
+  AND seq <= :upto
+  AND at < :before
+  AND NOT EXISTS (
+    SELECT 1
+    FROM unnest(onceward_claim.tasks) AS claimed (task)
+    JOIN onceward_task t ON t.id = claimed.task
+  )
+  AND NOT EXISTS (
+    SELECT 1
+    FROM onceward_worker w
+    WHERE w.id = onceward_claim.worker
+      AND w.stopped_at IS NULL
+      AND w.low_claim <= onceward_claim.seq
+  )
+RETURNING seq

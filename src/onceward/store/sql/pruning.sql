@@ -1,1 +1,77 @@
 -- What is deleted when tasks have been over for long enough.
+
+-- name: prunable_tasks
+-- Tasks that ended before a time, in the order of ids; no index knows when a task ended (R13), so this walks.
+SELECT id
+FROM onceward_task
+WHERE id > :after
+  AND status >= 4
+  AND ended_at < :before
+ORDER BY id
+LIMIT :count
+
+-- name: prune_tasks
+-- Asked again, because an operator may have opened one of them since.
+DELETE FROM onceward_task
+WHERE id IN :ids
+  AND status >= 4
+  AND ended_at < :before
+RETURNING id, payload_blob
+
+-- name: prune_checkpoints
+DELETE FROM onceward_checkpoint
+WHERE task IN :ids
+RETURNING value_blob
+
+-- name: prune_log
+DELETE FROM onceward_attempt
+WHERE task IN :ids
+RETURNING id
+
+-- name: prune_signals
+DELETE FROM onceward_signal
+WHERE task IN :ids
+
+-- name: prune_progress
+DELETE FROM onceward_progress
+WHERE task IN :ids
+
+-- name: prune_blobs
+-- Of the large values that the deleted rows had, those that nothing points at any more.
+DELETE FROM onceward_blob
+WHERE hash IN (ROWS (hash bytea))
+  AND NOT EXISTS (SELECT 1 FROM onceward_task t WHERE t.payload_blob = onceward_blob.hash)
+  AND NOT EXISTS (SELECT 1 FROM onceward_checkpoint c WHERE c.value_blob = onceward_blob.hash)
+  AND NOT EXISTS (SELECT 1 FROM onceward_cache c WHERE c.value_blob = onceward_blob.hash)
+RETURNING hash
+
+-- name: prune_places
+-- Places in line that a task which ended out of turn has left behind. A task and its place are inserted together, so
+-- that no task is missed here that is only just being enqueued.
+DELETE FROM onceward_ready
+WHERE NOT EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = onceward_ready.task)
+RETURNING task
+
+-- name: prune_due
+DELETE FROM onceward_due
+WHERE NOT EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = onceward_due.task)
+RETURNING task
+
+-- name: next_claims
+-- Where the next piece of the claims ends.
+SELECT max(seq)
+FROM (
+    SELECT seq
+    FROM onceward_claim
+    WHERE seq > :after
+      AND at < :before
+    ORDER BY seq
+    LIMIT :count
+) AS piece
+
+-- name: prune_workers
+-- A worker is remembered as long as any claim of it is: so every log row can name its worker.
+DELETE FROM onceward_worker
+WHERE stopped_at < :before
+  AND NOT EXISTS (SELECT 1 FROM onceward_claim c WHERE c.worker = onceward_worker.id)
+RETURNING id

@@ -5,6 +5,10 @@
 -- The comment in the text keeps it apart from a BEGIN of the application's, which ctx.write denies.
 BEGIN IMMEDIATE /* onceward */
 
+-- name: begin_reading
+-- DEFERRED, because it must not keep anybody from writing.
+BEGIN DEFERRED /* onceward */
+
 -- name: commit
 COMMIT /* onceward */
 
@@ -148,3 +152,29 @@ PRAGMA quick_check
 -- name: check_foreign_keys
 -- Only here, because SQLite lets a connection switch them off.
 PRAGMA foreign_key_check
+
+-- name: lock_blobs
+-- Nothing to lock: there is one writer.
+SELECT hash
+FROM onceward_blob
+WHERE hash IN (ROWS (hash bytea))
+
+-- name: prune_claims
+-- Claims of which every task is gone, and which no living worker looks through; what is left proves every fence.
+DELETE FROM onceward_claim
+WHERE seq > :after
+  AND seq <= :upto
+  AND at < :before
+  AND NOT EXISTS (
+    SELECT 1
+    FROM json_each(onceward_claim.tasks) AS claimed
+    JOIN onceward_task t ON t.id = claimed.value
+  )
+  AND NOT EXISTS (
+    SELECT 1
+    FROM onceward_worker w
+    WHERE w.id = onceward_claim.worker
+      AND w.stopped_at IS NULL
+      AND w.low_claim <= onceward_claim.seq
+  )
+RETURNING seq

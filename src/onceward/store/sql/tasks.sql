@@ -74,7 +74,7 @@ RETURNING id
 -- name: try_again
 -- A stage has failed and will be tried again.
 UPDATE onceward_task
-SET status = 2, stage = :stage, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL
+SET status = 2, stage = :stage, company = 0, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL
 WHERE id = :task
   AND token = :token
   AND status = 1
@@ -83,7 +83,7 @@ RETURNING id
 -- name: defer
 -- Nothing has failed; the stage runs again later.
 UPDATE onceward_task
-SET status = 0, stage = :stage, deferrals = deferrals + 1, due_at = :due_at, reason = :reason, token = NULL
+SET status = 0, stage = :stage, company = 0, deferrals = deferrals + 1, due_at = :due_at, reason = :reason, token = NULL
 WHERE id = :task
   AND token = :token
   AND status = 1
@@ -92,7 +92,7 @@ RETURNING id
 -- name: park
 -- The task waits for something other than time.
 UPDATE onceward_task
-SET status = 3, stage = :stage, waiting_for = :waiting_for, due_at = :due_at, reason = :reason, token = NULL
+SET status = 3, stage = :stage, company = 0, waiting_for = :waiting_for, due_at = :due_at, reason = :reason, token = NULL
 WHERE id = :task
   AND token = :token
   AND status = 1
@@ -126,7 +126,7 @@ RETURNING id
 -- name: record_timeout
 -- A stage ignored its time limit and its worker was killed for it: one failure, judged when it is claimed again.
 UPDATE onceward_task
-SET status = 2, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL
+SET status = 2, company = 0, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL
 WHERE id = :task
   AND token = :token
   AND status = 1

@@ -1,0 +1,112 @@
+"""The app that a command is about, and what commands ask of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from onceward.app import App
+from onceward.cli.options import Where
+from onceward.errors import ConfigError, OncewardError, StoreUnavailable
+from onceward.model.retry import described
+from onceward.model.times import moment
+from onceward.store import reports
+from onceward.store.op import Op, Query
+from onceward.worker import locate
+
+APP_VARIABLE, DB_VARIABLE = "ONCEWARD_APP", "ONCEWARD_DB"
+
+
+def loaded(location: str) -> App:
+    """The app at `module:app` or `path/to/file.py:app`, looked for from the working directory."""
+    try:
+        app: App = locate.load(location)
+    except OncewardError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{location} cannot be imported: {described(error)} (--debug shows where)") from error
+    return app
+
+
+@contextmanager
+def database(where: Where, *, may_create: bool = False) -> Iterator[App]:
+    """The app that a command is about, its database reached. What only asks makes no database out of a typing error."""
+    app = _wanted(where)
+    try:
+        if not may_create:
+            _refuse_missing_file(app)
+        # Once, and now: the engine itself would try for a minute before it gives up, which a worker is right to do.
+        app._raw_session().opened()
+        yield app
+    finally:
+        app.close()
+
+
+def _wanted(where: Where) -> App:
+    location, url = where.app, where.db
+    if location is None and url is None:
+        location, url = os.environ.get(APP_VARIABLE), os.environ.get(DB_VARIABLE)
+        if location:
+            url = None
+    if location:
+        app = loaded(location)
+        return app.on(url) if url else app
+    if url:
+        return App(url)
+    raise ConfigError(
+        f"which database? give --db sqlite:///file.db or --app module:app, or set {DB_VARIABLE} or {APP_VARIABLE}"
+    )
+
+
+def _refuse_missing_file(app: App) -> None:
+    if app.dialect != "sqlite":
+        return
+    place = app._store.place
+    if place == ":memory:":
+        raise ConfigError("a database in memory is seen by the process that made it and by no other; give a file")
+    if not Path(place).exists():
+        raise StoreUnavailable(f"there is no database file {place}; onceward migrate makes one")
+
+
+# What an App does not offer by itself.
+
+
+def present(app: App) -> datetime:
+    """What time it is by the database's clock, by which heartbeats are written."""
+
+    def look() -> Op[Any]:
+        return (yield Query("store_now"))
+
+    if rows := app._ask(look):
+        app._store.clock.measured(rows[0][0])
+    return moment(app._store.clock.now())
+
+
+def workers(app: App) -> list[reports.WorkerRow]:
+    """The living workers."""
+    return app._ask(reports.workers)
+
+
+def backlog(app: App) -> reports.Backlog:
+    """What could run now, and what may run later."""
+    return app._ask(reports.backlog)
+
+
+def stored_payload(app: App, task_id: int) -> bytes:
+    """The payload of a task as it is stored; no code is needed to see it."""
+    row = app._ask(lambda: reports.task(task_id))
+    return b"null" if row is None else row.payload
+
+
+def place_of(app: App) -> str:
+    """Where the database of an app is, without a password."""
+    return app._store.place
+
+
+def now_utc() -> datetime:
+    """The present time of this machine."""
+    return datetime.now(UTC)

@@ -1,0 +1,49 @@
+"""The options that many commands share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Group, Parameter
+from cyclopts.validators import Number
+
+DATABASE = Group("Which database", sort_key=2)
+OUTPUT = Group("Output", sort_key=3)
+
+Flag = Parameter(negative="", show_default=False)
+Id = Annotated[int, Parameter(validator=Number(gte=1, lt=2**63))]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How a command speaks."""
+
+    json: Annotated[
+        bool, Flag, Parameter(group=OUTPUT, help="Print one JSON document instead of text, with times in ISO 8601.")
+    ] = False
+    debug: Annotated[
+        bool, Flag, Parameter(group=OUTPUT, help="Show the traceback of an error; ONCEWARD_DEBUG=1 does the same.")
+    ] = False
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which database a command is about."""
+
+    app: Annotated[
+        str | None,
+        Parameter(
+            group=DATABASE,
+            help="The app whose database it is, as module:app or path/to/file.py:app. Or set ONCEWARD_APP.",
+        ),
+    ] = None
+    db: Annotated[
+        str | None,
+        Parameter(
+            group=DATABASE,
+            help="The address of the database: sqlite:///file.db or postgresql://host/name. Or set ONCEWARD_DB.",
+        ),
+    ] = None

@@ -1,0 +1,212 @@
+"""The real engine on a database in memory, with a clock moved by hand and workers that die on request."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from typing import Any
+
+from onceward.app import App, Enqueued
+from onceward.errors import ConfigError
+from onceward.model.payload import Payload
+from onceward.model.task import Commit
+from onceward.model.times import Duration
+from onceward.store.claims import Death, NewWorker, Seen, bury, living, register, stop
+from onceward.store.lines import Reader, next_due
+from onceward.store.op import Op, drive
+from onceward.store.operate import wake_for_code
+from onceward.testing.clock import FakeClock
+from onceward.view import Task
+from onceward.worker import points
+from onceward.worker.committer import Answer, Item, Wish, Writer
+from onceward.worker.runner import Runner
+from onceward.worker.threads import StageThreads
+
+MOST_ROUNDS = 100_000
+
+
+class _SimulatedCrash(BaseException):
+    """The worker dies here. Nothing in the engine catches it and goes on."""
+
+
+class Harness:
+    """An app on a database of its own, and workers that do everything at once when told to `drain`.
+
+    Time stands still unless moved: `drain` moves it to the next due task by itself. On another database than one in
+    memory: `Harness(app, url=…)`.
+    """
+
+    def __init__(self, app: App, *, url: str = "sqlite:///:memory:", seed: int = 0) -> None:
+        self.clock = FakeClock()
+        self.app = app.on(url, clock=self.clock)
+        self._dice = random.Random(seed)
+        self._armed: str | None = None
+        self.crashes = 0
+        self.app.prepare()
+
+    def enqueue(self, payload: Payload, **options: Any) -> Enqueued:
+        """`app.enqueue`."""
+        return self.app.enqueue(payload, **options)
+
+    def task(self, task: Enqueued | int) -> Task:
+        """`app.task`, by id or by what `enqueue` returned."""
+        return self.app.task(task if isinstance(task, int) else task.id)
+
+    def crash(self, point: str) -> None:
+        """Make the next worker that comes to a point die there: "after claim", "after scrape", "inside commit", …"""
+        stages = {stage.name for pipeline in self.app.registry for stage in pipeline.stages}
+        when, _, name = point.partition(" ")
+        if point not in points.POINTS and not (when in ("before", "after") and name in stages):
+            raise ConfigError(f"{point!r} is no crash point; there are: {', '.join(points.POINTS)}")
+        self._armed = point
+
+    def advance(self, duration: Duration) -> None:
+        """Let time pass."""
+        self.clock.advance(duration)
+
+    def drain(self, *, wait_for_due: bool = True) -> None:
+        """Work until nothing is left to do, moving the clock to whatever is due next unless told not to.
+
+        A worker that dies is buried, and another one goes on.
+        """
+        while True:
+            worker = _InlineWorker(self.app, self.clock, self._dice)
+            points.hook = lambda point, worker=worker: self._reached(point, worker)
+            try:
+                asyncio.run(worker.work(wait_for_due=wait_for_due))
+            except _SimulatedCrash:
+                pass  # whoever dies has said so: worker.is_dead
+            finally:
+                points.hook = None
+            if not worker.is_dead:
+                return
+            self.crashes += 1
+            worker.bury()
+
+    def _reached(self, point: str, worker: _InlineWorker) -> None:
+        if point == self._armed:
+            self._armed = None
+            worker.die()
+        if worker.is_dead:
+            raise _SimulatedCrash
+
+
+class _InlineWorker:
+    """A worker without threads of its own but one for stages: everything happens in a fixed order."""
+
+    def __init__(self, app: App, clock: FakeClock, dice: random.Random) -> None:
+        self._app = app
+        self._clock = clock
+        self._dice = dice
+        self._store = app._store
+        self._session = self._store.session()
+        self._inbox: list[Item] = []
+        self._wish: Wish | None = None
+        self._runner: Runner | None = None
+        self._started: frozenset[int] = frozenset()
+        self.is_dead = False
+
+    async def work(self, *, wait_for_due: bool) -> None:
+        registry, config = self._app.registry, self._app.config
+        registry.check_runnable()
+        new = NewWorker("harness", socket.gethostname(), os.getpid(), None, "", "", config.lease_ms)
+        self._worker = self._session.transact(lambda: self._enter(new))
+        sweeps = self._store.dialect == "postgres"
+        writer = Writer(
+            self._session,
+            self._worker,
+            Reader(registry.lanes(None), sweeps),
+            Reader(registry.lanes(None, suspect=True), sweeps),
+        )
+        self._event = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_ignore_crash)
+        threads = StageThreads(self._loop, 1)
+        runner = self._runner = Runner(
+            registry,
+            config,
+            queues=registry.queues,
+            submit=self._submit,
+            wish=self._take_wish,
+            threads=threads,
+            read=self._app._read_now,
+            now=self._store.clock.now,
+            monotonic=self._store.clock.monotonic,
+            presence=None,
+            app_path=None,
+            dice=self._dice,
+        )
+        runner.look_again()
+        for _ in range(MOST_ROUNDS):
+            await self._settle(writer, runner)
+            due_at = drive(next_due(), self._session)
+            if due_at is None or not wait_for_due:
+                break
+            if due_at > self._clock.now():
+                self._clock.advance((due_at - self._store.clock.now()) / 1_000)
+            runner.look_again()
+        threads.close()
+        self._session.transact(lambda: stop(self._worker, "stopped", self._store.clock.now()))
+
+    def _enter(self, new: NewWorker) -> Op[int]:
+        now = self._store.clock.now()
+        worker = yield from register(new, now)
+        for pipeline in self._app.registry:
+            yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
+        return worker
+
+    async def _settle(self, writer: Writer, runner: Runner) -> None:
+        """Write and run until nothing moves any more."""
+        while True:
+            if self.is_dead:
+                raise _SimulatedCrash
+            if self._inbox or self._wish:
+                items, self._inbox = self._inbox, []
+                wish, self._wish = self._wish, None
+                try:
+                    runner.delivered(writer.write(items, wish))
+                except _SimulatedCrash:
+                    self._note_what_runs()
+                    raise
+            elif runner.is_drained:
+                return
+            else:
+                self._event.clear()
+                if not (self._inbox or self._wish):
+                    await self._event.wait()
+            await asyncio.sleep(0)
+
+    def _submit(self, commit: Commit, answer: Answer) -> None:
+        if not self.is_dead:
+            self._inbox.append(Item(commit, answer))
+        self._event.set()
+
+    def _take_wish(self, wish: Wish) -> None:
+        self._wish = wish
+        self._event.set()
+
+    def die(self) -> None:
+        """Whatever this worker still does, nobody hears of it."""
+        self.is_dead = True
+        self._note_what_runs()
+        self._loop.call_soon_threadsafe(self._event.set)
+
+    def _note_what_runs(self) -> None:
+        if self._runner is not None:
+            self._started = frozenset(self._runner.running)
+
+    def bury(self) -> None:
+        """Everybody sees at once that this worker is dead."""
+        self._note_what_runs()
+        seen: Seen = next(one for one in drive(living(), self._session) if one.id == self._worker)
+        self._session.undo()
+        deaths = self._app.config.max_lost_workers
+        death = Death("died in a test", self._started)
+        self._session.transact(lambda: bury(seen, death, deaths, lambda _: 0, self._store.clock.now()))
+
+
+def _ignore_crash(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    if not isinstance(context.get("exception"), _SimulatedCrash):
+        loop.default_exception_handler(context)

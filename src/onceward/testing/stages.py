@@ -1,0 +1,107 @@
+"""One stage, called with a context of values."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from onceward.context import Context, current
+from onceward.errors import ConfigError
+from onceward.model import codec
+from onceward.model.payload import Payload, stored_payload
+from onceward.model.task import CURSOR_PART, ONCE_PREFIX, RESULT_PART, Keep, Lease, Move, Report, Write
+from onceward.model.times import uuid7
+from onceward.stage import Stage
+from onceward.testing.clock import START
+
+P = TypeVar("P", bound=Payload)
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class StageRun(Generic[R]):
+    """What a stage returned, and what it wanted written."""
+
+    result: R
+    writes: list[Write] = field(default_factory=list)
+    cursors: list[Any] = field(default_factory=list)
+    parts: dict[str, Any] = field(default_factory=dict)
+    progress: list[Report] = field(default_factory=list)
+
+
+def run_stage(
+    stage: Stage[P, R],
+    payload: P,
+    *,
+    results: Mapping[Stage[Any, Any], Any] | None = None,
+    cursor: Any = None,
+    parts: Mapping[str, Any] | None = None,
+    signals: Mapping[str, Any] | None = None,
+    failures: int = 0,
+    read_from: Any = None,
+) -> StageRun[R]:
+    """Call a stage with the results of earlier ones given as values. A verdict it raises comes through as raised.
+
+    `cursor` and `parts` are what an earlier attempt has stored, `read_from` is the connection that `ctx.read` lends.
+    """
+    stored = {(one.name, RESULT_PART): one.stored(value) for one, value in (results or {}).items()}
+    if cursor is not None:
+        stored[stage.name, CURSOR_PART] = codec.encoded(cursor, "the cursor")
+    for name, value in (parts or {}).items():
+        stored[stage.name, ONCE_PREFIX + name] = codec.encoded(value, f"the part {name!r}")
+    arrived = {name: codec.encoded(value, f"the signal {name!r}") for name, value in (signals or {}).items()}
+    lease = Lease(
+        1, 1, b"test", 1, 1, stage.kind, 1, stage.queue, 2, 0, stage.name, stored_payload(payload), failures, 0, 0, 0,
+        len(arrived), 1, uuid7(START), None, 0, START, START,
+    )  # fmt: skip
+    desk = _ValueDesk(read_from)
+    context: Context[P] = Context(payload, lease, stage, stored, arrived, desk)
+    token = current.set(context)
+    try:
+        returned = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
+    finally:
+        current.reset(token)
+    stage.stored(returned)
+    run: StageRun[R] = StageRun(returned, [*desk.writes, *context.end()], desk.cursors, desk.parts, desk.progress)
+    return run
+
+
+class _ValueDesk:
+    """Takes everything, keeps it for the test to look at."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.writes: list[Write] = []
+        self.cursors: list[Any] = []
+        self.parts: dict[str, Any] = {}
+        self.progress: list[Report] = []
+
+    def keep(self, _lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+        assert isinstance(move, Keep)
+        self.writes += writes
+        for part in move.parts:
+            value = codec.decoder(Any)(part.value)
+            if part.part == CURSOR_PART:
+                self.cursors.append(value)
+            else:
+                self.parts[part.part.removeprefix(ONCE_PREFIX)] = value
+        return True
+
+    async def akeep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+        return self.keep(lease, move, writes)
+
+    def report(self, _lease: Lease, move: Report) -> None:
+        self.progress.append(move)
+
+    def is_held(self, _lease: Lease) -> bool:
+        return True
+
+    def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        if self._connection is None:
+            raise ConfigError("this stage reads from the database; give run_stage(read_from=connection)")
+        return function(self._connection, *arguments)
+
+    async def aread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        return self.read(function, arguments)

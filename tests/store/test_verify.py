@@ -1,0 +1,399 @@
+"""Verify: silent about a database that only the engine has written, and it finds every promise that a hand has broken.
+
+Each rule is broken alone, on a task of its own, and must be reported with that task's id.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from onceward.model.status import Event, Status
+from onceward.model.task import (
+    CURSOR_PART,
+    LARGEST_INLINE,
+    NEVER,
+    Advance,
+    Crash,
+    Defer,
+    Finish,
+    HandOver,
+    Keep,
+    Lease,
+    Park,
+    Part,
+    Release,
+    Report,
+    TryAgain,
+)
+from onceward.store import claims, operate
+from onceward.store.invariants import RULES
+from onceward.store.verify import Check, verify
+from tests.store.conftest import Hands
+
+SUCCEEDED, FAILED, FILTERED = Status.SUCCEEDED, Status.FAILED, Status.FILTERED
+LARGE = b'"' + b"x" * LARGEST_INLINE + b'"'
+DONE = Finish("last", b"1", SUCCEEDED, None)
+
+
+@pytest.fixture
+def lived(hands: Hands) -> Hands:
+    """A database in which everything has happened that can happen to a task."""
+    live(hands)
+    return hands
+
+
+def live(hands: Hands) -> None:
+    """Tasks that take every way through the table, and some that are still on it."""
+    ant = hands.worker()
+
+    def leased(**how: Any) -> Lease:
+        hands.enqueue(**how)
+        [lease] = hands.claim(ant)
+        return lease
+
+    def again(lease: Lease) -> Lease:
+        [lease] = hands.claim(ant)
+        return lease
+
+    # Straight through, with large values, parts and progress on the way.
+    lease = leased(payload=LARGE)
+    hands.commit(lease, Keep("first", (Part("first", "once/pay", b"1"),)))
+    hands.commit(lease, Keep("first", (Part("first", CURSOR_PART, b"7"),)))
+    hands.commit(lease, Report("first", 1, 2, "half way"))
+    hands.commit(lease, Advance("first", LARGE, "last"))
+    hands.commit(lease, DONE)
+
+    # Errors, a poll and a hand-over before it succeeds; without a result.
+    lease = leased()
+    hands.commit(lease, TryAgain("first", hands.now + 5, "no luck"))
+    hands.later(10)
+    lease = again(lease)
+    hands.commit(lease, Defer("first", hands.now + 5, "not yet"))
+    hands.later(10)
+    lease = again(lease)
+    hands.commit(lease, HandOver("first", b"1", "last", "heavy"))
+    lease = again(lease)
+    hands.commit(lease, TryAgain("last", hands.now, "no luck"))
+    hands.commit(again(lease), Finish("last", None, SUCCEEDED, None))
+
+    # Ended early, and opened again: keeping what was done, from a stage, afresh.
+    lease = leased()
+    task = lease.task
+    hands.commit_all([(lease, Advance("first", b"1", "middle")), (leased(), Finish("first", None, FILTERED, "no"))])
+    hands.commit(lease, Advance("middle", b"1", "last"))
+    hands.commit(lease, Finish("last", None, FAILED, "broken"))
+    hands.do(lambda: operate.reopen(task, fresh=False, stage=None, forget=[], now=hands.now))
+    hands.commit(again(lease), DONE)
+    hands.do(lambda: operate.reopen(task, fresh=False, stage="middle", forget=["middle", "last"], now=hands.now))
+    lease = again(lease)
+    hands.commit(lease, Advance("middle", b"2", "last"))
+    hands.commit(lease, DONE)
+    hands.do(lambda: operate.reopen(task, fresh=True, stage=None, forget=[], now=hands.now))
+    lease = again(lease)
+    hands.commit(lease, Advance("first", b"3", "middle"))
+    hands.commit(lease, Release())
+    hands.commit(again(lease), Advance("middle", b"3", "last"))
+
+    # Waits that end by a signal, by time, by other code, by a signal that was faster, and one that does not end.
+    lease = leased()
+    hands.commit(lease, Park("first", "signal:go", NEVER, "waits"))
+    hands.do(lambda: operate.signal(lease.task, "go", b"1", hands.now))
+    lease = again(lease)
+    hands.commit(lease, Park("first", "signal:go", hands.now + 5, "waits"))
+    hands.later(10)
+    lease = again(lease)
+    hands.do(lambda: operate.signal(lease.task, "go", b"2", hands.now))
+    hands.commit(lease, Park("first", "signal:go", NEVER, "waits"))
+    lease = again(lease)
+    hands.commit(lease, Park("first", "code:1", NEVER, "does not fit"))
+    hands.do(lambda: operate.wake_for_code("note", "2", hands.now))
+    hands.commit(again(lease), DONE)
+    hands.commit(leased(), Park("first", "signal:never", NEVER, "waits"))
+
+    # Cancelled before, while and after running; the late commits are refused.
+    [task] = hands.enqueue()
+    hands.do(lambda: operate.cancel(task, "not wanted", hands.now))
+    lease = leased()
+    hands.do(lambda: operate.cancel(lease.task, "not wanted", hands.now))
+    assert hands.commit(lease, DONE) is False
+    assert hands.commit(lease, Advance("first", b"1", "last")) is False
+
+    # Workers that die: bystanders, suspects in company, one alone until it is quarantined, one that overran its time.
+    hands.enqueue(5)
+    bee = hands.worker("bee")
+    held = [lease.task for lease in hands.claim(bee, 4)]
+    hands.bury(bee, frozenset(held[:3]))
+    cat = hands.worker("cat")
+    overdue = hands.claim(cat, 1)[0].task
+    hands.bury(cat, frozenset({overdue}), overdue=frozenset({overdue}))
+    [culprit] = hands.enqueue(priority=2)
+    for name in ("dog", "eel", "fox"):
+        worker = hands.worker(name)
+        while culprit not in (held := [lease.task for lease in hands.claim(worker, 1)]):
+            assert held
+        hands.bury(worker, frozenset({culprit}))
+    hands.later(2_000)
+    for lease in hands.claim(ant, 3):
+        hands.commit(lease, Crash("first", "its process died", Status.PENDING))
+        hands.commit(lease, DONE)  # refused: it is not running any more
+    gnu = hands.worker("gnu")
+    hands.do(lambda: claims.stop(gnu, "stopped", hands.now))
+    hands.enqueue(2)
+    hands.enqueue(2, after_ms=60_000)
+    for lease in hands.claim(ant, 2):
+        hands.commit(lease, TryAgain("first", hands.now + 5, "no luck"))
+    hands.claim(ant, 2)
+
+
+def test_a_database_that_only_the_engine_has_written_passes(lived: Hands) -> None:
+    report = verify(lived.session, lived.now)
+    assert [breach.sentence for check in report.checks for breach in check.breaches] == []
+    assert report.ok
+    assert report.at == lived.now
+    seen = {event for (event,) in lived.sql("SELECT DISTINCT event FROM onceward_attempt")}
+    assert seen == set(Event), "the history above leaves nothing out"
+    statuses = {status for (status,) in lived.sql("SELECT DISTINCT status FROM onceward_task")}
+    assert statuses == set(Status) - {Status.SKIPPED}
+    for check in report.checks:
+        assert check.checked, check.name
+        assert check.meaning.endswith("."), check.name
+    assert report.tasks == lived.sql("SELECT count(*) FROM onceward_task")[0][0]
+    assert report.events == lived.sql("SELECT count(*) FROM onceward_attempt")[0][0]
+
+
+def test_an_empty_database_passes(hands: Hands) -> None:
+    report = verify(hands.session, hands.now)
+    assert report.ok
+    assert report.tasks == report.events == 0
+    assert {check.name for check in report.checks} == {rule.__name__ for rule in RULES} | {"leftovers", "integrity"}
+
+
+def test_it_looks_at_one_moment_and_lets_others_write(lived: Hands, open_session: Callable[[], Any]) -> None:
+    before = verify(lived.session, lived.now).tasks
+    other = Hands(open_session())
+    with lived.session.reading():
+        lived.sql("SELECT count(*) FROM onceward_task")
+        other.enqueue(3)
+        assert lived.sql("SELECT count(*) FROM onceward_task") == [(before,)]
+    assert verify(lived.session, lived.now).tasks == before + 3
+    assert not lived.session.in_transaction()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A way to break one rule: what the task has been through, what the hand does, what must be said."""
+
+    rule: str
+    task: Callable[[Hands], int]
+    wound: str
+    says: str
+
+
+def pending(hands: Hands) -> int:
+    return hands.enqueue(kind="quiet")[0]
+
+
+def running(hands: Hands) -> int:
+    task = hands.enqueue(priority=2)[0]
+    [lease] = hands.claim(hands.worker("solo"), 1)
+    assert lease.task == task
+    return task
+
+
+def _running(hands: Hands) -> Lease:
+    task = hands.enqueue(priority=2, payload=LARGE + b" ")[0]
+    [lease] = hands.claim(hands.worker("solo"), 1)
+    assert lease.task == task
+    return lease
+
+
+def done(hands: Hands) -> int:
+    lease = _running(hands)
+    hands.commit(lease, Advance("first", LARGE, "last"))
+    hands.commit(lease, DONE)
+    return lease.task
+
+
+def half_done(hands: Hands) -> int:
+    lease = _running(hands)
+    hands.commit(lease, Advance("first", b"1", "last"))
+    hands.commit(lease, Keep("last", (Part("last", CURSOR_PART, b"1"),)))
+    return lease.task
+
+
+def failed(hands: Hands) -> int:
+    lease = _running(hands)
+    hands.commit(lease, Finish("first", None, FAILED, "broken"))
+    return lease.task
+
+
+def retrying(hands: Hands) -> int:
+    lease = _running(hands)
+    hands.commit(lease, TryAgain("first", hands.now + 60_000, "no luck"))
+    return lease.task
+
+
+def waiting(hands: Hands) -> int:
+    lease = _running(hands)
+    hands.commit(lease, Park("first", "signal:go", NEVER, "waits"))
+    return lease.task
+
+
+TASK = "UPDATE onceward_task SET {} WHERE id = ?"
+CASES = [
+    Case("claims", done, TASK.format("fence = 2"), "carries fence 2, but its claims were given: 1"),
+    Case("claims", pending, TASK.format("fence = 1"), "carries fence 1, but its claims were given: none"),
+    Case(
+        "claims",
+        done,
+        "INSERT INTO onceward_claim (token, worker, at, tasks, fences) "
+        "SELECT token, worker, at, tasks, fences FROM onceward_claim "
+        "WHERE seq = (SELECT max(seq) FROM onceward_claim) AND ? > 0",
+        "fence 1 was given out 2 times",
+    ),
+    Case(
+        "fences",
+        retrying,
+        "INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at) "
+        "SELECT task, run, 0, 13, 2, stage, worker, at FROM onceward_attempt WHERE task = ?",
+        "“signalled” was accepted from claim 0 after claim 1 had written",
+    ),
+    Case(
+        "stages",
+        half_done,
+        "INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at) "
+        "SELECT task, run, fence, event, status, stage, worker, at FROM onceward_attempt WHERE task = ? AND event = 1",
+        "stage first committed twice in run 1",
+    ),
+    Case(
+        "stages",
+        done,
+        "UPDATE onceward_attempt SET stage = 'first' WHERE task = ? AND event = 3",
+        "stage first committed twice in run 1",
+    ),
+    Case(
+        "moves",
+        done,
+        "INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at) "
+        "SELECT task, run, fence, event, 7, stage, worker, at FROM onceward_attempt WHERE task = ? AND event = 3",
+        "“finished” made it failed while it was succeeded",
+    ),
+    Case("moves", done, TASK.format("status = 7, reason = 'x'"), "is failed, but its log leaves it succeeded"),
+    Case("moves", done, "DELETE FROM onceward_attempt WHERE task = ? AND event = 3", "but its log leaves it running"),
+    Case("moves", failed, TASK.format("run = 2"), "is in run 2, but its log leaves it in run 1"),
+    Case("moves", failed, "UPDATE onceward_attempt SET event = 99 WHERE task = ?", "event 99 says"),
+    Case("moves", failed, "UPDATE onceward_attempt SET fence = 3 WHERE task = ?", "from claim 0 to claim 3"),
+    Case("leases", running, TASK.format("token = NULL"), "is running and nobody holds it"),
+    Case("leases", running, TASK.format("worker = NULL"), "is running and nobody holds it"),
+    Case("leases", running, TASK.format("token = payload"), "under a lease (fence 1) that no claim gave out"),
+    Case("leases", pending, TASK.format("token = payload"), "is pending and still carries a lease"),
+    Case("times", done, TASK.format("ended_at = NULL"), "is succeeded without a time of its end"),
+    Case("times", done, TASK.format("ended_at = 1"), "ms before it was created"),
+    Case("times", failed, TASK.format("reason = NULL"), "is failed without a reason"),
+    Case("times", pending, TASK.format("ended_at = due_at"), "is pending and has a time of its end"),
+    Case("times", done, TASK.format("started_at = NULL"), "was claimed 1 times and never started"),
+    Case("places", pending, "DELETE FROM onceward_ready WHERE task = ?", "is pending and stands in no line"),
+    Case("places", retrying, "DELETE FROM onceward_due WHERE task = ?", "is retryable and stands in no line"),
+    Case("places", pending, TASK.format("queue = 'other'"), "stands only in default:quiet"),
+    Case("waits", waiting, TASK.format("waiting_for = NULL"), "is waiting and waits for nothing"),
+    Case("waits", pending, TASK.format("waiting_for = 'signal:go'"), "is pending and waits for signal:go"),
+    Case(
+        "checkpoints",
+        half_done,
+        "DELETE FROM onceward_checkpoint WHERE task = ? AND stage = 'first'",
+        "stage first has committed, but its result is not stored",
+    ),
+    Case(
+        "checkpoints",
+        half_done,
+        "UPDATE onceward_checkpoint SET stage = 'other' WHERE task = ? AND part = ''",
+        "a result of stage other is stored that no commit wrote",
+    ),
+    Case(
+        "checkpoints",
+        half_done,
+        "UPDATE onceward_checkpoint SET stage = 'first' WHERE task = ? AND part = 'cursor'",
+        "a cursor of stage first is stored that no commit wrote",
+    ),
+    Case("checkpoints", half_done, TASK.format("touched = 0"), "a claim would not hand them out"),
+    Case("counters", retrying, TASK.format("failures = 0"), "says 0 failures, its log has 1"),
+    Case("counters", done, TASK.format("deferrals = 1"), "says 1 deferrals, its log has 0"),
+    Case("counters", done, TASK.format("signals = 1"), "says 1 signals, its log has 0"),
+    Case(
+        "workers",
+        running,
+        "UPDATE onceward_worker SET stopped_at = 1 WHERE id = (SELECT worker FROM onceward_task WHERE id = ?)",
+        "which has stopped",
+    ),
+    Case(
+        "workers",
+        running,
+        "DELETE FROM onceward_worker WHERE id = (SELECT worker FROM onceward_task WHERE id = ?)",
+        "which nobody knows",
+    ),
+    Case("leftovers", failed, "DELETE FROM onceward_task WHERE id = ?", "there is a log of task"),
+    Case("leftovers", done, "DELETE FROM onceward_task WHERE id = ?", "there is a checkpoint of task"),
+    Case(
+        "integrity",
+        waiting,
+        "DELETE FROM onceward_blob WHERE hash = (SELECT payload_blob FROM onceward_task WHERE id = ?)",
+        "the payload of task",
+    ),
+    Case(
+        "integrity",
+        done,
+        "DELETE FROM onceward_blob WHERE hash IN (SELECT value_blob FROM onceward_checkpoint WHERE task = ?)",
+        "a stored value of task",
+    ),
+]
+
+
+def test_every_broken_promise_is_found_and_names_its_task(hands: Hands, subtests: pytest.Subtests) -> None:
+    if hands.session.dialect == "sqlite":
+        hands.sql("PRAGMA foreign_keys = off")
+    else:
+        hands.sql("SET session_replication_role = replica")
+    assert {case.rule for case in CASES} == {check.name for check in verify(hands.session, hands.now).checks}
+    for case in CASES:
+        with subtests.test(f"{case.rule}: {case.says}"):
+            task = case.task(hands)
+            before = verify(hands.session, hands.now).check(case.rule)
+            assert told(before, task) == []
+            hands.sql(case.wound, task)
+            after = verify(hands.session, hands.now).check(case.rule)
+            assert any(case.says in sentence for sentence in told(after, task)), told(after, task)
+            assert after.broken > before.broken
+
+
+def told(check: Check, task: int) -> list[str]:
+    """What a check says of one task."""
+    return [breach.sentence for breach in check.breaches if breach.tasks == (task,)]
+
+
+def test_a_forgotten_stage_may_commit_again_and_a_kept_one_may_not(hands: Hands) -> None:
+    ant = hands.worker()
+    [task] = hands.enqueue()
+    [lease] = hands.claim(ant)
+    hands.commit(lease, Advance("first", b"1", "middle"))
+    hands.commit(lease, Advance("middle", b"1", "last"))
+    hands.commit(lease, Finish("last", None, FAILED, "broken"))
+    hands.do(lambda: operate.reopen(task, fresh=False, stage="middle", forget=["middle", "last"], now=hands.now))
+    [lease] = hands.claim(ant)
+    hands.commit(lease, Advance("middle", b"1", "last"))
+    assert verify(hands.session, hands.now).ok
+    hands.commit(lease, Advance("first", b"1", "last"))  # the engine trusts its runner; verify does not
+    assert told(verify(hands.session, hands.now).check("stages"), task) == [
+        f"task {task}: stage first committed twice in run 1"
+    ]
+
+
+def test_breaches_beyond_the_first_hundred_are_counted(hands: Hands) -> None:
+    hands.enqueue(150, lineage=uuid.uuid4())
+    hands.sql("DELETE FROM onceward_ready")
+    check = verify(hands.session, hands.now).check("places")
+    assert (check.broken, len(check.breaches), check.checked) == (150, 100, 150)

@@ -81,6 +81,8 @@ class TaskInfo:
 class Context(Generic[P]):
     """The context of one run of one stage."""
 
+    __slots__ = ("_desk", "_has_ended", "_lease", "_parts", "_signals", "_stage", "_writes", "payload")
+
     def __init__(
         self,
         payload: P,

@@ -20,7 +20,8 @@ from onceward.model.times import Duration, milliseconds
 P_contra = TypeVar("P_contra", bound=Payload, contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
-DEFAULT_TIMEOUT_MS = 30 * 60_000
+NOTHING = b"null"
+"""The stored form of a stage that returned nothing."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
@@ -63,6 +64,7 @@ class Stage(Generic[P_contra, R_co]):
         if not (self.isolation is None or isinstance(self.isolation, Isolation)):
             raise ConfigError(f"stage {self.name!r}: isolate={isolate!r}; it is 'process', an Isolation or nothing")
         self._reader: Callable[[bytes], Any] | None = None
+        self._returns_nothing = False
         self.__doc__ = function.__doc__
         self.__name__ = self.name
         self.__module__ = function.__module__
@@ -85,6 +87,8 @@ class Stage(Generic[P_contra, R_co]):
 
     def stored(self, value: Any) -> bytes:
         """The stored form of what the stage returned, checked to read back as what it is annotated to return."""
+        if value is None and self._returns_nothing:
+            return NOTHING
         what = f"the result of stage {self.name!r}"
         data = codec.encoded(value, what)
         try:
@@ -98,6 +102,7 @@ class Stage(Generic[P_contra, R_co]):
         """The function that reads a stored result; `msgspec.ValidationError` where it does not fit."""
         if self._reader is None:
             returns = self.returns
+            self._returns_nothing = returns is type(None) or returns is None or returns is Any
             try:
                 self._reader = codec.decoder(type(None) if returns is None else returns)
             except TypeError as error:

@@ -288,6 +288,7 @@ IN_A_TRANSACTION: dict[str, Callers] = {
         "psycopg": _by_psycopg,
         "SQLAlchemy connection": sqlalchemy_connection("psycopg"),
         "SQLAlchemy session": sqlalchemy_session("psycopg"),
+        "SQLAlchemy connection, psycopg2": sqlalchemy_connection("psycopg2"),
         "Django atomic": django_atomic,
         "Django without autocommit": django_without_autocommit,
     },
@@ -302,6 +303,7 @@ COMMITTING: dict[str, Callers] = {
     "postgres": {
         "psycopg": lambda url: _by_psycopg(url, autocommit=True),
         "SQLAlchemy": sqlalchemy_connection("psycopg", isolation_level="AUTOCOMMIT"),
+        "SQLAlchemy, psycopg2": sqlalchemy_connection("psycopg2", isolation_level="AUTOCOMMIT"),
         "Django": django_with_autocommit,
     },
 }

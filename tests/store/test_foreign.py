@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import apsw
@@ -21,7 +22,7 @@ from onceward.errors import ConfigError, SchemaTooOld, WrongTwin
 from onceward.model.task import NewTask
 from onceward.model.times import StoreClock, SystemClock
 from onceward.store.enqueue import enqueue
-from onceward.store.foreign import async_driver_for, driver_for
+from onceward.store.foreign import _sqlite3_state, async_driver_for, driver_for
 from onceward.store.migrate import migrate
 from onceward.store.op import Op, Query, adrive, drive
 from onceward.store.postgres import PostgresSession
@@ -82,6 +83,8 @@ def postgres_place(postgres_server_url: str) -> str:
 @pytest.fixture
 def url(database: str, request: pytest.FixtureRequest, sqlite_url: str) -> str:
     """The address of a database with our tables and one of the caller's own, all empty."""
+    if "psycopg2" in request.node.callspec.id:
+        pytest.importorskip("psycopg2")
     if database == "sqlite":
         shutil.copy(request.getfixturevalue("sqlite_pattern"), file_of(sqlite_url))
         return sqlite_url
@@ -300,6 +303,24 @@ def test_an_awaited_connection_is_not_taken_by_the_blocking_form(postgres_url: s
 def test_a_blocking_connection_is_not_taken_by_the_awaited_form() -> None:
     with closing(sqlite3.connect(":memory:")) as connection, pytest.raises(WrongTwin, match=r"app\.enqueue"):
         async_driver_for(connection)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "commits_each_statement"),
+    [
+        ({"isolation_level": None}, True),
+        ({"isolation_level": "DEFERRED"}, False),
+        ({"isolation_level": None, "autocommit": -1}, True),
+        ({"isolation_level": "", "autocommit": -1}, False),
+        ({"isolation_level": "", "autocommit": True}, True),
+        ({"isolation_level": None, "autocommit": False}, False),
+    ],
+)
+def test_autocommit_of_newer_pythons_goes_before_the_isolation_level(
+    attributes: dict[str, Any], commits_each_statement: bool
+) -> None:
+    connection = SimpleNamespace(in_transaction=False, **attributes)
+    assert _sqlite3_state(connection).commits_each_statement is commits_each_statement
 
 
 def test_no_library_is_imported_to_recognise_a_connection() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from onceward.errors import ConfigError, OncewardError, StoreUnavailable
 from onceward.model.retry import described
 from onceward.model.times import moment
 from onceward.store import reports
+from onceward.store.claims import living
 from onceward.store.op import Op, Query
-from onceward.worker import locate
+from onceward.worker import locate, presence
 
 APP_VARIABLE, DB_VARIABLE = "ONCEWARD_APP", "ONCEWARD_DB"
 
@@ -102,11 +103,14 @@ def stored_payload(app: App, task_id: int) -> bytes:
     return b"null" if row is None else row.payload
 
 
+def running_in(app: App, worker_id: int) -> int:
+    """How many stages run in a worker process of this machine, by the file in which it notes them."""
+    for seen in app._ask(living):
+        if seen.id == worker_id and seen.presence:
+            return len(presence.running(Path(seen.presence)) or ())
+    return 0
+
+
 def place_of(app: App) -> str:
     """Where the database of an app is, without a password."""
     return app._store.place
-
-
-def now_utc() -> datetime:
-    """The present time of this machine."""
-    return datetime.now(UTC)

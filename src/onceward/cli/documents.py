@@ -167,7 +167,12 @@ def status_document(
             "later": backlog.later_tasks,
             "oldest_ready_s": None if oldest_ms is None else max(0, oldest_ms) / 1_000,
             "lines": [
-                {**lane_parts(line.lane), "priority": line.priority, "tasks": line.tasks, "since": iso(moment(line.since))}
+                {
+                    **lane_parts(line.lane),
+                    "priority": line.priority,
+                    "tasks": line.tasks,
+                    "since": iso(moment(line.since)),
+                }
                 for line in backlog.ready
             ],
             "due": [

@@ -29,7 +29,7 @@ def age(span: timedelta) -> str:
     if seconds < 10:
         return f"{seconds:.1f}s"
     rest = round(seconds)
-    parts = []
+    parts: list[tuple[int, str]] = []
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
         count, rest = divmod(rest, size)
         if count or parts:

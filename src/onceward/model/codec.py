@@ -19,6 +19,8 @@ LARGEST_VALUE = 16 * 1024 * 1024
 """The most bytes that a payload, a result, a cursor or a part may take."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_TRACES = (b"null", b'"nan":', b'"inf":', b'"-inf":')
+"""What is left of NaN and the infinities: only where one of these stands, the value is looked through for them."""
 
 
 def encoded(value: Any, what: str) -> bytes:
@@ -36,22 +38,28 @@ def encoded(value: Any, what: str) -> bytes:
         raise PayloadError(
             f"{what} takes {len(data):,} bytes, the limit is {LARGEST_VALUE:,}; store it elsewhere and pass where it is"
         )
-    if b"null" in data and _has_no_json(value):
+    if any(trace in data for trace in _TRACES) and _has_no_json(value, what):
         raise PayloadError(f"{what} holds NaN or an infinity, which JSON cannot express; use None or a text")
     return data
 
 
-def _has_no_json(value: Any) -> bool:
+def _has_no_json(value: Any, what: str) -> bool:
     """Whether a float that JSON cannot express hides anywhere in a value."""
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    if isinstance(value, dict):
-        return any(_has_no_json(key) or _has_no_json(item) for key, item in value.items())
-    if isinstance(value, list | tuple | set | frozenset):
-        return any(_has_no_json(item) for item in value)
-    if isinstance(value, str | bytes | int) or value is None:
-        return False
-    return _has_no_json(msgspec.to_builtins(value)) if not isinstance(value, type) else False
+    try:
+        left = [msgspec.to_builtins(value, builtin_types=())]
+    except RecursionError as error:
+        raise PayloadError(f"{what} cannot be stored: it is nested too deeply") from error
+    while left:
+        one = left.pop()
+        if isinstance(one, float):
+            if not math.isfinite(one):
+                return True
+        elif isinstance(one, dict):
+            left += one
+            left += one.values()
+        elif isinstance(one, list | tuple | set | frozenset):
+            left += one
+    return False
 
 
 _decoders: dict[Any, Callable[[bytes], Any]] = {}

@@ -77,11 +77,16 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     deferrals: int
     signals: int
     touched: int
-    lineage: uuid.UUID
+    lineage_bytes: bytes
     parent: int | None
     depth: int
     created_at: int
     started_at: int
+
+    @property
+    def lineage(self) -> uuid.UUID:
+        """The lineage of the task. Made when asked for: most attempts never do."""
+        return uuid.UUID(bytes=self.lineage_bytes)
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):

@@ -33,6 +33,8 @@ class Statement:
     places: tuple[str, ...]
     columns: tuple[str, ...]
     """The columns of a `Many`, in the order in which its rows give them."""
+    has_uuids: bool
+    """Whether a column of a `Many` is a UUID, which not every driver takes as it is."""
 
 
 def parsed(text: str) -> dict[str, str]:
@@ -91,7 +93,9 @@ def statements(dialect: Dialect, placeholder: Callable[[str, int], str]) -> dict
     made: dict[str, Statement] = {}
     for name, text in queries(dialect).items():
         rows = _ROWS.search(text)
-        columns = tuple(column for column, _ in _columns(rows[1])) if rows else ()
+        declared = _columns(rows[1]) if rows else []
+        columns = tuple(column for column, _ in declared)
+        has_uuids = any(kind == "uuid" for _, kind in declared)
         places: list[str] = []
 
         def place(match: re.Match[str], places: list[str] = places) -> str:
@@ -99,7 +103,7 @@ def statements(dialect: Dialect, placeholder: Callable[[str, int], str]) -> dict
                 places.append(match[1])
             return placeholder(match[1], places.index(match[1]) + 1)
 
-        made[name] = Statement(_PARAMETER.sub(place, spelled(text, dialect)), tuple(places), columns)
+        made[name] = Statement(_PARAMETER.sub(place, spelled(text, dialect)), tuple(places), columns, has_uuids)
     return made
 
 

@@ -16,7 +16,7 @@ from onceward.model.task import Lease, Part, lane_of
 from onceward.store.lines import Reader, Standing, pop, pop_suspects, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Op, Query, Row
-from onceward.store.rows import as_ids, as_uuid
+from onceward.store.rows import as_bytes, as_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,17 @@ NOTHING = Claimed(0, [], {}, {})
 
 
 def claim(reader: Reader, worker: int, count: int, now: int) -> Op[Claimed]:
-    """Lease up to `count` ready tasks to a worker."""
+    """Lease up to `count` ready tasks to a worker; nothing to one that others have declared dead."""
+    if not (yield Query("still_living", {"worker": worker})):
+        return NOTHING
     ids = yield from pop(reader, count, now)
     return (yield from _lease(ids, worker, now))
 
 
 def claim_suspects(reader: Reader, worker: int, now: int) -> Op[Claimed]:
     """Lease suspects that may run together, and nothing else."""
+    if not (yield Query("still_living", {"worker": worker})):
+        return NOTHING
     ids = yield from pop_suspects(reader)
     return (yield from _lease(ids, worker, now))
 
@@ -86,7 +90,7 @@ def _as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes]) ->
     data = payload if blob is None else large[bytes(blob)]
     return Lease(
         task, fence, token, worker, run, kind, version, queue, band, rank, stage, data, failures, crashes, company,
-        deferrals, signals, touched, as_uuid(lineage), parent, depth, created_at, started_at,
+        deferrals, signals, touched, as_bytes(lineage), parent, depth, created_at, started_at,
     )  # fmt: skip
 
 

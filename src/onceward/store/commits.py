@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from onceward.errors import StoreError
 from onceward.model.status import Event, Status
@@ -37,6 +38,7 @@ from onceward.store.log import Entry, log
 from onceward.store.op import Call, Many, Op, Query, Rows
 from onceward.store.session import ConnectionLost, TryAgainLater
 
+Params = dict[str, Any]
 Verdict = bool | Exception
 """True: accepted. False: refused, the lease was lost. An error: its domain rows could not be written."""
 
@@ -96,14 +98,16 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
             single.append(place)
 
     for (token, stage, status, reason), places in finishes.items():
-        params = {"token": token, "stage": stage, "status": int(status), "reason": reason, "now": now}
-        yield from _group("finish", params, places, commits, batch, verdicts)
-    for (token, _, next_stage), places in advances.items():
-        yield from _group(
-            "advance", {"token": token, "stage": next_stage, "now": now}, places, commits, batch, verdicts
-        )
+        change: Params = {"token": token, "stage": stage, "status": int(status), "reason": reason, "now": now}
+        told: Params = {"event": int(Event.FINISHED), "status": int(status), "stage": stage, "note": reason}
+        yield from _group("finish", change, told, places, commits, batch, verdicts)
+    for (token, stage, next_stage), places in advances.items():
+        change = {"token": token, "stage": next_stage, "now": now}
+        told = {"event": int(Event.STAGE_COMMITTED), "status": int(Status.RUNNING), "stage": stage, "note": None}
+        yield from _group("advance", change, told, places, commits, batch, verdicts)
     for token, places in releases.items():
-        yield from _group("release", {"token": token}, places, commits, batch, verdicts)
+        told = {"event": int(Event.RELEASED), "status": int(Status.PENDING), "stage": None, "note": None}
+        yield from _group("release", {"token": token}, told, places, commits, batch, verdicts)
     for place in single:
         if not commits[place].writes:
             verdicts[place] = yield from _alone(commits[place].lease, commits[place].move, batch)
@@ -116,21 +120,27 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
 
 def _group(
     query: str,
-    params: dict[str, object],
+    change: Params,
+    told: Params,
     places: Sequence[int],
     commits: Sequence[Commit],
     batch: _Batch,
     verdicts: dict[int, Verdict],
 ) -> Op[None]:
-    rows = yield Query(query, {**params, "ids": sorted(commits[place].lease.task for place in places)})
+    """Commits of one kind under one token: one change, one insert into the log, whatever their number."""
+    rows = yield Query(query, {**change, "ids": sorted([commits[place].lease.task for place in places])})
     accepted = {row[0] for row in rows}
+    if accepted:
+        yield Query("log_group", {**told, "ids": sorted(accepted), "now": batch.now})
     for place in places:
         lease, move = commits[place].lease, commits[place].move
         verdicts[place] = lease.task in accepted
-        if verdicts[place]:
-            _record(lease, move, batch)
-        else:
+        if lease.task not in accepted:
             _record_loss(lease, move, batch)
+        elif type(move) is Release:
+            batch.standings.append(_back_unjudged(lease, batch.now))
+        elif move.value is not None:  # type: ignore[attr-defined]
+            batch.parts.append((lease, Part(move.stage, RESULT_PART, move.value)))  # type: ignore[attr-defined]
 
 
 def _alone(lease: Lease, move: Move, batch: _Batch) -> Op[bool]:

@@ -169,9 +169,10 @@ def _heads(reader: Reader) -> Op[list[tuple[str, int, int, int, int]]]:
     rows = yield Query(
         "heads",
         {
-            "watched": [[lane, band] for lane, band in lines],
-            "lanes": [lane for lane, _ in lines],
-            "bands": [band for _, band in lines],
+            "lanes": list(reader.lanes),
+            "bands": list(BANDS),
+            "line_lanes": [lane for lane, _ in lines],
+            "line_bands": [band for _, band in lines],
             "ranks": [rank for rank, _ in places],
             "seqs": [seq for _, seq in places],
         },

@@ -25,4 +25,10 @@ class Entry(NamedTuple):
 
 def log(entries: Iterable[Entry]) -> Op[None]:
     """Append rows to the log, in the transaction of what they tell of."""
-    yield Many("log_events", [(*entry[:3], int(entry[3]), int(entry[4]), *entry[5:]) for entry in entries])
+    yield Many(
+        "log_events",
+        [
+            (task, run, fence, int(event), int(status), stage, worker, at, note)
+            for task, run, fence, event, status, stage, worker, at, note in entries
+        ],
+    )

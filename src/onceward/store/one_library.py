@@ -8,8 +8,8 @@ lock, and committed rows vanish. The engine uses apsw, programs use sqlite3. Wha
   a file has been closed again. Where they are not listed, a file opened through sqlite3 stays sqlite3's;
 - which files the engine has taken for apsw, because it asks here before every open.
 
-A worker keeps its files for apsw. A client gives way: before sqlite3 opens the file, whoever has it open through apsw
-is asked to let go, and goes on through sqlite3.
+A worker keeps its files for apsw. A client gives way: before sqlite3 opens the file, every session that has it open
+through apsw is asked to change, and goes on through sqlite3.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from typing import Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 from weakref import WeakMethod
 
@@ -26,8 +28,10 @@ import apsw
 
 from onceward.errors import TwoSqliteLibraries
 
+Library = Literal["apsw", "sqlite3"]
+ChangeTo = Callable[[Library], None]
 _DESCRIPTORS = "/proc/self/fd"
-_OPENING_S = 1.0
+_OPENING_S = 5.0
 """How long an announced `sqlite3.connect` is believed to be under way; one that fails is never heard of again."""
 
 
@@ -38,11 +42,13 @@ class _Process:
         self.lock = threading.RLock()
         self.taken: set[str] = set()
         """Files that belong to apsw."""
+        self.leaving: Counter[str] = Counter()
+        """Those of them that are being given to sqlite3, by how many threads: nobody opens them through apsw again."""
         self.announced: dict[int, tuple[list[str], float]] = {}
         """By thread: the file that sqlite3 is opening there right now, and since when."""
         self.seen: list[str] = []
         """Files that sqlite3 has opened at some time; kept only where the system lists no descriptors."""
-        self.sharers: list[tuple[str, WeakMethod[Callable[[], None]]]] = []
+        self.sharers: list[tuple[str, WeakMethod[ChangeTo]]] = []
         self.workers = 0
 
 
@@ -78,8 +84,9 @@ def uses_standard_library(path: str) -> bool:
     if not files:
         return False
     with _process.lock:
-        if any(_same(file, files) for file in _process.taken):
-            return False
+        taken = [file for file in _process.taken if _same(file, files)]
+        if taken:
+            return any(_process.leaving[file] for file in taken)
         if _is_being_opened(files):
             return True
         if "_sqlite3" not in sys.modules:
@@ -89,22 +96,23 @@ def uses_standard_library(path: str) -> bool:
         return _is_open(files[0]) and not _is_open_through_apsw(files, if_busy=False)
 
 
-def on_change(path: str, let_go: Callable[[], None]) -> None:
-    """Have a bound method called when the library for a file changes: it closes its connection, or raises.
+def on_change(path: str, change_to: ChangeTo) -> None:
+    """Have a bound method called when a file is about to belong to another library.
 
-    It is called by the thread that makes the change. The method's object is held weakly.
+    When it returns, its object has no connection through the library that must go; if that cannot be, it raises. It is
+    called by the thread that makes the change. The object is held weakly.
     """
     for file in _files(path)[:1]:
         with _process.lock:
             _process.sharers = [sharer for sharer in _process.sharers if sharer[1]() is not None]
-            _process.sharers.append((file, WeakMethod(let_go)))
+            _process.sharers.append((file, WeakMethod(change_to)))
 
 
 def insist_on_apsw() -> None:
     """Be a worker: from now on sqlite3 may not open a file that was taken for apsw."""
     watch()
     # A client session that had given way comes back, so that only connections of the program's own are in the way.
-    _ask_to_let_go([file for file, _ in _process.sharers])
+    _ask_to_change([file for file, _ in _process.sharers], "apsw")
     with _process.lock:
         _process.workers += 1
 
@@ -134,32 +142,31 @@ def _before_sqlite3_opens(database: object) -> None:
                 f"{min(wanted)} is open in this worker through apsw; opened through sqlite3 as well it would lose "
                 "committed rows. Write with ctx.write and read with ctx.read: they use the engine's own connection"
             )
-        _process.taken -= wanted
-        # From here on nobody takes the file for apsw again, although sqlite3 has not opened it yet.
-        _process.announced[threading.get_ident()] = (files, time.monotonic())
-        if not os.path.isdir(_DESCRIPTORS) and not any(_same(file, files) for file in _process.seen):
-            _process.seen.append(files[0])
-    if not wanted:
-        return
+        _process.leaving.update(wanted)
     try:
-        _ask_to_let_go(files)
-        if any(_is_open(file) for file in wanted) and _is_open_through_apsw(files, if_busy=True):
-            raise TwoSqliteLibraries(
-                f"{min(wanted)} is open in this process through apsw; opened through sqlite3 as well it would lose "
-                "committed rows. Close the apsw connection first, or use apsw here too"
-            )
-    except BaseException:
+        if wanted:
+            _ask_to_change(files, "sqlite3")
         with _process.lock:
-            _process.taken |= wanted
-            _process.announced.pop(threading.get_ident(), None)
-        raise
+            if any(_is_open(file) for file in wanted) and _is_open_through_apsw(files, if_busy=True):
+                raise TwoSqliteLibraries(
+                    f"{min(wanted)} is open in this process through apsw; opened through sqlite3 as well it would lose "
+                    "committed rows. Close the apsw connection first, or use apsw here too"
+                )
+            _process.taken -= wanted
+            # sqlite3 has not opened the file yet, and already nobody takes it for apsw.
+            _process.announced[threading.get_ident()] = (files, time.monotonic())
+            if not os.path.isdir(_DESCRIPTORS) and not any(_same(file, files) for file in _process.seen):
+                _process.seen.append(files[0])
+    finally:
+        with _process.lock:
+            _process.leaving.subtract(wanted)
 
 
-def _ask_to_let_go(files: list[str]) -> None:
+def _ask_to_change(files: list[str], library: Library) -> None:
     for file, method in list(_process.sharers):
-        let_go = method()
-        if let_go is not None and _same(file, files):
-            let_go()
+        change_to = method()
+        if change_to is not None and _same(file, files):
+            change_to(library)
 
 
 def _is_being_opened(files: list[str]) -> bool:

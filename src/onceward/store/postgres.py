@@ -1,4 +1,4 @@
-"""PostgreSQL, through psycopg. Nothing here needs a session: it works through a pooler in transaction mode too (R11)."""
+"""PostgreSQL, through psycopg. Nothing here needs a session, so a pooler in transaction mode will do (R11)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ except ImportError as missing:  # pragma: no cover - the extra is part of the de
     raise ConfigError("PostgreSQL needs the extra: pip install 'onceward[postgres]'") from missing
 
 OnConnect = Callable[[Any], None]
-CHANNEL = "onceward"
 
 _STATEMENTS = catalogue.statements("postgres", catalogue.percent)
 _KEEPALIVE: dict[str, Any] = {

@@ -7,7 +7,8 @@ that `verify` can replay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from functools import partial
 
 from onceward.errors import StoreUnavailable
 from onceward.store.op import Many, Op, Query, Rows
@@ -31,15 +32,7 @@ class Pruned:
     workers: int = 0
 
     def __add__(self, other: Pruned) -> Pruned:
-        return Pruned(
-            self.tasks + other.tasks,
-            self.checkpoints + other.checkpoints,
-            self.events + other.events,
-            self.blobs + other.blobs,
-            self.places + other.places,
-            self.claims + other.claims,
-            self.workers + other.workers,
-        )
+        return Pruned(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
 
 def prune(session: Session, before: int, now: int, *, limit: int | None = None) -> Pruned:
@@ -53,11 +46,11 @@ def prune(session: Session, before: int, now: int, *, limit: int | None = None) 
             break
         ids = [row[0] for row in rows]
         after = ids[-1]
-        total += session.transact(lambda ids=ids: prune_tasks(ids, before))  # type: ignore[misc]
+        total += session.transact(partial(prune_tasks, ids, before))
     total += session.transact(prune_places)
     total += _prune_claims(session, before)
-    total += session.transact(lambda: prune_workers(before))
-    session.transact(lambda: prune_receipts(now))
+    total += session.transact(partial(prune_workers, before))
+    session.transact(partial(prune_receipts, now))
     return total
 
 
@@ -109,7 +102,7 @@ def _prune_claims(session: Session, before: int) -> Pruned:
         [(upto,)] = _read(session, Query("next_claims", {"after": after, "before": before, "count": CLAIMS_AT_ONCE}))
         if upto is None:
             return total
-        total += session.transact(lambda after=after, upto=upto: prune_claims(after, upto, before))  # type: ignore[misc]
+        total += session.transact(partial(prune_claims, after, upto, before))
         after = upto
 
 

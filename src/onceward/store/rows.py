@@ -12,6 +12,11 @@ def as_uuid(value: Any) -> uuid.UUID:
     return value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=bytes(value))
 
 
+def as_bytes(value: Any) -> bytes:
+    """The sixteen bytes of a UUID."""
+    return value.bytes if isinstance(value, uuid.UUID) else value
+
+
 def as_ids(value: Any) -> list[int]:
     """A list of ids: PostgreSQL gives one, SQLite a JSON text."""
     return json.loads(value) if isinstance(value, str) else list(value)

@@ -129,8 +129,10 @@ class SqliteSession(Session):
             if type(request) is Many:
                 if not request.rows:
                     return []
-                rows = [tuple([bound(value) for value in row]) for row in request.rows]
-                return connection.executemany(_STATEMENTS[request.name].text, rows).fetchall()
+                statement, rows = _STATEMENTS[request.name], request.rows
+                if statement.has_uuids:
+                    rows = [tuple([bound(value) for value in row]) for row in rows]
+                return connection.executemany(statement.text, rows).fetchall()
             if type(request) is Call:
                 self._lend(connection, request)
                 return []

@@ -153,7 +153,10 @@ def _meant(error: sqlite3.Error, path: str) -> Exception:
         case sqlite3.SQLITE_CANTOPEN:
             return StoreUnavailable(f"the database file {path} cannot be opened: {error}; does its folder exist?")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return TryAgainLater(f"another connection has held the write lock of {path} for {BUSY_LIMIT_S:g}s")
+            return TryAgainLater(
+                f"another connection has held the write lock of {path} for {BUSY_LIMIT_S:g}s; "
+                "if it is one of this program, commit first, or hand it over with conn="
+            )
         case sqlite3.SQLITE_IOERR:
             return ConnectionLost(f"input or output failed on {path}: {error}")
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
@@ -161,8 +164,11 @@ def _meant(error: sqlite3.Error, path: str) -> Exception:
     return error
 
 
+_OTHER: dict[one_library.Library, type[Session]] = {"sqlite3": SqliteSession, "apsw": StandardSqliteSession}
+
+
 class ClientSqliteSession(Session):
-    """A session that changes to sqlite3 when the program opens the file that way, and back when it is worker's time.
+    """A session that changes to sqlite3 when the program opens the file that way, and back when a worker starts here.
 
     Between two transactions the change is not noticed. A transaction of another thread is waited for; inside one of
     its own, a thread cannot open the file through sqlite3.
@@ -186,7 +192,7 @@ class ClientSqliteSession(Session):
         self._session: Session | None = None
         self._turn = threading.RLock()
         self._user = 0
-        one_library.on_change(path, self._let_go)
+        one_library.on_change(path, self._change_to)
 
     def opened(self) -> Any:
         with self._turn:
@@ -218,9 +224,10 @@ class ClientSqliteSession(Session):
     def in_transaction(self) -> bool:
         return self._session is not None and self._session.in_transaction()
 
-    def _let_go(self) -> None:
+    def _change_to(self, library: one_library.Library) -> None:
+        """Close a connection through the other library, after the transaction that another thread may be in."""
         deadline = time.monotonic() + BUSY_LIMIT_S
-        while self._is_in_use():
+        while self._still_uses(_OTHER[library]):
             if self._user == threading.get_ident() or time.monotonic() > deadline:
                 raise TwoSqliteLibraries(
                     f"a transaction of the engine is open on {self._path}, through another SQLite library than the one "
@@ -228,9 +235,14 @@ class ClientSqliteSession(Session):
                 )
             time.sleep(0.001)
 
-    def _is_in_use(self) -> bool:
-        """Whether a transaction is under way; if not, the connection is closed."""
+    def _still_uses(self, other: type[Session]) -> bool:
+        """Whether a transaction is under way in a session of this kind; if not, the session is closed."""
+        # Looked at first without waiting one's turn: two threads may be asking each other for the same change.
+        if not isinstance(self._session, other):
+            return False
         with self._turn:
+            if not isinstance(self._session, other):
+                return False
             try:
                 if self.in_transaction():
                     return True

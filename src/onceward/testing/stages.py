@@ -54,7 +54,7 @@ def run_stage(
     arrived = {name: codec.encoded(value, f"the signal {name!r}") for name, value in (signals or {}).items()}
     lease = Lease(
         1, 1, b"test", 1, 1, stage.kind, 1, stage.queue, 2, 0, stage.name, stored_payload(payload), failures, 0, 0, 0,
-        len(arrived), 1, uuid7(START), None, 0, START, START,
+        len(arrived), 1, uuid7(START).bytes, None, 0, START, START,
     )  # fmt: skip
     desk = _ValueDesk(read_from)
     context: Context[P] = Context(payload, lease, stage, stored, arrived, desk)

@@ -25,7 +25,7 @@ class Attempt:
 
     def __init__(self, lease: Lease, parts: list[Part], signals: dict[str, bytes]) -> None:
         self.lease = lease
-        self.parts = {(part.stage, part.part): part.value for part in parts}
+        self.parts = {(part.stage, part.part): part.value for part in parts} if parts else {}
         self.signals = signals
         self.pipeline: Pipeline[Any]
         self.stage: Stage[Any, Any]

@@ -11,7 +11,7 @@ from typing import Any
 from onceward.errors import ConfigError
 
 MAIN_ALIAS = "__onceward_main__"
-"""A script is loaded under this name in other processes, so that what stands under `if __name__ == "__main__"` rests."""
+"""A script is loaded under this name in other processes, so that its `if __name__ == "__main__"` rests."""
 
 
 def load(location: str) -> Any:

@@ -33,7 +33,7 @@ def reach(point: str) -> None:
 
 
 def arm_from_environment() -> None:
-    """In a worker process: die by SIGKILL at the n-th arrival at a point, as `ONCEWARD_CRASH_POINT="after commit:3"`."""
+    """Die by SIGKILL at the n-th arrival at a point, as in `ONCEWARD_CRASH_POINT="after commit:3"`."""
     global hook
     wanted, _, count = os.environ.get(VARIABLE, "").partition(":")
     if not wanted:

@@ -40,6 +40,7 @@ from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, Wat
 ASK_ABOUT_LEASES_AFTER_MS = 1_000
 IDLE_LOOK_S = 0.1
 KEEPER_STEP_S = 0.05
+LAST_COMMITS_S = 10.0
 RETIRED = 75
 """The exit code of a child that ends because a thread of it is lost to a stage that does not end."""
 
@@ -302,9 +303,10 @@ class WorkerProcess:
             runner.changed.clear()
             runner.tick()
         runner.release_all()
-        last = time.monotonic() + 10.0
+        last = time.monotonic() + LAST_COMMITS_S
         while not runner.is_drained and time.monotonic() < last:
-            await asyncio.sleep(0.005)
+            await _first(None, runner.changed, 0.005)
+            runner.changed.clear()
 
     def _sign_off(self, session: Session, worker: int) -> None:
         with suppress(StoreError, ConnectionLost, TryAgainLater):

@@ -26,6 +26,7 @@ from onceward.model.retry import described
 from onceward.model.status import Status
 from onceward.model.task import Advance, Commit, Finish, HandOver, Lease, Move, Release, Report, Write
 from onceward.model.times import spoken
+from onceward.stage import NOTHING
 from onceward.store.commits import Verdict as Written_
 from onceward.worker import points
 from onceward.worker.attempt import Attempt, StageTimeout
@@ -39,7 +40,6 @@ AHEAD_S = 0.05
 MOST_AHEAD = 400
 REPORT_EVERY_MS = 1_000
 LOW_CLAIM_STEP = 64
-NO_RESULT = b"null"
 
 _KEEPS_EFFECTS = (Filtered, Skipped, Failed, Waiting)
 logger = structlog.get_logger("onceward.worker")
@@ -93,7 +93,7 @@ class Runner:
         self.look_for_suspects = not suspects_only
         self.has_zombie_thread = False
         self.next_due_at: int | None = None
-        self.low_claim = 0
+        self.low_claim = self._low_claim_told = 0
         self.changed = asyncio.Event()
         """Set when something has ended or nothing was found: whoever waits for idleness looks again."""
 
@@ -195,8 +195,8 @@ class Runner:
         if claim[1] == 0:
             del self._open_claims[lease.token]
             oldest = min((seq for seq, _ in self._open_claims.values()), default=claim[0] + 1)
-            if oldest >= self.low_claim + LOW_CLAIM_STEP or not self._open_claims:
-                self.low_claim = oldest
+            if oldest >= self._low_claim_told + LOW_CLAIM_STEP:
+                self.low_claim = self._low_claim_told = oldest
 
     # One attempt
 
@@ -300,7 +300,7 @@ class Runner:
             return Finish(stage.name, None, Status.FAILED, readable(str(error)))
         following = attempt.pipeline.stage_after(stage)
         if following is None:
-            return Finish(stage.name, None if data == NO_RESULT else data, Status.SUCCEEDED, None)
+            return Finish(stage.name, None if data == NOTHING else data, Status.SUCCEEDED, None)
         if following.queue in self._queues:
             return Advance(stage.name, data, following.name)
         return HandOver(stage.name, data, following.name, following.queue)

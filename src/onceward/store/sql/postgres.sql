@@ -34,7 +34,7 @@ ROWS (lane text, band smallint, rank bigint, task bigint, at bigint)
 -- name: heads
 -- The first in each line after the last place seen there, because a held snapshot keeps the dead rows before it (R13).
 SELECT w.lane, w.band, head.rank, head.seq, head.at
-FROM unnest(:lanes::text[], :bands::smallint[], :ranks::bigint[], :seqs::bigint[]) AS w (lane, band, rank, seq),
+FROM unnest(:line_lanes::text[], :line_bands::smallint[], :ranks::bigint[], :seqs::bigint[]) AS w (lane, band, rank, seq),
 LATERAL (
     SELECT r.rank, r.seq, r.at
     FROM onceward_ready r
@@ -74,16 +74,6 @@ INSERT INTO onceward_claim (token, worker, at, tasks, fences)
 VALUES (:token, :worker, :now, :tasks::bigint[], :fences::bigint[])
 RETURNING seq
 
--- name: waits_in_line
--- Ids of tasks that may run and have no place in any line. There must be none.
-SELECT t.id
-FROM onceward_task t
-WHERE t.status IN (0, 2)
-  AND NOT EXISTS (SELECT 1 FROM onceward_ready r WHERE r.task = t.id)
-  AND NOT EXISTS (SELECT 1 FROM onceward_due d WHERE d.task = t.id)
-ORDER BY t.id
-LIMIT 100
-
 -- name: kinds_running
 -- The kinds of what living workers hold: by claim rows, because no index knows what is running.
 SELECT DISTINCT t.kind
@@ -102,6 +92,14 @@ WHERE id IN :ids
   AND status = 1
 ORDER BY id
 FOR UPDATE
+
+-- name: still_living
+-- Locked, because a claim that commits after its worker was declared dead would be found by nobody.
+SELECT id
+FROM onceward_worker
+WHERE id = :worker
+  AND stopped_at IS NULL
+FOR SHARE
 
 -- name: has_schema
 -- Whether Onceward has ever been here: by the search path, as all other names are found.

@@ -24,19 +24,22 @@ ROLLBACK /* onceward */
 -- name: stand_in_line
 -- The number is counted here, because one writer at a time makes that safe, and no reader starts behind the head.
 INSERT INTO onceward_ready (lane, band, rank, seq, task, at)
-SELECT :lane, :band, :rank,
-    coalesce((SELECT max(seq) FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = :rank), 0) + 1,
+VALUES (
+    :lane, :band, :rank,
+    (SELECT coalesce(max(seq), 0) + 1 FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = :rank),
     :task, :at
+)
 
 -- name: heads
 -- The first in each line. No lower bound, because SQLite has no dead rows to step over.
-SELECT w.value ->> 0, w.value ->> 1, r.rank, r.seq, r.at
-FROM json_each(:watched) AS w
-JOIN onceward_ready r ON r.lane = w.value ->> 0 AND r.band = w.value ->> 1
+SELECT r.lane, r.band, r.rank, r.seq, r.at
+FROM json_each(:lanes) AS l
+CROSS JOIN json_each(:bands) AS b
+CROSS JOIN onceward_ready AS r ON r.lane = l.value AND r.band = b.value
 WHERE (r.rank, r.seq) = (
     SELECT rank, seq
     FROM onceward_ready
-    WHERE lane = w.value ->> 0 AND band = w.value ->> 1
+    WHERE lane = l.value AND band = b.value
     ORDER BY rank, seq
     LIMIT 1
 )
@@ -71,16 +74,6 @@ INSERT INTO onceward_claim (token, worker, at, tasks, fences)
 VALUES (:token, :worker, :now, :tasks, :fences)
 RETURNING seq
 
--- name: waits_in_line
--- Ids of tasks that may run and have no place in any line. There must be none.
-SELECT t.id
-FROM onceward_task t
-WHERE t.status IN (0, 2)
-  AND t.id NOT IN (SELECT task FROM onceward_ready)
-  AND t.id NOT IN (SELECT task FROM onceward_due)
-ORDER BY t.id
-LIMIT 100
-
 -- name: kinds_running
 -- The kinds of what living workers hold: by claim rows, because no index knows what is running.
 SELECT DISTINCT t.kind
@@ -98,6 +91,13 @@ WHERE id IN :ids
   AND token = :token
   AND status = 1
 ORDER BY id
+
+-- name: still_living
+-- No lock, because nobody else can declare it dead while we write.
+SELECT id
+FROM onceward_worker
+WHERE id = :worker
+  AND stopped_at IS NULL
 
 -- name: has_schema
 -- Whether Onceward has ever been here.

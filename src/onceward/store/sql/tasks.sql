@@ -180,6 +180,13 @@ INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at
 ROWS (task bigint, run integer, fence integer, event smallint, status smallint, stage text, worker bigint, at bigint,
       note text)
 
+-- name: log_group
+-- One log row each for tasks to which the same has happened, from their own rows: no arrays to send.
+INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
+SELECT id, run, fence, :event, :status, coalesce(:stage, stage), worker, :now, :note
+FROM onceward_task
+WHERE id IN :ids
+
 -- name: newer_signal
 -- Whether a signal came after this attempt had looked.
 SELECT 1

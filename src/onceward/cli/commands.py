@@ -1,0 +1,374 @@
+"""The commands. Each one asks or tells an app something and shows the answer, for people or as JSON."""
+
+from __future__ import annotations
+
+import json as json_format
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, is_dataclass
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import structlog
+from cyclopts import App as CommandLine
+from cyclopts import Group, Parameter
+from cyclopts.validators import Number
+from rich.text import Text
+
+from onceward.cli import asking, documents, logs, screens
+from onceward.cli.asking import database
+from onceward.cli.exits import BAD_ANSWER, FINE, complain
+from onceward.cli.options import Flag, Id, Output, Where
+from onceward.errors import ConfigError, IllegalTransition, TaskNotFound
+from onceward.model.status import Status
+
+NOTHING_SAID = Output()
+ANY_PLACE = Where()
+
+command_line = CommandLine(
+    name="onceward",
+    help="A durable task engine: staged work that survives crashes, spawns safely and stays within its limits.",
+    help_epilogue=(
+        "[bold]Example[/bold]\n"
+        "  onceward demo\n\n"
+        "[dim]Exit codes: 0 all is well, 1 the answer is bad, 2 wrong usage, 3 the database cannot be used.[/dim]"
+    ),
+    help_format="rich",
+    version=lambda: version("onceward"),
+    result_action="return_value",
+    group_commands=Group("Commands", sort_key=1),
+    default_parameter=Parameter(negative_iterable=""),
+)
+
+
+def _example(*lines: str) -> str:
+    return "[bold]Example[/bold]\n" + "\n".join(f"  {line}" for line in lines)
+
+
+@command_line.command(
+    sort_key=2,
+    help_epilogue=_example(
+        "onceward run shop.tasks:app",
+        "onceward run shop.tasks:app --processes 4 --concurrency 50 --queues default,mail",
+    ),
+)
+def run(
+    app: Annotated[str, Parameter(name="APP", help="The app, as module:app or path/to/file.py:app.")],
+    /,
+    *,
+    name: Annotated[str | None, Parameter(help="A name for this worker; by default machine and process.")] = None,
+    processes: Annotated[
+        int,
+        Parameter(
+            validator=Number(gte=0, lte=1_000),
+            help="How many processes work, watched by this one, so that time limits hold for any code. "
+            "0 works in this process.",
+        ),
+    ] = 1,
+    concurrency: Annotated[
+        int | None,
+        Parameter(validator=Number(gte=1), help="How many tasks each process works on at a time, 100 by default."),
+    ] = None,
+    queues: Annotated[
+        str | None, Parameter(help="Only the work of these queues, as a,b; by default all that the app has.")
+    ] = None,
+    until_idle: Annotated[bool, Flag, Parameter(help="End when nothing is left to do.")] = False,
+    log_json: Annotated[bool, Flag, Parameter(help="Log JSON lines, for machines.")] = False,
+    output: Output = NOTHING_SAID,
+) -> int:
+    """Be a worker, until Ctrl-C or SIGTERM.
+
+    A first Ctrl-C lets running stages end, a second gives everything back at once. The log goes to stderr.
+    """
+    logs.configure("json" if log_json else "text", level=logging.DEBUG if output.debug else logging.INFO)
+    wanted = None if queues is None else [queue.strip() for queue in queues.split(",") if queue.strip()]
+    answer = _Aside() if output.json else None
+    found = asking.loaded(app)
+    logger = structlog.get_logger("onceward.cli")
+    logger.info(
+        "working",
+        database=asking.place_of(found),
+        kinds=",".join(found.registry.kinds),
+        queues=",".join(wanted or found.registry.queues),
+        processes=processes,
+    )
+    started = time.monotonic()
+    found.run(processes=processes or None, concurrency=concurrency, queues=wanted, until_idle=until_idle, name=name)
+    seconds = round(time.monotonic() - started, 3)
+    counts = found.counts()
+    found.close()
+    logger.info("stopped", after_s=seconds, **{status.word: count for status, count in counts.items() if count})
+    if answer is not None:
+        answer.give(
+            {"seconds": seconds, "processes": processes, "tasks": {one.word: count for one, count in counts.items()}}
+        )
+    return FINE
+
+
+class _Aside:
+    """Keeps stdout for one document: whatever stages print, here and in child processes, goes to stderr."""
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+        self._stdout = os.dup(1)
+        os.dup2(2, 1)
+
+    def give(self, document: documents.Document) -> None:
+        """Put stdout back and write the document to it."""
+        sys.stdout.flush()
+        os.dup2(self._stdout, 1)
+        os.close(self._stdout)
+        documents.print_document(document)
+
+
+@command_line.command(sort_key=3, help_epilogue=_example("onceward status --db sqlite:///shop.db"))
+def status(*, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
+    """Show how things stand: tasks by status, the backlog, the living workers."""
+    with database(where) as app:
+        counts, backlog, workers = app.counts(), asking.backlog(app), asking.workers(app)
+        facts = (asking.place_of(app), counts, backlog, workers, asking.present(app))
+        _answer(output, lambda: documents.status_document(*facts), lambda: screens.status_screen(*facts))
+    return FINE
+
+
+@command_line.command(
+    sort_key=4,
+    help_epilogue=_example(
+        "onceward tasks --db sqlite:///shop.db --status failed --limit 50",
+        "onceward tasks --app shop.tasks:app --key 'https://example.com/*'",
+    ),
+)
+def tasks(
+    *,
+    status: Annotated[Status | None, Parameter(help="Only tasks that stand there.")] = None,
+    kind: Annotated[str | None, Parameter(help="Only tasks of this kind.")] = None,
+    key: Annotated[str | None, Parameter(help="Only tasks with this key; a * at its end stands for anything.")] = None,
+    stuck: Annotated[
+        bool, Flag, Parameter(help="Only running tasks whose worker has been silent for longer than its lease.")
+    ] = False,
+    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=100_000), help="How many at most.")] = 20,
+    where: Where = ANY_PLACE,
+    output: Output = NOTHING_SAID,
+) -> int:
+    """List tasks, newest first."""
+    with database(where) as app:
+        now = asking.present(app)
+        found = app.tasks(status=status, kind=kind, key=key, stuck=stuck, limit=limit)
+
+        def screen() -> Iterable[Any]:
+            if found:
+                yield from screens.tasks_screen(found, now, stuck=stuck)
+            if len(found) == limit:
+                yield Text(f"the newest {limit}; --limit shows more", "dim")
+            elif not found:
+                yield Text("no task is stuck" if stuck else "no such task", "dim")
+
+        _answer(output, lambda: {"tasks": [documents.task_document(task, now) for task in found]}, screen)
+    return FINE
+
+
+@command_line.command(sort_key=5, help_epilogue=_example("onceward task 4711 --app shop.tasks:app"))
+def task(
+    task_id: Annotated[Id, Parameter(name="ID", help="The number of the task.")],
+    /,
+    *,
+    where: Where = ANY_PLACE,
+    output: Output = NOTHING_SAID,
+) -> int:
+    """Show everything about one task: its fields, its stages and their results, its history."""
+    with database(where) as app:
+        found = app.task(task_id)
+        pipeline = app.registry[found.kind] if found.kind in app.registry.kinds else None
+        facts = (found, asking.stored_payload(app, task_id), pipeline, asking.present(app))
+        _answer(output, lambda: documents.whole_task_document(*facts), lambda: screens.task_screen(*facts))
+    return FINE
+
+
+Ids = Annotated[tuple[Id, ...], Parameter(name="ID", help="The numbers of the tasks.")]
+
+
+@command_line.command(
+    sort_key=6,
+    help_epilogue=_example(
+        "onceward retry 4711 4712 --db sqlite:///shop.db",
+        "onceward retry 4711 --from-stage price --app shop.tasks:app",
+    ),
+)
+def retry(
+    ids: Ids,
+    /,
+    *,
+    fresh: Annotated[bool, Flag, Parameter(help="Forget all finished stages and begin again.")] = False,
+    from_stage: Annotated[
+        str | None, Parameter(help="Forget this stage and those after it; needs --app, which knows their order.")
+    ] = None,
+    where: Where = ANY_PLACE,
+    output: Output = NOTHING_SAID,
+) -> int:
+    """Open ended tasks again. Finished stages are kept and not run again, unless you say so."""
+    if fresh and from_stage is not None:
+        raise ConfigError("give --fresh or --from-stage, not both")
+    with database(where) as app:
+        if from_stage is not None and not app.registry.kinds:
+            raise ConfigError("--from-stage needs the code, which knows the order of the stages: give --app module:app")
+        return _one_by_one(output, "retried", ids, lambda one: app.retry(one, fresh=fresh, stage=from_stage))
+
+
+@command_line.command(
+    sort_key=7,
+    help_epilogue=_example("onceward cancel 4711 --reason 'sold out' --db sqlite:///shop.db"),
+)
+def cancel(
+    ids: Ids,
+    /,
+    *,
+    reason: Annotated[str, Parameter(help="Why, kept with the task.")] = "cancelled by an operator",
+    where: Where = ANY_PLACE,
+    output: Output = NOTHING_SAID,
+) -> int:
+    """Cancel tasks that have not ended. After this nothing of them is written any more, also if they are running."""
+    with database(where) as app:
+        return _one_by_one(output, "cancelled", ids, lambda one: app.cancel(one, reason))
+
+
+@command_line.command(
+    sort_key=8,
+    help_epilogue=_example(
+        "onceward signal 4711 approved --db sqlite:///shop.db",
+        """onceward signal 4711 price '{"cents": 990}' --db sqlite:///shop.db""",
+    ),
+)
+def signal(
+    task_id: Annotated[Id, Parameter(name="ID", help="The number of the task.")],
+    name: Annotated[str, Parameter(name="NAME", help="The name of the signal.")],
+    value: Annotated[
+        str | None,
+        Parameter(name="VALUE", allow_leading_hyphen=True, help="A value in JSON; what is not JSON is taken as text."),
+    ] = None,
+    /,
+    *,
+    where: Where = ANY_PLACE,
+    output: Output = NOTHING_SAID,
+) -> int:
+    """Send a signal to a task, before or while it waits for it."""
+    meant = None if value is None else _as_json_or_text(value)
+    with database(where) as app:
+        app.signal(task_id, name, meant)
+        _answer(
+            output,
+            lambda: {"task": task_id, "signal": name, "value": meant},
+            lambda: [Text(f"task {task_id} has the signal {name}")],
+        )
+    return FINE
+
+
+@command_line.command(sort_key=9, help_epilogue=_example("onceward verify --db postgresql://localhost/shop"))
+def verify(*, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
+    """Check that every promise of the engine is true of the database, now, while it is in use.
+
+    Nothing is written. The exit code is 1 if a promise is broken.
+    """
+    with database(where) as app:
+        report = app.verify()
+        place = asking.place_of(app)
+        _answer(output, lambda: documents.report_document(place, report), lambda: screens.report_screen(report))
+    return FINE if report.ok else BAD_ANSWER
+
+
+@command_line.command(
+    sort_key=10,
+    help_epilogue=_example(
+        "onceward migrate --db postgresql://localhost/shop",
+        "onceward migrate --app shop.tasks:app",
+    ),
+)
+def migrate(*, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
+    """Bring a database up to date, or make a new one; with --app the application's own tables too."""
+    with database(where, may_create=True) as app:
+        applied = app.migrate()
+        place = asking.place_of(app)
+
+        def screen() -> Iterable[Any]:
+            for step in applied:
+                yield Text.assemble(("applied ", "green"), step)
+            if not applied:
+                yield Text("nothing to do: the database is up to date")
+
+        _answer(output, lambda: {"database": place, "applied": applied}, screen)
+    return FINE
+
+
+@command_line.command(sort_key=11, help_epilogue=_example("onceward prune --older-than 30d --db sqlite:///shop.db"))
+def prune(
+    *,
+    older_than: Annotated[
+        str | None, Parameter(help="How long ago they have ended, like 12h or 30d; by default as configured, 30d.")
+    ] = None,
+    where: Where = ANY_PLACE,
+    output: Output = NOTHING_SAID,
+) -> int:
+    """Delete ended tasks that are older than that, with all that belongs to them."""
+    with database(where) as app:
+        pruned = app.prune(older_than)
+        facts: dict[str, Any] = asdict(pruned) if is_dataclass(pruned) else {}
+
+        def screen() -> Iterable[Any]:
+            told = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in facts.items())
+            yield Text(f"deleted: {told}")
+
+        _answer(output, lambda: facts, screen)
+    return FINE
+
+
+@command_line.command(sort_key=1, help_epilogue=_example("onceward demo"))
+def demo(*, output: Output = NOTHING_SAID) -> int:
+    """See 300 tasks survive the death of a worker. Takes some fifteen seconds and needs nothing.
+
+    Three processes work on a new SQLite database among the temporary files. One is killed in the middle.
+
+    In the end everything is counted: nothing may be lost, and nothing done twice.
+    """
+    from onceward.cli.demo import perform
+
+    return perform(as_json=output.json)
+
+
+# How commands answer
+
+
+def _answer(output: Output, document: Callable[[], documents.Document], screen: Callable[[], Iterable[Any]]) -> None:
+    if output.json:
+        documents.print_document(document())
+    else:
+        screens.show(*screen())
+
+
+def _one_by_one(output: Output, done_word: str, ids: Iterable[int], act: Callable[[int], None]) -> int:
+    """Do something to each of some tasks. One that refuses does not keep the others from it."""
+    done: list[int] = []
+    refused: list[documents.Document] = []
+    for one in dict.fromkeys(ids):
+        try:
+            act(one)
+        except (TaskNotFound, IllegalTransition) as error:
+            refused.append({"task": one, "error": str(error)})
+        else:
+            done.append(one)
+    _answer(
+        output,
+        lambda: {done_word: done, "refused": refused},
+        lambda: [Text.assemble((f"{done_word} ", "green"), f"task {one}") for one in done],
+    )
+    for one_refused in refused:
+        complain(f"task {one_refused['task']} was not {done_word}: {one_refused['error']}")
+    return BAD_ANSWER if refused else FINE
+
+
+def _as_json_or_text(text: str) -> Any:
+    try:
+        return json_format.loads(text)
+    except ValueError:
+        return text

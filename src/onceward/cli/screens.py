@@ -1,0 +1,353 @@
+"""What people see: tables with colours on a terminal, plain columns where the output is piped."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from onceward.cli.documents import Document, is_silent, lane_parts, stages_of
+from onceward.cli.words import age, as_json_text, one_line, shortened, time_of
+from onceward.model.status import Event, Status
+from onceward.model.times import moment
+from onceward.pipeline import Pipeline
+from onceward.store.reports import Backlog, WorkerRow
+from onceward.store.verify import Report
+from onceward.view import Task
+
+PIPED_WIDTH = 1_000
+"""Wide enough that no line of a pipe is broken: `grep` and `awk` want whole lines."""
+RESULT_LENGTH = 200
+NOTE_LENGTH = 500
+LEAST_WIDTH = 20
+"""How far a column that gives way may be pressed together."""
+GAP = 2
+
+STATUS_STYLE = {
+    Status.PENDING: "default",
+    Status.RUNNING: "cyan",
+    Status.RETRYABLE: "yellow",
+    Status.WAITING: "magenta",
+    Status.SUCCEEDED: "green",
+    Status.FILTERED: "dim",
+    Status.SKIPPED: "dim",
+    Status.FAILED: "bold red",
+    Status.CANCELLED: "dim",
+}
+_TROUBLE = frozenset({Event.RETRY_SCHEDULED, Event.TIMED_OUT, Event.CRASHED, Event.RECLAIMED, Event.LOST})
+_LEFT_OUT_FIRST = ("heartbeat", "created", "ended", "stage", "worker")
+_STATE_STYLE = {"finished": "green", "current": "cyan", "failed": "bold red"}
+
+
+def console(*, to_stderr: bool = False) -> Console:
+    """Where things are shown."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    narrow = stream.isatty() or "COLUMNS" in os.environ
+    return Console(file=stream, highlight=False, width=None if narrow else PIPED_WIDTH)
+
+
+def show(*parts: RenderableType) -> None:
+    """Print parts to stdout, one below the other."""
+    where = console()
+    for part in parts:
+        where.print(part)
+
+
+def heading(text: str, note: str = "") -> Text:
+    """A line above a table."""
+    return Text.assemble(("\n" + text, "bold"), (f"  {note}" if note else "", "dim"))
+
+
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    right: Sequence[str] = (),
+    cut: Sequence[str] = (),
+    folded: Sequence[str] = (),
+) -> Table:
+    """A table. Columns named `right` hold numbers; where it is narrow those named `cut` and `folded` give way."""
+    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for place, name in enumerate(columns):
+        gives_way = name in cut or name in folded
+        natural = max((row[place].cell_len for row in cells), default=0)
+        made.add_column(
+            name,
+            justify="right" if name in right else "left",
+            no_wrap=name not in folded,
+            overflow="fold" if name in folded else "ellipsis",
+            min_width=min(max(natural, len(name)), LEAST_WIDTH) if gives_way else max(natural, len(name)),
+        )
+    for row in cells:
+        made.add_row(*row)
+    return made
+
+
+def status_text(status: Status) -> Text:
+    """A status in its colour."""
+    return Text(status.word, STATUS_STYLE[status])
+
+
+# Tasks
+
+
+def tasks_screen(tasks: Sequence[Task], now: datetime, *, stuck: bool = False) -> Iterable[RenderableType]:
+    """Tasks, one a line. On a terminal a column in which nothing stands, or for which there is no room, is left out."""
+    rows = [_task_cells(task, now, stuck=stuck) for task in tasks]
+    names = list(rows[0]) if rows else []
+    left_out = []
+    if sys.stdout.isatty():
+        names = [name for name in names if any(row[name] for row in rows)]
+        for name in _LEFT_OUT_FIRST:
+            if name in names and _width(rows, names) > console().width:
+                names.remove(name)
+                left_out.append(name)
+    cells = ([row[name] for name in names] for row in rows)
+    yield table(names, cells, right=("id", "since"), cut=("key",), folded=("why",))
+    if left_out:
+        yield Text(f"no room here for: {', '.join(left_out)}; a wider terminal or --json has it all", "dim")
+
+
+def _width(rows: Sequence[dict[str, Text]], names: Sequence[str]) -> int:
+    """How wide the columns are if those that can give way do."""
+    natural = {name: max(len(name), *(row[name].cell_len for row in rows)) for name in names}
+    return sum(GAP + (min(width, LEAST_WIDTH) if name in ("key", "why") else width) for name, width in natural.items())
+
+
+def _task_cells(task: Task, now: datetime, *, stuck: bool) -> dict[str, Text]:
+    beat = task.heartbeat_at
+    cells: dict[str, str | Text] = {
+        "id": str(task.id),
+        "kind": task.kind,
+        "key": one_line(task.key),
+        "status": status_text(task.status),
+        "stage": task.stage or "",
+        "worker": task.worker or "",
+        "heartbeat": "" if beat is None else time_of(beat, now),
+        "since": "" if beat is None else age(now - beat),
+        "created": time_of(task.created_at, now),
+    }
+    if not stuck:
+        cells["ended"] = "" if task.ended_at is None else time_of(task.ended_at, now)
+        cells["why"] = why_of(task, now)
+    return {name: cell if isinstance(cell, Text) else Text(cell) for name, cell in cells.items()}
+
+
+def why_of(task: Task, now: datetime) -> str:
+    """Why a task stands where it stands, as far as its row tells."""
+    if task.status is Status.SUCCEEDED:
+        return ""
+    parts = [one_line(task.reason)] if task.reason else []
+    if task.due_at is not None and task.due_at > now:
+        parts.append(f"due in {age(task.due_at - now)}")
+    return ", ".join(parts)
+
+
+def task_screen(task: Task, payload: bytes, pipeline: Pipeline[Any] | None, now: datetime) -> Iterable[RenderableType]:
+    """One task with everything."""
+    yield Text.assemble((f"task {task.id}", "bold"), "  ", task.kind, "  ", status_text(task.status))
+    yield _fields(task, payload, now)
+    stages = stages_of(task, pipeline)
+    if stages:
+        yield heading("Stages")
+        yield _stages_table(stages, now)
+    if task.progress is not None:
+        yield heading("Progress")
+        yield _progress_text(task, now)
+    if task.history:
+        yield heading("History", f"{len(task.history)} events")
+        yield _history_table(task, now)
+
+
+def _fields(task: Task, payload: bytes, now: datetime) -> Table:
+    made = Table.grid(padding=(0, 2))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    when = {
+        "created": task.created_at,
+        "first started": task.started_at,
+        "due": task.due_at,
+        "ended": task.ended_at,
+        "last heartbeat": task.heartbeat_at,
+    }
+    values: dict[str, str | None] = {
+        "key": one_line(task.key),
+        "payload": shortened(payload.decode(), NOTE_LENGTH),
+        "stage": task.stage,
+        "reason": task.reason and one_line(task.reason),
+        "waiting for": task.waiting_for,
+        "worker": task.worker,
+        "queue": f"{task.queue}, priority {task.priority}",
+        "run": str(task.run),
+        "counted": f"failures {task.failures}, crashes {task.crashes}, deferrals {task.deferrals}",
+        "lineage": f"{task.lineage}, depth {task.depth}" + (f", parent {task.parent}" if task.parent else ""),
+        **{name: None if at is None else _dated(at, now) for name, at in when.items()},
+    }
+    for name, value in values.items():
+        if value:
+            made.add_row(name, Text(value))
+    return made
+
+
+def _dated(at: datetime, now: datetime) -> str:
+    distance = f"in {age(at - now)}" if at > now else f"{age(now - at)} ago"
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S}, {distance}"
+
+
+def _stages_table(stages: Iterable[Document], now: datetime) -> Table:
+    rows = [
+        (
+            stage["name"],
+            Text(stage["state"], _STATE_STYLE.get(stage["state"], "dim")),
+            "" if stage["ended_at"] is None else time_of(datetime.fromisoformat(stage["ended_at"]), now),
+            "" if stage["result"] is None else shortened(as_json_text(stage["result"]), RESULT_LENGTH),
+        )
+        for stage in stages
+    ]
+    return table(("stage", "state", "ended", "result"), rows, folded=("result",))
+
+
+def _progress_text(task: Task, now: datetime) -> Text:
+    progress = task.progress
+    assert progress is not None
+    of = "" if progress.total is None else f" of {progress.total}"
+    note = f", {one_line(progress.note)}" if progress.note else ""
+    return Text(f"stage {progress.stage}: {progress.done}{of}{note} ({age(now - progress.at)} ago)")
+
+
+def _history_table(task: Task, now: datetime) -> Table:
+    rows = [
+        (
+            _exact(one.at, now),
+            Text(one.event.word, "yellow" if one.event in _TROUBLE else ""),
+            status_text(one.status),
+            one.stage or "",
+            str(one.run),
+            str(one.fence) if one.fence else "",
+            one_line(one.worker or ""),
+            shortened(one.note or "", NOTE_LENGTH),
+        )
+        for one in task.history
+    ]
+    columns = ("at", "event", "status", "stage", "run", "claim", "worker", "note")
+    return table(columns, rows, right=("run", "claim"), cut=("worker",), folded=("note",))
+
+
+def _exact(at: datetime, now: datetime) -> str:
+    local = at.astimezone()
+    day = "" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d} "
+    return f"{day}{local:%H:%M:%S}.{local.microsecond // 1000:03d}"
+
+
+# How things stand
+
+
+def status_screen(
+    place: str, counts: dict[Status, int], backlog: Backlog, workers: Sequence[WorkerRow], now: datetime
+) -> Iterable[RenderableType]:
+    """Counts, backlog, workers."""
+    yield Text.assemble(("onceward", "bold"), (f"  {place}", "dim"))
+    yield heading("Tasks", f"{sum(counts.values())} in all")
+    yield counts_table(counts)
+    yield heading("Backlog", _backlog_summary(backlog, now))
+    if backlog.ready or backlog.later:
+        yield _backlog_table(backlog, now)
+    yield heading("Workers", f"{len(workers)} alive" if workers else "none is alive: onceward run APP starts one")
+    if workers:
+        yield workers_table(workers, now)
+
+
+def counts_table(counts: dict[Status, int]) -> Table:
+    """How many tasks stand where."""
+    rows = [
+        (Text(status.word, STATUS_STYLE[status] if count else "dim"), Text(str(count), "" if count else "dim"))
+        for status, count in counts.items()
+    ]
+    return table(("status", "tasks"), rows, right=("tasks",))
+
+
+def _backlog_summary(backlog: Backlog, now: datetime) -> str:
+    if not backlog.ready_tasks and not backlog.later_tasks:
+        return "empty"
+    text = f"{backlog.ready_tasks} could run now, {backlog.later_tasks} may run later"
+    oldest = min((line.since for line in backlog.ready), default=None)
+    return text if oldest is None else f"{text}; the oldest has been ready for {age(now - moment(oldest))}"
+
+
+def _backlog_table(backlog: Backlog, now: datetime) -> Table:
+    rows = []
+    for line in backlog.ready:
+        parts = lane_parts(line.lane)
+        since = f"ready for {age(now - moment(line.since))}"
+        when = f"{since}, suspected of a crash" if parts["suspects"] else since
+        rows.append((parts["queue"], parts["kind"], str(line.priority), str(line.tasks), when))
+    for lane in backlog.later:
+        parts = lane_parts(lane.lane)
+        at = moment(lane.next_at)
+        when = f"the first in {age(at - now)}" if at > now else "due"
+        rows.append((parts["queue"], parts["kind"], "", str(lane.tasks), when))
+    return table(("queue", "kind", "priority", "tasks", "when"), rows, right=("priority", "tasks"), folded=("when",))
+
+
+def workers_table(workers: Sequence[WorkerRow], now: datetime) -> Table:
+    """Who works, and on how much."""
+    rows = []
+    for worker in workers:
+        beat_at = moment(worker.beat_at)
+        rows.append(
+            (
+                one_line(worker.name),
+                one_line(worker.host),
+                str(worker.pid) if worker.pid else "starting",
+                str(worker.holds),
+                time_of(beat_at, now),
+                Text(age(now - beat_at), "bold red" if is_silent(worker, now) else ""),
+                age(now - moment(worker.started_at)),
+                worker.kinds.replace(",", ", "),
+            )
+        )
+    columns = ("worker", "host", "pid", "holds", "heartbeat", "since", "alive for", "kinds")
+    return table(columns, rows, right=("pid", "holds", "since", "alive for"), cut=("worker", "host"), folded=("kinds",))
+
+
+# Verify
+
+
+def report_screen(report: Report) -> Iterable[RenderableType]:
+    """What verify checked, and what it found."""
+    rows = [
+        (
+            Text(check.name, "bold red" if check.broken else ""),
+            f"{check.checked:,}",
+            Text(f"{check.broken:,}", "bold red" if check.broken else "green"),
+            Text(one_line(check.meaning), "" if check.broken else "dim"),
+        )
+        for check in report.checks
+    ]
+    yield table(("check", "checked", "breaches", "promise"), rows, right=("checked", "breaches"), folded=("promise",))
+    for check in report.checks:
+        for breach in check.breaches:
+            yield Text.assemble((f"{check.name}: ", "bold red"), one_line(breach.sentence))
+        if check.broken > len(check.breaches):
+            yield Text(f"{check.name}: and {check.broken - len(check.breaches)} more", "red")
+    yield verdict_text(report)
+
+
+def verdict_text(report: Report) -> Text:
+    """The verdict in one sentence, with the tasks that are concerned."""
+    if report.ok:
+        return Text.assemble(
+            ("\nevery promise holds", "bold green"),
+            f" for {report.tasks:,} tasks, {report.claims:,} claims, {report.events:,} events, "
+            f"{report.checkpoints:,} checkpoints",
+        )
+    tasks = sorted({task for check in report.checks for breach in check.breaches for task in breach.tasks})
+    named = f" in tasks {', '.join(map(str, tasks))}" if tasks else ""
+    return Text.assemble((f"\n{sum(check.broken for check in report.checks)} breaches", "bold red"), named)

@@ -1,0 +1,212 @@
+"""Worker processes that can be killed, frozen and thawed, and the questions one asks afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onceward import App, Connection, Event, Payload, Status
+from tests.faults.work import DATABASE, make_app
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 60.0
+
+
+def wait_until(
+    true: Callable[[], Any],
+    what: str,
+    else_: Callable[[], object] = str,
+    *,
+    limit_s: float = DEADLINE_S,
+    every_s: float = 0.02,
+) -> Any:
+    """Wait for a condition; returns what it said. After the limit the test has failed, and `else_` may tell why."""
+    give_up_at = time.monotonic() + limit_s
+    while not (said := true()):
+        assert time.monotonic() < give_up_at, f"waited {limit_s:g} s in vain until {what}\n{else_()}"
+        time.sleep(every_s)
+    return said
+
+
+@dataclass
+class Worker:
+    """A process that works: a supervisor with its children, or one alone."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def end(self, limit_s: float = DEADLINE_S) -> int:
+        """Wait for its end; returns its exit code."""
+        try:
+            return self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"did not end within {limit_s:g} s; it said:\n{self.said()}") from None
+
+    def said(self) -> str:
+        """The end of what it printed."""
+        return self.output.read_text(errors="replace")[-6_000:]
+
+    def summary(self) -> dict[str, Any]:
+        """What it says that it has done, once it has ended in good order."""
+        last: dict[str, Any] = json.loads(self.output.read_text().splitlines()[-1])
+        return last
+
+
+class Fleet:
+    """Everything of one test: its database, its app, its worker processes."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self.app: App = make_app(url)
+        self.app.prepare()
+        self.workers: list[Worker] = []
+
+    # Working
+
+    def enqueue(self, payloads: Iterable[Payload]) -> list[int]:
+        """Ask for work; the ids of the tasks."""
+        return [enqueued.id for enqueued in self.app.enqueue_many(payloads)]
+
+    def start(
+        self,
+        *,
+        processes: int | None = None,
+        until_idle: bool = False,
+        lease: str = "10s",
+        crash_at: str | None = None,
+        settings: Mapping[str, object] | None = None,
+        module: str = "tests.faults.worker",
+    ) -> Worker:
+        """Start a worker process, in a process group of its own."""
+        command = [sys.executable, "-m", module]
+        if processes is not None:
+            command += ["--processes", str(processes)]
+        if until_idle:
+            command += ["--until-idle"]
+        told = {"lease": lease, **(settings or {})}
+        environment = {
+            **os.environ,
+            DATABASE: self.url,
+            "PYTHONFAULTHANDLER": "0",
+            **{f"ONCEWARD_{name.upper()}": str(value) for name, value in told.items()},
+        }
+        if crash_at is not None:
+            environment["ONCEWARD_CRASH_POINT"] = crash_at
+        output = self.folder / f"worker-{len(self.workers) + 1}.log"
+        with output.open("wb") as file:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        worker = Worker(process, output)
+        self.workers.append(worker)
+        return worker
+
+    def run_dry(self, *, limit_s: float = DEADLINE_S, **options: Any) -> dict[str, Any]:
+        """Have one more worker process do whatever is left; returns what it has done."""
+        worker = self.start(until_idle=True, **options)
+        code = worker.end(limit_s)
+        assert code == 0, f"exit code {code}; it said:\n{worker.said()}"
+        return worker.summary()
+
+    def close(self) -> None:
+        """End every process that is still there, with all its children."""
+        for worker in self.workers:
+            # The group also holds children whose supervisor was killed.
+            try:
+                os.killpg(worker.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            worker.process.wait()
+        self.app.close()
+
+    # Asking
+
+    def sql(self, text: str) -> list[tuple[Any, ...]]:
+        """A look past the engine."""
+
+        def look(connection: Connection) -> list[tuple[Any, ...]]:
+            return [tuple(row) for row in connection.execute(text)]
+
+        return self.app.read(look)
+
+    def living_pids(self) -> list[int]:
+        """The worker processes that have introduced themselves and are not known to have ended."""
+        return [pid for (pid,) in self.sql("SELECT pid FROM onceward_worker WHERE stopped_at IS NULL AND pid > 0")]
+
+    def counts(self) -> dict[Status, int]:
+        """How many tasks stand where."""
+        return {status: count for status, count in self.app.counts().items() if count}
+
+    def ended(self) -> int:
+        """How many tasks have ended."""
+        return sum(count for status, count in self.app.counts().items() if status.is_terminal)
+
+    def rows(self) -> Counter[tuple[int, str]]:
+        """How often each stage of each task has left its row."""
+        return Counter({(task, stage): n for task, stage, n in self.sql(
+            "SELECT task, stage, count(*) FROM effect GROUP BY task, stage"
+        )})  # fmt: skip
+
+    def events(self, event: Event) -> int:
+        """How often something has happened, by the log."""
+        [(count,)] = self.sql(f"SELECT count(*) FROM onceward_attempt WHERE event = {int(event)}")
+        return int(count)
+
+    def burned(self) -> list[tuple[Any, ...]]:
+        """Tasks with a failure on their account."""
+        return self.sql("SELECT id, failures, reason FROM onceward_task WHERE failures > 0")
+
+    # Judging
+
+    def all_succeeded(self, tasks: Iterable[int]) -> None:
+        """Every one of these tasks has succeeded, and none of them has used up a retry."""
+        wanted = set(tasks)
+        rows = self.sql("SELECT id, status, failures, reason FROM onceward_task")
+        wrong = [row for row in rows if row[0] in wanted and row[1:3] != (int(Status.SUCCEEDED), 0)]
+        assert not wrong, f"{len(wrong)} of {len(wanted)} did not simply succeed: {wrong[:5]}\n{self.said()}"
+        [(retried,)] = self.sql(
+            f"SELECT count(*) FROM onceward_attempt WHERE event IN ({int(Event.RETRY_SCHEDULED)}, {int(Event.TIMED_OUT)})"
+        )
+        assert retried == 0, f"{retried} retries were used up"
+
+    def exactly_once(self, wanted: Iterable[tuple[int, str]]) -> None:
+        """Each of these rows is there once, and no other row is."""
+        expected, rows = set(wanted), self.rows()
+        lost = sorted(expected - set(rows))
+        double = sorted(row for row, times in rows.items() if times > 1)
+        strange = sorted(set(rows) - expected)
+        assert not (lost or double or strange), f"lost {lost[:5]}, double {double[:5]}, not asked for {strange[:5]}"
+
+    def verified(self) -> None:
+        """Every invariant of the engine holds."""
+        report = self.app.verify()
+        breaches = [breach.sentence for check in report.checks for breach in check.breaches]
+        assert report.ok, f"{len(breaches)} breaches: {breaches[:10]}\n{self.said()}"
+
+    def state(self) -> str:
+        """Where everything stands, for the message of a test that has failed."""
+        standing = ", ".join(f"{count} {status.word}" for status, count in self.counts().items())
+        workers = self.sql("SELECT id, pid, stopped_at IS NULL, ended_how FROM onceward_worker ORDER BY id")
+        return f"tasks: {standing}\nworkers: {workers}\n{self.said()}"
+
+    def said(self) -> str:
+        """What the workers printed, the end of each."""
+        return "\n".join(f"--- {worker.output.name}\n{worker.said()[-1_500:]}" for worker in self.workers)

@@ -1,0 +1,71 @@
+"""Workers frozen past their lease and thawed: whatever they still want to write is refused, and nothing is lost."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from onceward import Event
+from tests.faults.fleet import Fleet, Worker, wait_until
+from tests.faults.work import STAGES, Gate, Steps
+
+GATE_STAGES = ("pass_through", "after")
+
+
+def test_a_frozen_worker_cannot_finish_a_reclaimed_task(fleet: Fleet) -> None:
+    freeze(fleet, workers=3)
+
+
+@pytest.mark.torture
+def test_twenty_frozen_workers_cannot_finish_reclaimed_tasks(fleet: Fleet) -> None:
+    freeze(fleet, workers=20)
+
+
+def freeze(fleet: Fleet, *, workers: int) -> None:
+    """Freeze workers in the middle of a stage, let a healthy one take over, and thaw them.
+
+    They are frozen inside a stage, not at random: a process that stops inside a SQLite write transaction stops all
+    writers with it, and only its end helps.
+    """
+    tasks = fleet.enqueue(Gate(number, str(fleet.folder)) for number in range(workers))
+    frozen = [_inside(fleet, fleet.start(lease="1s", settings={"concurrency": 1})) for _ in range(workers)]
+    for worker in frozen:
+        worker.send(signal.SIGSTOP)
+    (fleet.folder / "open").touch()
+    healthy = fleet.start(lease="1s")
+    more = fleet.enqueue(Steps(number, longest_ms=0) for number in range(50))
+    wait_until(lambda: fleet.ended() == len(tasks) + len(more), "the healthy worker has done it all", fleet.state)
+    assert fleet.events(Event.CRASHED) == workers
+    # There is work again when they wake up: a claim made by one that was declared dead must not be lost either.
+    more += fleet.enqueue(Steps(number, longest_ms=0) for number in range(200))
+    for worker in frozen:
+        worker.send(signal.SIGCONT)
+    wait_until(lambda: fleet.events(Event.LOST) >= workers, "each of them has tried to write and was refused", fleet.state)
+    wait_until(lambda: fleet.ended() == len(tasks) + len(more), "every task has ended", fleet.state)
+    for worker in [*frozen, healthy]:
+        worker.send(signal.SIGTERM)
+    assert {worker.end() for worker in [*frozen, healthy]} == {0}
+
+    fleet.all_succeeded(tasks + more)
+    fleet.exactly_once(
+        [(task, stage) for task in tasks for stage in GATE_STAGES]
+        + [(task, stage) for task in more for stage in STAGES]
+    )
+    fleet.verified()
+    refused = fleet.events(Event.LOST)
+    refused_by_summary = sum(worker.summary()["counts"]["refused"] for worker in frozen)
+    assert refused >= workers
+    assert refused_by_summary >= 0
+    print(
+        f"\n{fleet.app.dialect}: {workers} workers frozen past their lease, {len(tasks + more)} tasks,"
+        f" lost 0, double 0, stale commits 0, fence rejections {refused}"
+    )
+
+
+def _inside(fleet: Fleet, worker: Worker) -> Worker:
+    wait_until(
+        lambda: list(fleet.folder.glob(f"inside-*-{worker.pid}")), "the stage has begun", fleet.state, every_s=0.005
+    )
+    # Its claim is durable and its committer has nothing to write; only its heartbeat does, at times.
+    return worker

@@ -1,0 +1,56 @@
+"""Worker processes killed at random, again and again: every task succeeds and every row is there once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from contextlib import suppress
+
+import pytest
+
+from onceward import Event
+from tests.faults.fleet import Fleet, wait_until
+from tests.faults.work import STAGES, Steps
+
+
+def test_random_kills_lose_nothing_and_double_nothing(fleet: Fleet) -> None:
+    kill_at_random(fleet, tasks=300, kills=10)
+
+
+@pytest.mark.torture
+def test_a_hundred_random_kills_lose_nothing_and_double_nothing(fleet: Fleet) -> None:
+    kill_at_random(fleet, tasks=2_000, kills=100)
+
+
+def kill_at_random(fleet: Fleet, *, tasks: int, kills: int) -> None:
+    """Kill children of a supervisor while they work; work that they could run out of is handed in bit by bit."""
+    dice = random.Random(tasks)
+    worker = fleet.start(processes=4, settings={"concurrency": 8})
+    portion = max(1, tasks // kills)
+    ids: list[int] = []
+    killed: set[int] = set()
+    while len(killed) < kills:
+        if len(ids) < tasks:
+            ids += fleet.enqueue(Steps(number) for number in range(min(portion, tasks - len(ids))))
+        alive = wait_until(lambda: set(fleet.living_pids()) - killed, "a child is there to be killed", fleet.state)
+        pid = dice.choice(sorted(alive))
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        killed.add(pid)
+        time.sleep(dice.uniform(0.05, 0.3))
+    ids += fleet.enqueue(Steps(number) for number in range(tasks - len(ids)))
+    wait_until(lambda: fleet.ended() == len(ids), "every task has ended", fleet.state, limit_s=60 + kills)
+    worker.send(signal.SIGTERM)
+    assert worker.end() == 0
+
+    fleet.all_succeeded(ids)
+    fleet.exactly_once((task, stage) for task in ids for stage in STAGES)
+    fleet.verified()
+    reclaims = fleet.events(Event.RECLAIMED) + fleet.events(Event.CRASHED)
+    assert reclaims > 0, "no kill has hit anything"
+    print(
+        f"\n{fleet.app.dialect}: {len(ids)} tasks of {len(STAGES)} stages, {len(killed)} kills, {reclaims} leases taken"
+        f" back, lost 0, double 0, stale commits 0, fence rejections {fleet.events(Event.LOST)}"
+    )

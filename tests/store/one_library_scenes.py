@@ -1,0 +1,111 @@
+"""Programs for the tests of one library a process: each is run as a process of its own, on one file.
+
+python -m tests.store.one_library_scenes SCENE FILE
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import threading
+from typing import Any
+
+from onceward.errors import TwoSqliteLibraries
+
+ADD = "INSERT INTO own (number) VALUES (?)"
+
+
+def session(path: str) -> Any:
+    from onceward.model.times import StoreClock, SystemClock
+    from onceward.store.sqlite import SqliteSession
+
+    return SqliteSession(path, StoreClock(SystemClock()))
+
+
+def sqlite3_was_first(path: str) -> None:
+    """A program writes through sqlite3, and starts a worker in the middle of it."""
+    from onceward.store import one_library
+
+    program = sqlite3.connect(path)
+    for number in range(100):
+        program.execute(ADD, (number,))
+        program.commit()
+    program.execute(ADD, (100,))
+    one_library.insist_on_apsw()
+    try:
+        session(path).opened()
+    except TwoSqliteLibraries as error:
+        print(error)
+    program.commit()
+
+
+def apsw_was_first(path: str) -> None:
+    """A worker writes through apsw, and a stage of it opens the file through sqlite3."""
+    from onceward.store import one_library
+
+    one_library.insist_on_apsw()
+    worker = session(path).opened()
+    for number in range(100):
+        worker.execute(ADD, (number,))
+    worker.execute("BEGIN IMMEDIATE")
+    worker.execute(ADD, (100,))
+    try:
+        sqlite3.connect(path)
+    except TwoSqliteLibraries as error:
+        print(error)
+    worker.execute("COMMIT")
+
+
+def opened_before_anybody_watched(path: str) -> None:
+    """sqlite3 has a file open before Onceward is imported, and closes it later."""
+    program = sqlite3.connect(path)
+    program.execute("SELECT * FROM own").fetchall()
+    from onceward.store.one_library import uses_standard_library
+
+    before = uses_standard_library(path)
+    program.close()
+    print(before, uses_standard_library(path))
+
+
+def both_at_the_same_moment(path: str) -> None:
+    """While one thread is inside `sqlite3.connect`, before the file is open, another asks for the file."""
+    from onceward.store import one_library
+
+    one_library.watch()
+    inside, go_on = threading.Event(), threading.Event()
+
+    def pause(event: str, _arguments: object) -> None:
+        if event == "sqlite3.connect":
+            inside.set()
+            go_on.wait()
+
+    sys.addaudithook(pause)  # called after the one that was there first
+    thread = threading.Thread(target=sqlite3.connect, args=(path,))
+    thread.start()
+    inside.wait()
+    try:
+        session(path).opened()
+    except TwoSqliteLibraries:
+        print("refused")
+    go_on.set()
+    thread.join()
+
+
+def child_of_a_worker(path: str) -> None:
+    """A worker forks: what the parent has taken is not the child's."""
+    from onceward.store import one_library
+
+    one_library.insist_on_apsw()
+    worker = session(path)
+    worker.opened()
+    child = os.fork()
+    if child == 0:
+        sqlite3.connect(path).close()
+        os._exit(7)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](sys.argv[2])

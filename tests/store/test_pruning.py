@@ -1,0 +1,222 @@
+"""Pruning: what has been over for long enough goes whole, and nothing else goes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from onceward.model.status import Status
+from onceward.model.task import LARGEST_INLINE, NEVER, Advance, Finish, Park, Report
+from onceward.store import claims, operate, pruning
+from onceward.store.op import drive
+from onceward.store.pruning import Pruned, prune
+from onceward.store.session import Session
+from onceward.store.verify import verify
+from tests.store.conftest import NOON, Hands
+from tests.store.test_verify import live
+
+DAY = 86_400_000
+DONE = Finish("last", b"1", Status.SUCCEEDED, None)
+
+
+def large(letter: bytes) -> bytes:
+    return b'"' + letter * LARGEST_INLINE + b'"'
+
+
+def count(hands: Hands, table: str) -> int:
+    number: int = hands.sql(f"SELECT count(*) FROM onceward_{table}")[0][0]
+    return number
+
+
+def counted(hands: Hands) -> dict[str, int]:
+    tables = ("task", "checkpoint", "attempt", "signal", "progress", "blob", "claim", "worker", "ready", "due")
+    return {table: count(hands, table) for table in tables}
+
+
+def finished(hands: Hands, worker: int, tasks: int = 1, payload: bytes = b"{}") -> list[int]:
+    """Tasks that have run to their end."""
+    ids = hands.enqueue(tasks, payload=payload, priority=2)
+    leases = hands.claim(worker, tasks)
+    assert sorted(lease.task for lease in leases) == ids
+    hands.commit_all([(lease, Advance("first", payload, "last")) for lease in leases])
+    hands.commit_all([(lease, Report("last", 1, 1, None)) for lease in leases])
+    hands.commit_all([(lease, DONE) for lease in leases])
+    return ids
+
+
+def test_a_task_goes_whole_and_later_ones_stay(hands: Hands) -> None:
+    ant = hands.worker()
+    [old] = hands.enqueue(payload=large(b"a"))
+    hands.do(lambda: operate.signal(old, "go", b"1", hands.now))
+    [lease] = hands.claim(ant)
+    hands.commit(lease, Advance("first", large(b"b"), "last"))
+    hands.commit(lease, Report("last", 1, 2, None))
+    hands.commit(lease, DONE)
+    hands.do(lambda: claims.stop(ant, "stopped", hands.now))
+    hands.later(DAY)
+    young = finished(hands, hands.worker("bee"))
+    pruned = prune(hands.session, NOON + 1, hands.now)
+    assert pruned == Pruned(tasks=1, checkpoints=2, events=3, blobs=2, claims=1, workers=1)
+    assert hands.sql("SELECT id FROM onceward_task") == [(young[0],)]
+    assert counted(hands) == {
+        "task": 1, "checkpoint": 2, "attempt": 2, "signal": 0, "progress": 1, "blob": 0, "claim": 1, "worker": 1,
+        "ready": 0, "due": 0,
+    }  # fmt: skip
+    assert verify(hands.session, hands.now).ok
+
+
+def test_nothing_goes_that_has_not_ended(hands: Hands) -> None:
+    hands.enqueue(2)
+    hands.enqueue(1, after_ms=DAY)
+    [running, waiting] = hands.claim(hands.worker(), 2)
+    hands.commit(waiting, Park("first", "signal:go", NEVER, "waits"))
+    before = counted(hands)
+    assert prune(hands.session, NOON + 100 * DAY, hands.now) == Pruned()
+    assert counted(hands) == before
+    assert hands.commit(running, DONE) is True
+
+
+def test_what_ends_at_the_limit_stays(hands: Hands) -> None:
+    finished(hands, hands.worker())
+    assert prune(hands.session, NOON, hands.now).tasks == 0
+    assert prune(hands.session, NOON + 1, hands.now).tasks == 1
+
+
+def test_it_takes_no_more_than_it_is_allowed(hands: Hands, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruning, "TASKS_AT_ONCE", 2)
+    monkeypatch.setattr(pruning, "CLAIMS_AT_ONCE", 1)
+    ant = hands.worker()
+    ids = finished(hands, ant, 3) + finished(hands, ant, 4)
+    hands.do(lambda: claims.mark_low_claim(ant, NEVER))
+    assert prune(hands.session, NOON + 1, hands.later(1), limit=5).tasks == 5
+    assert hands.sql("SELECT id FROM onceward_task ORDER BY id") == [(task,) for task in ids[5:]]
+    assert prune(hands.session, NOON + 1, hands.now, limit=0).tasks == 0
+    assert prune(hands.session, NOON + 1, hands.now).tasks == 2
+    assert (count(hands, "task"), count(hands, "claim")) == (0, 0)
+
+
+def test_a_claim_stays_as_long_as_one_of_its_tasks(hands: Hands) -> None:
+    ant = hands.worker()
+    hands.enqueue(2)
+    [gone, stays] = hands.claim(ant, 2)
+    hands.commit(gone, DONE)
+    hands.commit(stays, Park("first", "signal:go", NEVER, "waits"))
+    hands.do(lambda: claims.stop(ant, "stopped", hands.now))
+    hands.later(DAY)
+    pruned = prune(hands.session, hands.now, hands.now)
+    assert (pruned.tasks, pruned.claims, pruned.workers) == (1, 0, 0)
+    assert verify(hands.session, hands.now).ok
+
+
+def test_a_claim_that_a_living_worker_may_look_through_stays(hands: Hands) -> None:
+    ant = hands.worker()
+    finished(hands, ant)
+    finished(hands, ant)
+    hands.later(DAY)
+    assert prune(hands.session, hands.now, hands.now).claims == 0
+    [(first,), (second,)] = hands.sql("SELECT seq FROM onceward_claim ORDER BY seq")
+    hands.do(lambda: claims.mark_low_claim(ant, second))
+    assert prune(hands.session, hands.now, hands.now).claims == 1
+    assert hands.sql("SELECT seq FROM onceward_claim") == [(second,)]
+    assert first < second
+
+
+def test_a_large_value_stays_as_long_as_anything_points_at_it(hands: Hands) -> None:
+    ant = hands.worker()
+    finished(hands, ant, payload=large(b"a"))
+    hands.enqueue(payload=large(b"a"))
+    hands.later(DAY)
+    assert prune(hands.session, hands.now, hands.now).blobs == 0
+    [lease] = hands.claim(ant)
+    assert lease.payload == large(b"a")
+    hands.commit(lease, DONE)
+    hands.later(DAY)
+    assert prune(hands.session, hands.now, hands.now).blobs == 1
+    assert count(hands, "blob") == 0
+
+
+def test_places_left_by_a_task_that_is_gone_go_too(hands: Hands) -> None:
+    cancelled = hands.enqueue() + hands.enqueue(after_ms=DAY)
+    for task in cancelled:
+        hands.do(lambda task=task: operate.cancel(task, "not wanted", hands.now))  # type: ignore[misc]
+    hands.later(DAY)
+    hands.enqueue()
+    pruned = prune(hands.session, hands.now, hands.now)
+    assert (pruned.tasks, pruned.places) == (2, 2)
+    assert (count(hands, "ready"), count(hands, "due")) == (1, 0)
+
+
+def test_receipts_are_kept_for_an_hour(hands: Hands) -> None:
+    hands.enqueue()
+    hands.sql("UPDATE onceward_receipt SET at = at - ?", pruning.RECEIPTS_KEPT_MS + 1)
+    hands.enqueue()
+    old = "SELECT count(*) FROM onceward_receipt WHERE at < ?"
+    now = hands.session.clock.now()
+    assert hands.sql(old, now - 1_000_000) == [(1,)]
+    prune(hands.session, NOON, now)
+    assert hands.sql(old, now - 1_000_000) == [(0,)]
+    assert count(hands, "receipt") > 1
+
+
+def test_verify_stays_silent_whatever_was_pruned(hands: Hands) -> None:
+    live(hands)
+    ended = hands.sql("SELECT count(*) FROM onceward_task WHERE status >= 4")[0][0]
+    total = 0
+    while pruned := prune(hands.session, hands.now + 1, hands.later(1), limit=1).tasks:
+        total += pruned
+        report = verify(hands.session, hands.now)
+        assert report.ok, [breach.sentence for check in report.checks for breach in check.breaches]
+    assert total == ended
+    assert hands.sql("SELECT count(*) FROM onceward_task WHERE status >= 4") == [(0,)]
+
+
+def test_a_task_that_was_opened_again_since_it_was_found_stays(hands: Hands) -> None:
+    [task] = finished(hands, hands.worker())
+    hands.do(lambda: operate.reopen(task, fresh=False, stage=None, forget=[], now=hands.now))
+    assert hands.do(lambda: pruning.prune_tasks([task], NEVER)) == Pruned()
+    assert verify(hands.session, hands.now).ok
+
+
+def test_a_value_that_is_being_stored_again_survives(hands: Hands, open_session: Callable[[], Session]) -> None:
+    """Somebody enqueues the very payload whose last task is pruned at that moment."""
+    if hands.session.dialect == "sqlite":
+        pytest.skip("one writer at a time")
+    finished(hands, hands.worker(), payload=large(b"a"))
+    hands.later(DAY)
+    client = Hands(open_session())
+    original = client.session.run
+    seen: list[str] = []
+
+    def pruned_in_between(request):  # type: ignore[no-untyped-def]
+        rows = original(request)
+        seen.append(getattr(request, "name", ""))
+        if seen[-1] == "insert_blobs":  # the value is there already; no task points at it yet
+            prune(hands.session, hands.now, hands.now)
+        return rows
+
+    client.session.run = pruned_in_between  # type: ignore[method-assign]
+    [task] = client.enqueue(payload=large(b"a"))
+    assert "insert_blobs" in seen
+    [lease] = hands.claim(hands.worker())
+    assert (lease.task, lease.payload) == (task, large(b"a"))
+    assert verify(hands.session, hands.now).ok
+
+
+def test_a_value_that_is_being_deleted_is_stored_anew(hands: Hands, open_session: Callable[[], Session]) -> None:
+    """The other order: the value is deleted first, and whoever needs it waits for that and inserts it."""
+    if hands.session.dialect == "sqlite":
+        pytest.skip("one writer at a time")
+    [old] = finished(hands, hands.worker(), payload=large(b"a"))
+    client = Hands(open_session())
+    hands.sql("BEGIN")
+    assert drive(pruning.prune_tasks([old], NEVER), hands.session).blobs == 1
+    waiting = threading.Thread(target=lambda: client.enqueue(payload=large(b"a")))
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    hands.sql("COMMIT")
+    waiting.join()
+    [lease] = hands.claim(hands.worker())
+    assert lease.payload == large(b"a")

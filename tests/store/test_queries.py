@@ -1,0 +1,176 @@
+"""The named queries: each is known to both databases, is used, and the claim never reads a table from end to end."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg import sql
+
+import onceward
+from onceward.store import catalogue
+from onceward.store.catalogue import Dialect
+from onceward.store.sqlite import bound
+from tests.store.conftest import NOON, Hands
+
+SOURCE = Path(onceward.__file__).parent
+ONLY_THERE = {"snapshot": "postgres"}
+"""Queries that one database has no use for, and nobody asks it for."""
+
+HOT: dict[str, dict[str, Any]] = {
+    "pop": {"lane": "default:note", "band": 2, "rank": 0, "seq": 10_000, "rank_max": 1 << 62, "count": 100},
+    "heads": {
+        "lanes": ["default:note", "default:page"],
+        "bands": [1, 2],
+        "line_lanes": ["default:note", "default:page"],
+        "line_bands": [2, 2],
+        "ranks": [-1, 0],
+        "seqs": [-1, 10_000],
+    },
+    "pop_due": {"after": 0, "now": NOON, "count": 500},
+    "next_due": {},
+    "behind": {"lane": "default:note", "band": 2, "rank": 0, "seq": 10},
+    "lease_tasks": {"ids": [5, 500, 5_000], "token": b"t" * 16, "worker": 1, "now": NOON},
+    "advance": {"ids": [5, 500, 5_000], "token": b"t" * 16, "stage": "next", "now": NOON},
+    "finish": {"ids": [5, 500, 5_000], "token": b"t" * 16, "stage": "last", "status": 4, "reason": None, "now": NOON},
+    "release": {"ids": [5, 500, 5_000], "token": b"t" * 16},
+    "take_back": {"ids": [5, 500, 5_000], "token": b"t" * 16, "now": NOON},
+    "held_by_claim": {"ids": [5, 500, 5_000], "token": b"t" * 16},
+    "still_held": {"ids": [5, 500, 5_000]},
+    "try_again": {"task": 5, "token": b"t" * 16, "stage": "first", "due_at": NOON, "reason": "x"},
+    "wake_due": {"ids": [5, 500, 5_000], "now": NOON},
+    "read_checkpoints": {"ids": [5, 500, 5_000]},
+    "read_signals": {"ids": [5, 500, 5_000]},
+    "read_blobs": {"ids": [5, 500, 5_000]},
+}
+"""What runs for every claim and every commit, with values as they occur."""
+
+
+def trees() -> Iterator[ast.AST]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield ast.parse(path.read_text(encoding="utf-8"))
+
+
+def texts(node: ast.AST) -> set[str]:
+    """All text constants in a piece of code."""
+    return {part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+
+
+def asked_for() -> set[str]:
+    """The names that code gives to Query and Many."""
+    return {
+        name
+        for tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Query", "Many")
+        for name in texts(node.args[0])
+    }
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_no_query_is_missing(dialect: Dialect) -> None:
+    missing = asked_for() - set(catalogue.queries(dialect))
+    assert {name for name in missing if ONLY_THERE.get(name, dialect) == dialect} == set()
+
+
+def test_no_query_is_unused() -> None:
+    known = {**catalogue.queries("sqlite"), **catalogue.queries("postgres")}
+    assert set(known) - {text for tree in trees() for text in texts(tree)} == set()
+
+
+def test_both_databases_know_the_same_queries() -> None:
+    assert set(catalogue.queries("sqlite")) ^ set(catalogue.queries("postgres")) == set(ONLY_THERE)
+
+
+def test_every_query_is_prepared_by_its_database(hands: Hands, subtests: pytest.Subtests) -> None:
+    connection = hands.session.opened()
+    if hands.session.dialect == "sqlite":
+        for name, statement in catalogue.statements("sqlite", catalogue.colon).items():
+            with subtests.test(name):
+                if not statement.text:  # nothing to do on this database
+                    continue
+                connection.execute(f"EXPLAIN {statement.text}", dict.fromkeys(statement.places)).fetchall()
+    else:
+        for name, statement in catalogue.statements("postgres", catalogue.dollar).items():
+            with subtests.test(name):
+                answer = connection.pgconn.prepare(b"", statement.text.encode())
+                assert not answer.error_message, f"{answer.error_message.decode()}\n{statement.text}"
+
+
+def test_no_text_holds_what_a_driver_would_take_for_a_parameter() -> None:
+    for name, statement in catalogue.statements("postgres", catalogue.percent).items():
+        assert "%" not in re.sub(r"%\(\w+\)s", "", statement.text), name
+
+
+def fill(hands: Hands, rows: int) -> None:
+    """Many tasks in line, of which the database has not made any statistics."""
+    some = (
+        f"SELECT value FROM generate_series(1, {rows}) AS value"
+        if hands.session.dialect == "postgres"
+        else f"SELECT value FROM (WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n "
+        f"WHERE value < {rows}) SELECT value FROM n)"
+    )
+    if hands.session.dialect == "postgres":
+        for table in ("task", "ready", "due", "checkpoint", "attempt"):
+            hands.sql(f"ALTER TABLE onceward_{table} SET (autovacuum_enabled = false)")
+    for text in (
+        "INSERT INTO onceward_task (kind, version, queue, band, identity, payload, lineage, due_at, created_at) "
+        f"SELECT 'note', 1, 'default', 2, i, i, l, value, 1 FROM ({some}) AS n, (SELECT identity i, lineage l "
+        "FROM onceward_task LIMIT 1) AS one",
+        f"INSERT INTO onceward_ready (lane, band, rank, {'' if hands.session.dialect == 'postgres' else 'seq, '}"
+        f"task, at) SELECT 'default:note', 2, 0, {'' if hands.session.dialect == 'postgres' else 'value, '}value, 1 "
+        f"FROM ({some}) AS n WHERE value > 1",
+        "INSERT INTO onceward_due (due_at, task, lane, band, rank) "
+        f"SELECT {NOON} + value, value, 'default:note', 2, 0 FROM ({some}) AS n",
+        "INSERT INTO onceward_checkpoint (task, run, stage, part, at) "
+        f"SELECT value, 1, 'first', '', 1 FROM ({some}) AS n",
+        "INSERT INTO onceward_attempt (task, run, fence, event, status, at) "
+        f"SELECT value, 1, 1, 1, 1, 1 FROM ({some}) AS n",
+    ):
+        hands.sql(text)
+
+
+@pytest.mark.parametrize("rows", [0, 20_000])
+def test_what_is_hot_never_reads_a_table_from_end_to_end(hands: Hands, rows: int, subtests: pytest.Subtests) -> None:
+    hands.enqueue()
+    if rows:
+        fill(hands, rows)
+    for name in HOT:
+        with subtests.test(name):
+            if hands.session.dialect == "sqlite":
+                assert read_through(sqlite_plan(hands, name)) == []
+            else:
+                # The plan for any values is kept until the server has new statistics: one that was made while the
+                # table was small must serve when it is large.
+                assert read_through(postgres_plan(hands, name, "force_generic_plan")) == []
+                if rows:
+                    assert read_through(postgres_plan(hands, name, "force_custom_plan")) == []
+
+
+def read_through(plan: list[str]) -> list[str]:
+    """The steps of a plan that read a whole table; a list that was given as JSON is none."""
+    return [step for step in plan if re.search(r"Seq Scan|^SCAN (?!.*VIRTUAL TABLE)", step)]
+
+
+def sqlite_plan(hands: Hands, name: str) -> list[str]:
+    statement = catalogue.statements("sqlite", catalogue.colon)[name]
+    given = {place: bound(HOT[name][place]) for place in statement.places}
+    rows = hands.session.opened().execute(f"EXPLAIN QUERY PLAN {statement.text}", given).fetchall()
+    return [str(row[3]) for row in rows]
+
+
+def postgres_plan(hands: Hands, name: str, mode: str) -> list[str]:
+    connection = hands.session.opened()
+    statement = catalogue.statements("postgres", catalogue.dollar)[name]
+    values = sql.SQL(", ").join(sql.Literal(HOT[name][place]) for place in statement.places)
+    call = sql.SQL("EXPLAIN EXECUTE hot ({})").format(values) if statement.places else sql.SQL("EXPLAIN EXECUTE hot")
+    connection.execute(f"PREPARE hot AS {statement.text}", prepare=False)
+    try:
+        connection.execute(f"SET plan_cache_mode = {mode}", prepare=False)
+        return [row[0] for row in connection.execute(call, prepare=False)]
+    finally:
+        connection.execute("DEALLOCATE hot", prepare=False)

@@ -51,11 +51,15 @@ class Config:
                 f"at most every {spoken(lease_ms // FEWEST_HEARTBEATS_PER_LEASE)}"
             )
         check_ms = lease_ms // CHECKS_PER_LEASE if self.check is None else milliseconds(self.check)
-        for name, value in (("concurrency", self.concurrency), ("threads", self.threads)):
-            if not isinstance(value, int) or value < 1:
+        for name, value in (
+            ("concurrency", self.concurrency),
+            ("threads", self.threads),
+            ("max_lost_workers", self.max_lost_workers),
+        ):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ConfigError(f"{name}={value!r}: it is a whole number from 1")
-        if self.max_lost_workers < 1:
-            raise ConfigError("max_lost_workers is at least 1")
+        if not isinstance(self.prepare, bool):
+            raise ConfigError(f"prepare={self.prepare!r}: it is true or false")
         for name, value in (
             ("lease_ms", lease_ms),
             ("heartbeat_ms", max(1, heartbeat_ms)),

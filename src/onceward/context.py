@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
-import structlog
 
 from onceward.errors import ConfigError, LeaseLost, NotInThisVersion, StageEnded
+from onceward.logs import bound_logger
 from onceward.model import codec
 from onceward.model.outcome import SchemaMismatch
 from onceward.model.payload import Payload
@@ -171,7 +171,7 @@ class Context(Generic[P]):
     def log(self) -> Any:
         """A structured logger that knows task, kind, stage and lineage."""
         lease = self._lease
-        return structlog.get_logger("onceward").bind(
+        return bound_logger("onceward").bind(
             task=lease.task, kind=lease.kind, stage=self._stage.name, lineage=str(lease.lineage)
         )
 

@@ -31,7 +31,7 @@ from onceward.model.task import (
     TryAgain,
 )
 from onceward.store import claims, operate
-from onceward.store.invariants import RULES
+from onceward.store.invariants import RULES, History, Logged, TaskFacts, forgotten, moves
 from onceward.store.verify import Check, verify
 from tests.store.conftest import Hands
 
@@ -397,3 +397,59 @@ def test_breaches_beyond_the_first_hundred_are_counted(hands: Hands) -> None:
     hands.sql("DELETE FROM onceward_ready")
     check = verify(hands.session, hands.now).check("places")
     assert (check.broken, len(check.breaches), check.checked) == (150, 100, 150)
+
+
+# The rules alone, over histories that no engine would write.
+
+FACTS = TaskFacts(
+    id=1, kind="note", queue="default", status=int(Status.PENDING), run=1, fence=0, token=None, worker=None,
+    worker_row=None, worker_stopped_at=None, failures=0, deferrals=0, signals=0, touched=0, created_at=0,
+    started_at=None, ended_at=None, waiting_for=None, reason_length=0,
+)  # fmt: skip
+
+
+def replayed(*log: tuple[int, Event, Status], status: Status, fence: int) -> list[str]:
+    """What `moves` says of a log of (fence, event, status)."""
+    rows = [Logged(1, at_fence, int(event), int(then), "first", None) for at_fence, event, then in log]
+    return list(moves(History(FACTS._replace(status=int(status), fence=fence), [], rows, [], [])))
+
+
+def test_nothing_but_a_reopening_follows_an_end() -> None:
+    end = (1, Event.FINISHED, SUCCEEDED)
+    assert replayed(end, status=SUCCEEDED, fence=1) == []
+    assert replayed(end, (1, Event.LOST, Status.RUNNING), status=SUCCEEDED, fence=1) == []
+    assert replayed(end, (1, Event.REOPENED, Status.PENDING), status=Status.RUNNING, fence=2) == []
+    for event, then in (
+        (Event.FINISHED, FAILED),
+        (Event.STAGE_COMMITTED, Status.RUNNING),
+        (Event.CANCELLED, Status.CANCELLED),
+        (Event.WOKEN, Status.PENDING),
+    ):
+        assert any("while it was succeeded" in told for told in replayed(end, (1, event, then), status=then, fence=1))
+    assert replayed(end, (1, Event.SIGNALLED, Status.RUNNING), status=Status.RUNNING, fence=1)
+
+
+def test_a_claim_takes_only_what_may_run() -> None:
+    parked = (1, Event.PARKED, Status.WAITING)
+    assert replayed(parked, status=Status.WAITING, fence=1) == []
+    for fence in (2, 3):
+        assert replayed(parked, status=Status.RUNNING, fence=fence), "nobody may claim what waits"
+    assert replayed(parked, (2, Event.FINISHED, SUCCEEDED), status=SUCCEEDED, fence=2) == [
+        "task 1: claim 2 took it while it was waiting"
+    ]
+
+
+def test_a_lease_that_has_ended_writes_nothing_more() -> None:
+    released = (1, Event.RELEASED, Status.PENDING)
+    assert replayed(released, (1, Event.STAGE_COMMITTED, Status.RUNNING), status=Status.RUNNING, fence=1) == [
+        "task 1: “stage committed” made it running while it was pending"
+    ]
+
+
+def test_what_a_reopening_forgets_is_what_it_names_or_what_followed() -> None:
+    done = ["first", "middle", "last"]
+    assert forgotten(done, "keeping finished stages") == []
+    assert forgotten(done, None) == []
+    assert forgotten(done, "from stage middle") == ["middle", "last"]
+    assert forgotten(done, "from stage never seen") == []
+    assert forgotten(done, "from stage new, forgetting new, last") == ["last"]

@@ -19,14 +19,12 @@ LARGEST_VALUE = 16 * 1024 * 1024
 """The most bytes that a payload, a result, a cursor or a part may take."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_TRACES = (b"null", b'"nan":', b'"inf":', b'"-inf":')
-"""What is left of NaN and the infinities: only where one of these stands, the value is looked through for them."""
 
 
 def encoded(value: Any, what: str) -> bytes:
     """The stored form of a value; `what` names it in the error if it has none."""
     try:
-        data = _encode(value)
+        data = _encoded(value)
     except UnicodeEncodeError as error:
         raise PayloadError(
             f"{what} holds a lone surrogate ({error.object[error.start : error.end]!r}), which is not text; "
@@ -38,15 +36,24 @@ def encoded(value: Any, what: str) -> bytes:
         raise PayloadError(
             f"{what} takes {len(data):,} bytes, the limit is {LARGEST_VALUE:,}; store it elsewhere and pass where it is"
         )
-    if any(trace in data for trace in _TRACES) and _has_no_json(value, what):
+    # What NaN and the infinities leave behind, as a value or as a key; only then is the value looked through.
+    if (b"null" in data or b'nan":' in data or b'inf":' in data) and _has_no_json(value, what):
         raise PayloadError(f"{what} holds NaN or an infinity, which JSON cannot express; use None or a text")
     return data
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return _encode(value)
+    except TypeError:
+        # To be in a fixed order the keys of a dict must be text: numbers, dates and the like are written as text.
+        return _encode(msgspec.to_builtins(value, str_keys=True))
 
 
 def _has_no_json(value: Any, what: str) -> bool:
     """Whether a float that JSON cannot express hides anywhere in a value."""
     try:
-        left = [msgspec.to_builtins(value, builtin_types=())]
+        left = [msgspec.to_builtins(value)]
     except RecursionError as error:
         raise PayloadError(f"{what} cannot be stored: it is nested too deeply") from error
     while left:

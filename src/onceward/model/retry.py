@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,11 @@ class Retry:
         object.__setattr__(self, "cap_ms", milliseconds(self.cap))
         if self.cap_ms < self.base_ms:
             raise ConfigError(f"cap {self.cap!r} is shorter than base {self.base!r}")
+        for name, errors in (("permanent", self.permanent), ("transient", self.transient)):
+            if not isinstance(errors, tuple) or not all(
+                isinstance(one, type) and issubclass(one, BaseException) for one in errors
+            ):
+                raise ConfigError(f"{name}={errors!r}: it is a tuple of classes of errors, as in (ValueError,)")
 
     def is_permanent(self, error: BaseException) -> bool:
         """Whether trying again cannot help."""
@@ -59,7 +65,7 @@ def backoff_ms(retry: Retry, failures: int, dice: random.Random) -> int:
 def retry_after_ms(error: BaseException, now: int) -> int | None:
     """How long a server asked us to wait, if the error carries its answer (httpx, requests and SDK errors do)."""
     own = getattr(error, "retry_after", None)
-    if isinstance(own, int | float) and not isinstance(own, bool):
+    if isinstance(own, int | float) and not isinstance(own, bool) and math.isfinite(own):
         return max(0, round(own * 1_000))
     headers = getattr(getattr(error, "response", None), "headers", None)
     if not isinstance(headers, Mapping):
@@ -83,13 +89,17 @@ def retry_after_ms(error: BaseException, now: int) -> int | None:
 
 def _number(text: Any) -> float | None:
     try:
-        return float(text)
+        number = float(text)
     except (TypeError, ValueError):
         return None
+    return number if math.isfinite(number) else None
 
 
 def described(error: BaseException) -> str:
     """An error in one line, as a reason that a person reads."""
-    text = " ".join(str(error).split())
     name = type(error).__name__
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # an error that cannot even say what it is must not keep its task from being judged
+        return name
     return f"{name}: {text}"[:1_000] if text else name

@@ -26,7 +26,7 @@ def milliseconds(duration: Duration) -> int:
     """The length of a duration; what is not one, negative or beyond a hundred years is refused."""
     if isinstance(duration, timedelta):
         length = duration.total_seconds() * 1_000
-    elif isinstance(duration, bool):
+    elif isinstance(duration, bool) or not isinstance(duration, int | float | str):
         raise BadDuration(f"{duration!r} is not a duration; write it like '90s', '5m' or '1h30m'")
     elif isinstance(duration, int | float):
         length = duration * 1_000

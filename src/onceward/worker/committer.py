@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import structlog
-
 from onceward.errors import StoreError
+from onceward.logs import EngineLog
 from onceward.model.task import Commit
 from onceward.store.claims import NOTHING, Claimed, claim, claim_suspects, mark_low_claim
 from onceward.store.commits import SendAlone, Verdict, commit
@@ -27,9 +26,10 @@ from onceward.worker.wakeup import Wakeup
 
 LARGEST_BATCH = 500
 PAUSE_AFTER_TROUBLE_S = 1.0
+LAST_TRIES_S = 5.0
 
 Answer = Callable[[Verdict], None]
-logger = structlog.get_logger("onceward.committer")
+logger = EngineLog("onceward.committer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,7 @@ class Committer:
         self._wish: Wish | None = None
         self._wake = threading.Event()
         self._stopping = False
+        self._give_up_at: float | None = None
         self.hungry = False
         """Whether it is worth watching for the commits of others."""
         self._thread = threading.Thread(target=self._loop, name="onceward committer", daemon=True)
@@ -187,7 +188,8 @@ class Committer:
         self._wake.set()
 
     def stop(self) -> None:
-        """Write what is there, then end."""
+        """Write what is there, then end; a database that is away is not waited for long."""
+        self._give_up_at = time.monotonic() + LAST_TRIES_S
         self._stopping = True
         self._wake.set()
         self._thread.join()
@@ -226,6 +228,7 @@ class Committer:
             except (StoreError, ConnectionLost, TryAgainLater) as error:
                 logger.warning("the database takes no writes, trying again", error=str(error), waiting=len(items))
                 self._writer.session.discard()
-                if self._stopping and not items:
+                if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
+                    # The leases end by themselves, and what was not written is done again: nothing is lost.
                     return Written((), (), asked=wish)
                 time.sleep(PAUSE_AFTER_TROUBLE_S)

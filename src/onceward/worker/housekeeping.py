@@ -12,9 +12,8 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import structlog
-
 from onceward.config import Config
+from onceward.logs import EngineLog
 from onceward.model.retry import Retry, backoff_ms
 from onceward.model.times import spoken
 from onceward.store.claims import Death, Reclaimed, Seen, bury, living, renew
@@ -25,7 +24,7 @@ from onceward.worker import points, presence
 LOOK_EVERY_MS = 1_000
 RECEIPTS_KEPT_MS = 3_600_000
 
-logger = structlog.get_logger("onceward.housekeeping")
+logger = EngineLog("onceward.housekeeping")
 
 
 class Housekeeping:
@@ -105,8 +104,13 @@ class Housekeeping:
             self._suspects_found()
 
     def _death_of(self, worker: Seen) -> Death | None:
-        path = Path(worker.presence) if worker.presence and worker.host == self._host else None
+        introduced = worker.pid != 0
+        path = Path(worker.presence) if worker.presence and introduced and worker.host == self._host else None
         if path is not None and self._check_presence and presence.is_dead(path):
+            overdue = presence.overdue(path)
+            if overdue:
+                # Killed for a stage that ignored its time limit, by a supervisor that has not told yet.
+                return Death("was killed: a stage ignored its time limit", frozenset(), overdue)
             return Death("died", self._started(path))
         _, since = self._beats[worker.id]
         stood_still_ms = self._clock.monotonic() - since

@@ -17,6 +17,8 @@ from pathlib import Path
 
 _SLOT = struct.Struct("<qq")
 NO_LIMIT = 0
+KILL_MARGIN_MS = 500
+"""How long after its time limit a stage may take to be stopped from inside, before its process is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,21 @@ def running(path: Path) -> list[Running] | None:
     return [Running(task, limit_at) for task, limit_at in _SLOT.iter_unpack(data) if task]
 
 
+def overdue(path: Path) -> frozenset[int]:
+    """The tasks whose stages have ignored their time limits for longer than a process may take to stop them."""
+    now = monotonic_ms()
+    return frozenset(
+        one.task for one in running(path) or () if one.limit_at != NO_LIMIT and now > one.limit_at + KILL_MARGIN_MS
+    )
+
+
 def is_dead(path: Path) -> bool:
-    """Whether the process of a file has died: nobody holds its lock. A stopped process still does."""
+    """Whether the process of a file has died: nobody holds its lock. A stopped process still does.
+
+    A missing file proves nothing: its process may not have begun yet, or somebody has tidied up.
+    """
     try:
         descriptor = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        return True
     except OSError:
         return False
     try:

@@ -18,10 +18,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import structlog
-
 from onceward.config import Config
 from onceward.errors import StoreError
+from onceward.logs import EngineLog
 from onceward.store import one_library
 from onceward.store.claims import NewWorker, register, still_held, stop
 from onceward.store.idle import anything_left
@@ -44,7 +43,7 @@ LAST_COMMITS_S = 10.0
 RETIRED = 75
 """The exit code of a child that ends because a thread of it is lost to a stage that does not end."""
 
-logger = structlog.get_logger("onceward.worker")
+logger = EngineLog("onceward.worker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +179,13 @@ class WorkerProcess:
             self.summary.counts = writer.counts
             self.summary.unknown_commits += session.doubts.unknown
             self.summary.retired = runner.has_zombie_thread and self._supervised
+            logger.info(
+                "worker ends",
+                transactions=writer.counts.transactions,
+                commits=writer.counts.commits,
+                refused=writer.counts.refused,
+                unknown_commits=session.doubts.unknown,
+            )
             await asyncio.to_thread(self._sign_off, session, worker)
             if here is not None:
                 here.remove()

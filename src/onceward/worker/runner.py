@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import structlog
 
 from onceward.config import Config
 from onceward.context import Context, current
 from onceward.errors import ConfigError, LeaseLost, PayloadError, WrongTwin
+from onceward.logs import EngineLog
 from onceward.model.decide import after_crash, after_error, exhausted, readable
 from onceward.model.outcome import Failed, Filtered, SchemaMismatch, Skipped, Verdict, Waiting, unwrapped
 from onceward.model.retry import described
@@ -42,7 +42,7 @@ REPORT_EVERY_MS = 1_000
 LOW_CLAIM_STEP = 64
 
 _KEEPS_EFFECTS = (Filtered, Skipped, Failed, Waiting)
-logger = structlog.get_logger("onceward.worker")
+logger = EngineLog("onceward.worker")
 
 
 class Runner:

@@ -20,11 +20,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from onceward.config import PREFIX, Config
 from onceward.errors import StoreError
-from onceward.model.times import spoken
+from onceward.logs import EngineLog
 from onceward.store.claims import Death, NewWorker, living, register
 from onceward.store.op import Query, drive
 from onceward.store.session import ConnectionLost, TryAgainLater
@@ -33,12 +31,10 @@ from onceward.worker.housekeeping import Housekeeping
 from onceward.worker.process import RETIRED, Summary, worker_name
 
 STEP_S = 0.05
-KILL_MARGIN_MS = 500
-"""How long after its time limit a stage may take to be stopped from inside, before its process is killed."""
 FAST_DEATH_S = 2.0
 LONGEST_RESTART_PAUSE_S = 5.0
 
-logger = structlog.get_logger("onceward.supervisor")
+logger = EngineLog("onceward.supervisor")
 
 
 @dataclass(slots=True)
@@ -52,7 +48,6 @@ class Child:
     started_at: float
     for_suspects: bool
     overdue: frozenset[int] = frozenset()
-    why_killed: str = ""
 
 
 class Supervisor:
@@ -183,7 +178,7 @@ class Supervisor:
                     self._finished += 1
                 continue
             if child.overdue:
-                death = Death(child.why_killed, frozenset(), child.overdue)
+                death = Death("was killed: a stage ignored its time limit", frozenset(), child.overdue)
             else:
                 running = presence.running(child.presence)
                 started = None if running is None else frozenset(one.task for one in running)
@@ -207,19 +202,11 @@ class Supervisor:
         self._restart_at = time.monotonic() + self._restart_pause_s
 
     def _kill_overdue(self) -> None:
-        now = presence.monotonic_ms()
         for child in self._children:
             if child.overdue or child.process.poll() is not None:
                 continue
-            late = [
-                one
-                for one in presence.running(child.presence) or ()
-                if one.limit_at != presence.NO_LIMIT and now > one.limit_at + KILL_MARGIN_MS
-            ]
-            if late:
-                child.overdue = frozenset(one.task for one in late)
-                longest = max(now - one.limit_at for one in late)
-                child.why_killed = f"was killed: a stage ignored its time limit for {spoken(longest)}"
+            child.overdue = presence.overdue(child.presence)
+            if child.overdue:
                 logger.warning(
                     "killing a worker whose stage ignores its time limit",
                     worker=child.name,

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-import structlog
-
+from onceward.logs import EngineLog
 from onceward.store.session import quietly
 from onceward.store.sqlite import SqliteSession
 
@@ -22,7 +21,7 @@ PROMPT_FOR_S = 60.0
 PROBE_LIMIT_S = 1.0
 POLL_ONLY_MS = 100
 
-logger = structlog.get_logger("onceward.wakeup")
+logger = EngineLog("onceward.wakeup")
 
 
 class Wakeup(Protocol):

@@ -1,0 +1,56 @@
+"""Stages that block in C and never let another thread of their process run."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from onceward import Event, Status
+from tests.faults.fleet import Fleet, wait_until
+from tests.faults.work import Block, Overdue, Plain
+
+
+def test_a_stage_that_blocks_in_c_keeps_its_lease(fleet: Fleet) -> None:
+    keep_blocking(fleet, lease="1s", seconds=4, with_regex=False)
+
+
+@pytest.mark.torture
+def test_a_bad_regex_of_ten_seconds_keeps_its_lease_of_two(fleet: Fleet) -> None:
+    keep_blocking(fleet, lease="2s", seconds=10, with_regex=True)
+
+
+def keep_blocking(fleet: Fleet, *, lease: str, seconds: float, with_regex: bool) -> None:
+    """The supervisor renews the lease, so that a second worker, which has nothing to do, does not take the task."""
+    [task] = fleet.enqueue([Block(1, seconds, with_regex)])
+    supervisor = fleet.start(processes=1, lease=lease)
+    wait_until(lambda: fleet.app.task(task).status is Status.RUNNING, "the stage has begun", fleet.state)
+    idle = fleet.start(lease=lease)
+    wait_until(lambda: fleet.ended() == 1, "the stage has ended", fleet.state)
+    for worker in (supervisor, idle):
+        worker.send(signal.SIGTERM)
+        assert worker.end() == 0
+    fleet.all_succeeded([task])
+    fleet.exactly_once([(task, "block")])
+    assert fleet.sql("SELECT fence FROM onceward_task") == [(1,)]
+    assert not any(fleet.events(event) for event in (Event.RECLAIMED, Event.CRASHED, Event.LOST))
+    print(f"\n{fleet.app.dialect}: {seconds:g} s in C with a lease of {lease}: reclaimed 0 times")
+
+
+def test_a_stage_that_ignores_its_time_limit_is_killed_and_its_neighbours_are_not_harmed(fleet: Fleet) -> None:
+    neighbours = fleet.enqueue(Plain(number, seconds=0.3) for number in range(30))
+    [task] = fleet.enqueue([Overdue(1, seconds=30)])
+    neighbours += fleet.enqueue(Plain(number, seconds=0.3) for number in range(30))
+    supervisor = fleet.start(processes=1)
+    wait_until(lambda: fleet.ended() == 61, "all have ended", fleet.state)
+    supervisor.send(signal.SIGTERM)
+    assert supervisor.end() == 0
+    late = fleet.app.task(task)
+    assert late.status is Status.FAILED
+    assert "time limit" in (late.reason or "")
+    assert [happening.event for happening in late.history] == [Event.TIMED_OUT, Event.FINISHED]
+    assert fleet.sql(
+        "SELECT count(*), sum(failures), sum(crashes), min(status), max(status) FROM onceward_task WHERE kind = 'plain'"
+    ) == [(60, 0, 0, Status.SUCCEEDED, Status.SUCCEEDED)]
+    fleet.exactly_once((neighbour, "do") for neighbour in neighbours)
+    assert fleet.events(Event.CRASHED) == 0

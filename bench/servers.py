@@ -82,7 +82,10 @@ class Scratch:
                     yield Target(side, store, url, log)
         finally:
             for leftover in self.directory.glob(f"{name}.*"):
-                leftover.unlink()
+                if leftover.is_dir():  # presence files of workers that were killed
+                    shutil.rmtree(leftover)
+                else:
+                    leftover.unlink()
 
     @contextmanager
     def database(self, name: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from onceward.pipeline import Pipeline, checked_priority
 from onceward.store import migrate, operate, pruning, reports, verify
 from onceward.store.enqueue import enqueue
 from onceward.store.foreign import async_driver_for, driver_for
-from onceward.store.guard import GuardedConnection
+from onceward.store.guard import GuardedConnection, lent
 from onceward.store.op import Op, adrive, drive
 from onceward.store.open import open_store
 from onceward.store.session import Session
@@ -343,8 +343,7 @@ class App:
 
     def signal(self, task_id: int, name: str, value: Any = True) -> None:
         """Send a signal to a task, before or while it waits for it. Its stage reads the value with `ctx.signal`."""
-        if not name or "\x00" in name:
-            raise ConfigError(f"{name!r} is no name of a signal")
+        codec.checked_name(name, "a signal")
         data = codec.encoded(value, f"the value of signal {name!r}")
         self._transact(lambda: operate.signal(task_id, name, data, self._store.clock.now()))
 
@@ -394,6 +393,8 @@ class App:
     # Inside
 
     def _raw_session(self) -> Session:
+        if lent.get():
+            raise ConfigError("a function given to ctx.write runs inside a commit; it uses its connection, not the app")
         if self._client is None:
             self._client = self._store.client_session()
         return self._client

@@ -19,6 +19,7 @@ import msgspec
 from onceward.errors import ConfigError, LeaseLost, NotInThisVersion, StageEnded
 from onceward.logs import bound_logger
 from onceward.model import codec
+from onceward.model.decide import readable
 from onceward.model.outcome import SchemaMismatch
 from onceward.model.payload import Payload
 from onceward.model.task import CURSOR_PART, ONCE_PREFIX, RESULT_PART, Keep, Lease, Move, Part, Report, Write
@@ -202,7 +203,8 @@ class Context(Generic[P]):
         found, value = self._once(name, type)
         if found:
             return value  # type: ignore[no-any-return]
-        move = self._part(ONCE_PREFIX + name, function(), f"the part {name!r}")
+        self._refuse_if_ended()
+        move = self._once_part(name, function(), type)
         self._kept(self._desk.keep(self._lease, move, ()), move)
         return self._once(name, type)[1]  # type: ignore[no-any-return]
 
@@ -211,14 +213,16 @@ class Context(Generic[P]):
         found, value = self._once(name, type)
         if found:
             return value  # type: ignore[no-any-return]
-        move = self._part(ONCE_PREFIX + name, await function(), f"the part {name!r}")
+        self._refuse_if_ended()
+        move = self._once_part(name, await function(), type)
         self._kept(await self._desk.akeep(self._lease, move, ()), move)
         return self._once(name, type)[1]  # type: ignore[no-any-return]
 
     def progress(self, done: int, total: int | None = None, note: str | None = None) -> None:
         """Show how far this stage has come, and start its time limit anew."""
         self._refuse_if_ended()
-        self._desk.report(self._lease, Report(self._stage.name, int(done), total, note))
+        told = None if note is None else readable(note)
+        self._desk.report(self._lease, Report(self._stage.name, int(done), total, told))
 
     # For the worker
 
@@ -236,8 +240,17 @@ class Context(Generic[P]):
         self._refuse_if_ended()
         return Keep(self._stage.name, (Part(self._stage.name, part, codec.encoded(value, what)),))
 
+    def _once_part(self, name: str, value: Any, expected: Any) -> Keep:
+        """The part to store: checked now to be what was asked for, because stored it would stay wrong for ever."""
+        move = self._part(ONCE_PREFIX + name, value, f"the part {name!r}")
+        try:
+            codec.decoder(expected)(move.parts[0].value)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"the part {name!r} is not of the type that was asked for: {error}") from error
+        return move
+
     def _once(self, name: str, expected: Any) -> tuple[bool, Any]:
-        data = self._parts.get((self._stage.name, ONCE_PREFIX + name))
+        data = self._parts.get((self._stage.name, ONCE_PREFIX + codec.checked_name(name, "a part")))
         return (False, None) if data is None else (True, _read(data, expected, f"the part {name!r}"))
 
     def _kept(self, accepted: bool, move: Keep) -> None:

@@ -93,27 +93,27 @@ class Fleet:
         lease: str = "10s",
         crash_at: str | None = None,
         settings: Mapping[str, object] | None = None,
-        module: str = "tests.faults.worker",
+        environment: Mapping[str, str] | None = None,
     ) -> Worker:
         """Start a worker process, in a process group of its own."""
-        command = [sys.executable, "-m", module]
+        command = [sys.executable, "-m", "tests.faults.worker"]
         if processes is not None:
             command += ["--processes", str(processes)]
         if until_idle:
             command += ["--until-idle"]
         told = {"lease": lease, **(settings or {})}
-        environment = {
+        variables = {
             **os.environ,
             DATABASE: self.url,
-            "PYTHONFAULTHANDLER": "0",
             **{f"ONCEWARD_{name.upper()}": str(value) for name, value in told.items()},
+            **(environment or {}),
         }
         if crash_at is not None:
-            environment["ONCEWARD_CRASH_POINT"] = crash_at
+            variables["ONCEWARD_CRASH_POINT"] = crash_at
         output = self.folder / f"worker-{len(self.workers) + 1}.log"
         with output.open("wb") as file:
             process = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+                command, cwd=ROOT, env=variables, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
             )
         worker = Worker(process, output)
         self.workers.append(worker)

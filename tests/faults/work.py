@@ -16,6 +16,7 @@ from pathlib import Path
 from onceward import App, Connection, Context, Failed, Filtered, Isolation, Migration, Payload, Pipeline, Retry, Waiting
 
 DATABASE = "FAULTS_DATABASE"
+SLOW_START = "FAULTS_SLOW_START"
 STAGES = ("first", "second", "third", "fourth", "fifth")
 LONGEST_WAIT_S = 60.0
 
@@ -136,16 +137,22 @@ def hold_the_interpreter(seconds: float, *, with_regex: bool) -> None:
         # Called through PyDLL, which unlike CDLL does not let go of the interpreter meanwhile.
         ctypes.PyDLL(None).usleep(ctypes.c_uint(round(seconds * 1_000_000)))
         return
+    until = time.perf_counter() + seconds
     length, took_s = 16, 0.0
     while took_s < 0.1:
         length += 1
-        started = time.perf_counter()
-        re.match(r"(a+)+$", "a" * length + "b")
-        took_s = time.perf_counter() - started
+        took_s = _match_badly(length)
     while took_s < seconds:  # one letter more takes twice as long
         length += 1
         took_s *= 2
+    while time.perf_counter() < until:
+        _match_badly(length)
+
+
+def _match_badly(length: int) -> float:
+    started = time.perf_counter()
     re.match(r"(a+)+$", "a" * length + "b")
+    return time.perf_counter() - started
 
 
 patient = Pipeline(Block)
@@ -286,4 +293,5 @@ def make_app(url: str) -> App:
     )
 
 
+time.sleep(float(os.environ.get(SLOW_START, "0")))
 app = make_app(os.environ.get(DATABASE, "sqlite:///:memory:"))

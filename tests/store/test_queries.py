@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,9 @@ HOT: dict[str, dict[str, Any]] = {
 """What runs for every claim and every commit, with values as they occur."""
 
 
-def trees() -> Iterator[ast.AST]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def trees() -> list[ast.AST]:
+    return [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))]
 
 
 def texts(node: ast.AST) -> set[str]:

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -39,6 +39,7 @@ command_line = CommandLine(
     help_format="rich",
     version=lambda: version("onceward"),
     result_action="return_value",
+    suppress_keyboard_interrupt=False,
     group_commands=Group("Commands", sort_key=1),
     default_parameter=Parameter(negative_iterable=""),
 )
@@ -83,10 +84,11 @@ def run(
 
     A first Ctrl-C lets running stages end, a second gives everything back at once. The log goes to stderr.
     """
-    logs.configure("json" if log_json else "text", level=logging.DEBUG if output.debug else logging.INFO)
     wanted = None if queues is None else [queue.strip() for queue in queues.split(",") if queue.strip()]
     answer = _Aside() if output.json else None
     found = asking.loaded(app)
+    found.registry.lanes(wanted)  # a queue that nobody uses is refused before anything begins
+    logs.configure("json" if log_json else "text", level=logging.DEBUG if output.debug else logging.INFO)
     logger = structlog.get_logger("onceward.cli")
     logger.info(
         "working",
@@ -313,11 +315,11 @@ def prune(
     """Delete ended tasks that are older than that, with all that belongs to them."""
     with database(where) as app:
         pruned = app.prune(older_than)
-        facts: dict[str, Any] = asdict(pruned) if is_dataclass(pruned) else {}
+        facts = asdict(pruned)
 
         def screen() -> Iterable[Any]:
-            told = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in facts.items())
-            yield Text(f"deleted: {told}")
+            told = ", ".join(f"{count:,} {name}" for name, count in facts.items() if count)
+            yield Text(f"deleted {told}" if told else "nothing was old enough to be deleted")
 
         _answer(output, lambda: facts, screen)
     return FINE

@@ -342,8 +342,9 @@ def _show_balance(
         console.print(part)
     verdict = "nothing was lost, nothing was done twice" if ok else "something is off"
     console.print(Text.assemble((verdict, "bold green" if ok else "bold red"), f", in {seconds:.1f} s"))
-    console.print(Text.assemble(("\nlook around  ", "dim"), f"onceward tasks --db {url}"))
-    console.print(Text.assemble(("             ", "dim"), f"onceward task 10 --db {url}"))
+    # Not broken where the terminal is narrow, so that they can be copied.
+    console.print(Text.assemble(("\nlook around  ", "dim"), f"onceward tasks --db {url}"), soft_wrap=True)
+    console.print(Text.assemble(("             ", "dim"), f"onceward task 10 --db {url}"), soft_wrap=True)
 
 
 def _show_log(console: Console, folder: Path, code: int | None) -> None:

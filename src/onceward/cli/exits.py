@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from onceward.store.session import ConnectionLost, TryAgainLater
 
 FINE, BAD_ANSWER, WRONG_USAGE, NO_DATABASE, INTERRUPTED = 0, 1, 2, 3, 130
 DEBUG_VARIABLE = "ONCEWARD_DEBUG"
+_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
 
 _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], int], ...] = (
     ((CycloptsError, ConfigError, PayloadError), WRONG_USAGE),
@@ -59,10 +61,16 @@ def complain(sentence: str) -> None:
 def _sentence(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
-    if isinstance(error, (OncewardError, CycloptsError, ConnectionLost, TryAgainLater)):
-        return one_line(str(error))
-    said = one_line(f"{type(error).__name__}: {error}")
-    return f"that was not expected: {said} (--debug shows where)"
+    if isinstance(error, (OncewardError, CycloptsError)):
+        return _said(str(error))
+    if isinstance(error, (ConnectionLost, TryAgainLater)):
+        return _said(f"the database cannot be reached: {error}")
+    return _said(f"that was not expected: {type(error).__name__}: {error} (--debug shows where)")
+
+
+def _said(text: str) -> str:
+    """A text in one line, without the password of an address."""
+    return _PASSWORD.sub(r"\1…@", one_line(text))
 
 
 def _is_debugging(arguments: Sequence[str]) -> bool:

@@ -19,23 +19,28 @@ VARIABLE = "ONCEWARD_LOG"
 
 
 def configure(form: Form, *, level: int = logging.INFO) -> None:
-    """Log to stderr from now on, in this process and in those that it starts."""
+    """Log to stderr from now on, in this process and in those that it starts.
+
+    An application that has set up structlog itself keeps its own log, unless JSON lines were asked for.
+    """
     os.environ[VARIABLE] = form
+    if form == "text" and structlog.is_configured():
+        return
     first: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(*(("iso", True) if form == "json" else ("%H:%M:%S", False))),
         structlog.processors.StackInfoRenderer(),
     ]
     last: list[Processor]
     if form == "json":
+        first.append(structlog.stdlib.add_logger_name)
         last = [_add_pid, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     else:
         last = [
             structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=40
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
             )
         ]
     structlog.configure(

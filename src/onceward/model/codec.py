@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from onceward.errors import PayloadError
+from onceward.errors import ConfigError, PayloadError
 
 LARGEST_VALUE = 16 * 1024 * 1024
 """The most bytes that a payload, a result, a cursor or a part may take."""
@@ -40,6 +40,13 @@ def encoded(value: Any, what: str) -> bytes:
     if (b"null" in data or b'nan":' in data or b'inf":' in data) and _has_no_json(value, what):
         raise PayloadError(f"{what} holds NaN or an infinity, which JSON cannot express; use None or a text")
     return data
+
+
+def checked_name(name: str, what: str) -> str:
+    """A name that both databases hold: of a signal, or of a part of a stage."""
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise ConfigError(f"{name!r} is no name of {what}; take a short printable one")
+    return name
 
 
 def _encoded(value: Any) -> bytes:

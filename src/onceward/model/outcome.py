@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onceward.errors import ConfigError
+from onceward.model.codec import checked_name
 from onceward.model.times import Duration, milliseconds
 
 
@@ -60,10 +61,8 @@ class Waiting(Verdict):
     def __init__(self, *, after: Duration | None = None, until: str | None = None, reason: str | None = None) -> None:
         if after is None and until is None:
             raise ConfigError("Waiting needs after= (a duration), until= (the name of a signal), or both")
-        if until is not None and (not until or "\x00" in until):
-            raise ConfigError(f"{until!r} is no name of a signal")
         self.after_ms = None if after is None else milliseconds(after)
-        self.until = until
+        self.until = None if until is None else checked_name(until, "a signal")
         self.reason = reason or (f"waiting for the signal {until!r}" if until else "asked to be polled again")
         super().__init__(self.reason)
 

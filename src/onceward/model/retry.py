@@ -37,8 +37,8 @@ class Retry:
     def __post_init__(self) -> None:
         if self.retries < 0:
             raise ConfigError(f"retries={self.retries}: it cannot be negative; 0 means never")
-        if self.factor < 1:
-            raise ConfigError(f"factor={self.factor}: delays would shrink; it is at least 1")
+        if not 1 <= self.factor <= 100:
+            raise ConfigError(f"factor={self.factor}: it lies between 1 (delays stay the same) and 100")
         object.__setattr__(self, "base_ms", milliseconds(self.base))
         object.__setattr__(self, "cap_ms", milliseconds(self.cap))
         if self.cap_ms < self.base_ms:

@@ -98,9 +98,15 @@ class StoreClock:
     def __init__(self, base: Clock) -> None:
         self._base = base
         self._offset = base.now() - base.monotonic()
+        self._is_injected = not isinstance(base, SystemClock)
 
-    def measured(self, store_now: int) -> None:
-        """Take over what the database said its time is, just now."""
+    def measured(self, store_now: int | None) -> None:
+        """Take over what the database said its time is, just now; one without a clock of its own has the machine's.
+
+        A clock that was given by hand is the only one there is.
+        """
+        if self._is_injected or store_now is None:
+            store_now = self._base.now()
         self._offset = store_now - self._base.monotonic()
 
     def now(self) -> int:

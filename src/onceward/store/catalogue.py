@@ -4,7 +4,8 @@ A query is a block that begins with `-- name: …`. Parameters are written `:nam
 both databases where only the spelling differs:
 
 `IN :ids`            a list of task ids: an array on PostgreSQL, a JSON text on SQLite
-`ROWS (a type, …)`   the rows of a `Many`: a `VALUES` per row on SQLite, `unnest` of arrays on PostgreSQL
+`ROWS (a type, …)`   the rows of a `Many`: a `VALUES` per row on SQLite, `unnest` of arrays on PostgreSQL;
+                     columns marked `same` are its `same` values and stand first
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Dialect = Literal["sqlite", "postgres"]
 
@@ -66,19 +67,33 @@ def queries(dialect: Dialect) -> dict[str, str]:
     return merged
 
 
-def _columns(declaration: str) -> list[tuple[str, str]]:
-    return [(part.split()[0], " ".join(part.split()[1:])) for part in declaration.split(",")]
+class _Column(NamedTuple):
+    name: str
+    kind: str
+    is_same: bool
+
+
+def _columns(declaration: str) -> list[_Column]:
+    columns = []
+    for part in declaration.split(","):
+        words = part.split()
+        is_same = words[0] == "same"
+        name, *kind = words[1:] if is_same else words
+        columns.append(_Column(name, " ".join(kind), is_same))
+    return columns
 
 
 def _rows_as_values(match: re.Match[str]) -> str:
-    return f"VALUES ({', '.join(f':{name}' for name, _ in _columns(match[1]))})"
+    return f"VALUES ({', '.join(f':{column.name}' for column in _columns(match[1]))})"
 
 
 def _rows_as_arrays(match: re.Match[str]) -> str:
     columns = _columns(match[1])
-    arrays = ", ".join(f":{name}::{kind}[]" for name, kind in columns)
-    names = ", ".join(name for name, _ in columns)
-    return f"SELECT {names} FROM unnest({arrays}) WITH ORDINALITY AS given ({names}, place) ORDER BY place"
+    varying = [column for column in columns if not column.is_same]
+    chosen = ", ".join(f":{one.name}::{one.kind}" if one.is_same else one.name for one in columns)
+    arrays = ", ".join(f":{column.name}::{column.kind}[]" for column in varying)
+    names = ", ".join(column.name for column in varying)
+    return f"SELECT {chosen} FROM unnest({arrays}) WITH ORDINALITY AS given ({names}, place) ORDER BY place"
 
 
 def spelled(text: str, dialect: Dialect) -> str:
@@ -94,8 +109,8 @@ def statements(dialect: Dialect, placeholder: Callable[[str, int], str]) -> dict
     for name, text in queries(dialect).items():
         rows = _ROWS.search(text)
         declared = _columns(rows[1]) if rows else []
-        columns = tuple(column for column, _ in declared)
-        has_uuids = any(kind == "uuid" for _, kind in declared)
+        columns = tuple(column.name for column in declared)
+        has_uuids = any(column.kind == "uuid" for column in declared)
         places: list[str] = []
 
         def place(match: re.Match[str], places: list[str] = places) -> str:

@@ -15,8 +15,12 @@ from onceward.model.status import Event, Status
 from onceward.model.task import Lease, Part, lane_of
 from onceward.store.lines import Reader, Standing, pop, pop_suspects, stand
 from onceward.store.log import Entry, log
-from onceward.store.op import Op, Query, Row
+from onceward.store.op import Many, Op, Query, Row
 from onceward.store.rows import as_bytes, as_ids
+
+
+class WorkerBuried(Exception):
+    """Others have declared this worker dead; it must not claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,10 @@ def _lease(popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
     if not popped:
         return NOTHING
     token = secrets.token_bytes(16)
-    rows = yield Query("lease_tasks", {"ids": sorted(set(popped)), "token": token, "worker": worker, "now": now})
+    ids = sorted(set(popped))
+    rows = yield Query("lease_tasks", {"ids": ids, "token": token, "worker": worker, "now": now})
+    if len(rows) < len(ids):
+        yield from _put_back(sorted(set(ids) - {row[0] for row in rows}))
     if not rows:
         return NOTHING
     large: dict[bytes, bytes] = {}
@@ -61,7 +68,7 @@ def _lease(popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
         large = {bytes(hashed): bytes(data) for hashed, data in blobs}
     by_id = {row[0]: _as_lease(row, token, worker, large) for row in rows}
     leases = [by_id[task] for task in dict.fromkeys(popped) if task in by_id]
-    [(seq,)] = yield Query(
+    numbered = yield Query(
         "insert_claim",
         {
             "token": token,
@@ -71,6 +78,9 @@ def _lease(popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
             "fences": [lease.fence for lease in leases],
         },
     )
+    if not numbered:
+        raise WorkerBuried(f"worker {worker} was declared dead and may not claim any more")
+    [(seq,)] = numbered
     parts: dict[int, list[Part]] = {}
     signals: dict[int, dict[str, bytes]] = {}
     touched = [lease.task for lease in leases if lease.touched]
@@ -82,6 +92,19 @@ def _lease(popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
         for task, name, value in (yield Query("read_signals", {"ids": signalled})):
             signals.setdefault(task, {})[name] = bytes(value)
     return Claimed(seq, leases, parts, signals)
+
+
+def _put_back(popped: Sequence[int]) -> Op[None]:
+    """What was popped and could not be leased: it has ended or moved on since, or our clock is a little behind."""
+    early = yield Query("not_due", {"ids": list(popped)})
+    if early:
+        yield Many(
+            "wait_until_due",
+            [
+                (due_at, task, lane_of(queue, kind, suspect=company > 0), band, company or rank)
+                for task, queue, kind, band, rank, company, due_at in early
+            ],
+        )
 
 
 def _as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes]) -> Lease:

@@ -68,12 +68,15 @@ class _Batch:
             yield Many(
                 "insert_checkpoints",
                 [
-                    (lease.task, lease.run, part.stage, part.part, value, blob, self.now)
+                    (lease.task, lease.run, part.stage, part.part, value, blob)
                     for (lease, part), (value, blob) in zip(self.parts, places, strict=True)
                 ],
+                (self.now,),
             )
-        yield from log(self.entries)
-        yield from stand(self.standings, self.now)
+        if self.entries:
+            yield from log(self.entries)
+        if self.standings:
+            yield from stand(self.standings, self.now)
         self.entries, self.parts, self.standings = [], [], []
 
 

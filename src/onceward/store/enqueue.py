@@ -21,27 +21,32 @@ def kept(values: Sequence[bytes | None]) -> Op[list[tuple[bytes | None, bytes | 
             hashed = hashlib.blake2b(value, digest_size=32).digest()
             blobs[hashed] = value
             places.append((None, hashed))
-    yield Many("insert_blobs", sorted(blobs.items()))
+    if blobs:
+        yield Many("insert_blobs", sorted(blobs.items()))
     return places
 
 
 def enqueue(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
     """Insert tasks and put them in line; returns their ids in order."""
     payloads = yield from kept([task.payload for task in tasks])
-    rows = yield Many(
-        "insert_tasks",
-        [
-            (task.kind, task.version, task.queue, task.band, task.key, task.identity, payload, blob, task.lineage,
-             task.due_at, task.created_at)
-            for task, (payload, blob) in zip(tasks, payloads, strict=True)
-        ],
-    )  # fmt: skip
-    ids = sorted(row[0] for row in rows)  # numbered in the order of the rows, but not always returned in it
+    alike: dict[tuple[str, int, str, int, int, int], list[int]] = {}
+    for place, task in enumerate(tasks):
+        same = (task.kind, task.version, task.queue, task.band, task.due_at, task.created_at)
+        alike.setdefault(same, []).append(place)
+    ids: dict[int, int] = {}
+    for same, places in alike.items():
+        rows = yield Many(
+            "insert_tasks",
+            [(tasks[place].key, tasks[place].identity, *payloads[place], tasks[place].lineage) for place in places],
+            same,
+        )
+        # Numbered in the order of the rows, but not always returned in it.
+        ids.update(zip(places, sorted(row[0] for row in rows), strict=True))
     yield from stand(
         (
-            Standing(task_id, lane_of(task.queue, task.kind), task.band, 0, task.due_at)
-            for task_id, task in zip(ids, tasks, strict=True)
+            Standing(ids[place], lane_of(task.queue, task.kind), task.band, 0, task.due_at)
+            for place, task in enumerate(tasks)
         ),
         now,
     )
-    return ids
+    return [ids[place] for place in range(len(tasks))]

@@ -89,10 +89,10 @@ class _Requests:
             if statement.text:
                 yield self._bound(request.params)
         elif self.dialect == "sqlite":
-            for row in request.rows:
+            for row in request.full_rows:
                 yield self._bound(dict(zip(statement.places, row, strict=True)))
         elif request.rows:
-            yield dict(zip(statement.columns, map(list, zip(*request.rows, strict=True)), strict=True))
+            yield dict(zip(statement.columns, request.columns, strict=True))
 
     def _bound(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         return {name: bound(value) for name, value in values.items()} if self.dialect == "sqlite" else values

@@ -43,14 +43,17 @@ class Standing:
 
 def stand(standings: Iterable[Standing], now: int) -> Op[None]:
     """Put tasks in line: those that are due now, the others for later."""
-    ready, later = [], []
+    ready: dict[tuple[str, int, int], list[tuple[int]]] = {}
+    later = []
     for one in standings:
         if one.due_at <= now:
-            ready.append((one.lane, one.band, one.rank, one.task, now))
+            ready.setdefault((one.lane, one.band, one.rank), []).append((one.task,))
         else:
             later.append((one.due_at, one.task, one.lane, one.band, one.rank))
-    yield Many("stand_in_line", ready)
-    yield Many("wait_until_due", later)
+    for where, tasks in ready.items():
+        yield Many("stand_in_line", tasks, (*where, now))
+    if later:
+        yield Many("wait_until_due", later)
     if ready:
         yield Query("notify")
 
@@ -110,7 +113,7 @@ def make_due(reader: Reader, now: int) -> Op[int]:
         for task, run, fence, stage in woken
     )
     in_order = sorted(moved, key=lambda row: (row[4], row[0]))
-    yield Many("stand_in_line", [(lane, band, rank, task, now) for task, lane, band, rank, _ in in_order])
+    yield from stand((Standing(task, lane, band, rank, now) for task, lane, band, rank, _ in in_order), now)
     return len(moved)
 
 

@@ -14,6 +14,7 @@ through apsw is asked to change, and goes on through sqlite3.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -32,7 +33,7 @@ Library = Literal["apsw", "sqlite3"]
 ChangeTo = Callable[[Library], None]
 _DESCRIPTORS = "/proc/self/fd"
 _OPENING_S = 5.0
-"""How long an announced `sqlite3.connect` is believed to be under way; one that fails is never heard of again."""
+"""How long a `sqlite3.connect` that was let through is believed to be opening; of one that fails nothing is heard."""
 
 
 class _Process:
@@ -45,7 +46,7 @@ class _Process:
         self.leaving: Counter[str] = Counter()
         """Those of them that are being given to sqlite3, by how many threads: nobody opens them through apsw again."""
         self.announced: dict[int, tuple[list[str], float]] = {}
-        """By thread: the file that sqlite3 is opening there right now, and since when."""
+        """By thread: the file that sqlite3 is opening there right now, and how long that is believed."""
         self.seen: list[str] = []
         """Files that sqlite3 has opened at some time; kept only where the system lists no descriptors."""
         self.sharers: list[tuple[str, WeakMethod[ChangeTo]]] = []
@@ -142,7 +143,9 @@ def _before_sqlite3_opens(database: object) -> None:
                 f"{min(wanted)} is open in this worker through apsw; opened through sqlite3 as well it would lose "
                 "committed rows. Write with ctx.write and read with ctx.read: they use the engine's own connection"
             )
+        # sqlite3 has not opened the file yet, and from here on nobody opens it through apsw.
         _process.leaving.update(wanted)
+        _process.announced[threading.get_ident()] = (files, math.inf)
     try:
         if wanted:
             _ask_to_change(files, "sqlite3")
@@ -153,10 +156,12 @@ def _before_sqlite3_opens(database: object) -> None:
                     "committed rows. Close the apsw connection first, or use apsw here too"
                 )
             _process.taken -= wanted
-            # sqlite3 has not opened the file yet, and already nobody takes it for apsw.
-            _process.announced[threading.get_ident()] = (files, time.monotonic())
+            _process.announced[threading.get_ident()] = (files, time.monotonic() + _OPENING_S)
             if not os.path.isdir(_DESCRIPTORS) and not any(_same(file, files) for file in _process.seen):
                 _process.seen.append(files[0])
+    except BaseException:
+        _process.announced.pop(threading.get_ident(), None)
+        raise
     finally:
         with _process.lock:
             _process.leaving.subtract(wanted)
@@ -172,8 +177,8 @@ def _ask_to_change(files: list[str], library: Library) -> None:
 def _is_being_opened(files: list[str]) -> bool:
     here, now = threading.get_ident(), time.monotonic()
     return any(
-        thread != here and now - since < _OPENING_S and any(_same(file, files) for file in announced)
-        for thread, (announced, since) in list(_process.announced.items())
+        thread != here and now < until and any(_same(file, files) for file in announced)
+        for thread, (announced, until) in list(_process.announced.items())
     )
 
 

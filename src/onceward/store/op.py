@@ -25,10 +25,27 @@ class Query(NamedTuple):
 
 
 class Many(NamedTuple):
-    """One named statement for many rows: a statement a row on SQLite, arrays in one statement on PostgreSQL."""
+    """One named statement for many rows: a statement a row on SQLite, arrays in one statement on PostgreSQL.
+
+    What all rows have in common stands in `same`, once: a long array is a slow parameter.
+    """
 
     name: str
     rows: Sequence[tuple[Any, ...]]
+    same: tuple[Any, ...] = ()
+
+    @property
+    def full_rows(self) -> Sequence[tuple[Any, ...]]:
+        """Every row with what they have in common before it."""
+        return [self.same + row for row in self.rows] if self.same else self.rows
+
+    @property
+    def columns(self) -> list[Any]:
+        """What they have in common, then the rows column by column; a column of nothing is None."""
+        arrays = [
+            None if all(value is None for value in column) else list(column) for column in zip(*self.rows, strict=True)
+        ]
+        return [*self.same, *arrays]
 
 
 class Call(NamedTuple):

@@ -31,7 +31,9 @@ def reopen(task: int, *, fresh: bool, stage: str | None, forget: Sequence[str], 
     [(_, run, fence, kind, queue, band, rank, current)] = rows
     for name in forget:
         yield Query("drop_checkpoints", {"task": task, "run": run, "stage": name})
-    note = "fresh" if fresh else f"from stage {stage}" if stage else "keeping finished stages"
+    note = "fresh" if fresh else "keeping finished stages"
+    if stage:
+        note = f"from stage {stage}, forgetting {', '.join(forget)}"
     yield from log([Entry(task, run, fence, Event.REOPENED, Status.PENDING, current, None, now, note)])
     yield from stand([Standing(task, lane_of(queue, kind), band, rank, now)], now)
 

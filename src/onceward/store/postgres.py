@@ -10,7 +10,7 @@ from typing import Any
 from onceward.errors import ConfigError, StoreError, StoreFull, StoreUnavailable, WriteRefused
 from onceward.model.times import StoreClock
 from onceward.store import catalogue
-from onceward.store.guard import GuardedConnection
+from onceward.store.guard import GuardedConnection, call
 from onceward.store.op import Call, Many, Query, Request, Rows
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
 
@@ -63,12 +63,17 @@ class PostgresSession(Session):
                 )
             except psycopg.Error as error:
                 raise _meant(error) from error
-            if not self._prepare:
+            if self._prepare:
+                # A prepared plan that was made on a small table must not be a scan of the large one it has become.
+                connection.execute("SET enable_seqscan = off")
+                connection.execute("SET jit = off")
+            else:
                 connection.prepare_threshold = None
             if self._on_connect is not None:
                 self._on_connect(connection)
             self._connection = connection
             self._cursor = connection.cursor(binary=True)
+            self.measure_clock()
         return self._connection
 
     def discard(self) -> None:
@@ -90,7 +95,7 @@ class PostgresSession(Session):
                 if not request.rows:
                     return []
                 statement = _STATEMENTS[request.name]
-                columns = dict(zip(statement.columns, map(list, zip(*request.rows, strict=True)), strict=True))
+                columns = dict(zip(statement.columns, request.columns, strict=True))
                 cursor.execute(statement.text, columns, prepare=self._prepare)
             elif type(request) is Call:
                 self._lend(connection, request)
@@ -103,7 +108,7 @@ class PostgresSession(Session):
         guarded = GuardedConnection(connection, self.dialect)
         try:
             for function, arguments in request.functions:
-                function(guarded, *arguments)
+                call(function, guarded, arguments)
         finally:
             guarded.shut()
         if connection.info.transaction_status != TransactionStatus.INTRANS:

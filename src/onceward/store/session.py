@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from onceward.errors import ForkedConnection, OutcomeUnknown, StoreUnavailable
+from onceward.errors import ForkedConnection, OutcomeUnknown, StoreError, StoreUnavailable
 from onceward.model.times import StoreClock
 from onceward.store.catalogue import Dialect
 from onceward.store.op import Op, Query, Request, Rows, drive
@@ -82,8 +82,10 @@ class Session(ABC):
         """
         deadline = time.monotonic() + self._patience_s
         pause_s = FIRST_PAUSE_S
+        self._refuse_fork()
+        if self.in_transaction():
+            raise StoreError("a transaction is open on this connection; one inside another could not be kept apart")
         while True:
-            self._refuse_fork()
             token = secrets.token_bytes(16)
             result: Any = None
             sent = False
@@ -110,6 +112,12 @@ class Session(ABC):
                 raise
             time.sleep(pause_s * (0.5 + secrets.randbelow(1000) / 1000))
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    def measure_clock(self) -> None:
+        """Set our clock by the database's."""
+        self.opened()
+        rows = self.run(Query("store_now"))
+        self.clock.measured(rows[0][0] if rows else None)
 
     @contextmanager
     def reading(self) -> Iterator[Any]:

@@ -17,7 +17,7 @@ import apsw
 from onceward.errors import StoreError, StoreFull, StoreUnavailable, WriteRefused
 from onceward.model.times import StoreClock
 from onceward.store import catalogue, one_library
-from onceward.store.guard import GuardedConnection
+from onceward.store.guard import GuardedConnection, call
 from onceward.store.op import Call, Many, Query, Request, Rows
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
 
@@ -129,7 +129,7 @@ class SqliteSession(Session):
             if type(request) is Many:
                 if not request.rows:
                     return []
-                statement, rows = _STATEMENTS[request.name], request.rows
+                statement, rows = _STATEMENTS[request.name], request.full_rows
                 if statement.has_uuids:
                     rows = [tuple([bound(value) for value in row]) for row in rows]
                 return connection.executemany(statement.text, rows).fetchall()
@@ -145,7 +145,7 @@ class SqliteSession(Session):
         self._lending = True
         try:
             for function, arguments in request.functions:
-                function(guarded, *arguments)
+                call(function, guarded, arguments)
         finally:
             self._lending = False
             guarded.shut()

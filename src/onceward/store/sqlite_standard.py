@@ -114,7 +114,7 @@ class StandardSqliteSession(Session):
             if type(request) is Many:
                 statement = _STATEMENTS[request.name]
                 rows: list[Any] = []
-                for row in request.rows:  # executemany would drop what RETURNING gives
+                for row in request.full_rows:  # executemany would drop what RETURNING gives
                     values = dict(zip(statement.places, map(bound, row), strict=True))
                     rows += connection.execute(statement.text, values).fetchall()
                 return rows

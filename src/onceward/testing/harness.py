@@ -80,10 +80,12 @@ class Harness:
                 pass  # whoever dies has said so: worker.is_dead
             finally:
                 points.hook = None
+            if worker.is_dead:
+                self.crashes += 1
+                worker.bury()
+            worker.close()
             if not worker.is_dead:
                 return
-            self.crashes += 1
-            worker.bury()
 
     def _reached(self, point: str, worker: _InlineWorker) -> None:
         if point == self._armed:
@@ -205,6 +207,11 @@ class _InlineWorker:
         deaths = self._app.config.max_lost_workers
         death = Death("died in a test", self._started)
         self._session.transact(lambda: bury(seen, death, deaths, lambda _: 0, self._store.clock.now()))
+
+    def close(self) -> None:
+        """Leave the database."""
+        if not self._store.is_memory:
+            self._session.close()
 
 
 def _ignore_crash(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

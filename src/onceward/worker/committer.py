@@ -16,7 +16,7 @@ from typing import NamedTuple
 from onceward.errors import StoreError
 from onceward.logs import EngineLog
 from onceward.model.task import Commit
-from onceward.store.claims import NOTHING, Claimed, claim, claim_suspects, mark_low_claim
+from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_suspects, mark_low_claim
 from onceward.store.commits import SendAlone, Verdict, commit
 from onceward.store.lines import Reader, next_due, peek
 from onceward.store.op import Op, drive
@@ -105,9 +105,9 @@ class Writer:
         except (StoreError, ConnectionLost):
             self.reader, self.suspects = reader, suspects
             raise
-        except Exception:  # one of these commits cannot be written at all: find out which, the others must not suffer
-            self.reader, self.suspects = reader, suspects
-            if len(items) <= 1:
+        except Exception as error:  # one of these commits cannot be written at all, or we are thought dead: others
+            self.reader, self.suspects = reader, suspects  # must not suffer, so each is tried by itself
+            if not items and not isinstance(error, WorkerBuried):
                 raise
             return Written(items, [self._verdict_alone(item) for item in items], NOTHING, wish)
 
@@ -168,8 +168,7 @@ class Committer:
         self._wake = threading.Event()
         self._stopping = False
         self._give_up_at: float | None = None
-        self.hungry = False
-        """Whether it is worth watching for the commits of others."""
+        self._hungry = False
         self._thread = threading.Thread(target=self._loop, name="onceward committer", daemon=True)
 
     def start(self) -> None:
@@ -186,6 +185,12 @@ class Committer:
         """Have something claimed with the next transaction."""
         self._wish = wish
         self._wake.set()
+
+    def watch(self, hungry: bool) -> None:
+        """Say whether it is worth watching for the commits of others."""
+        if hungry != self._hungry:
+            self._hungry = hungry
+            self._wake.set()
 
     def stop(self) -> None:
         """Write what is there, then end; a database that is away is not waited for long."""
@@ -208,12 +213,12 @@ class Committer:
 
     def _wait(self) -> None:
         while not self._wake.is_set():
-            if not self.hungry:
+            if not self._hungry:
                 self._wake.wait()
                 return
             try:
                 if self._wakeup.wait(self._wake):
-                    self.hungry = False
+                    self._hungry = False
                     self._look_again()
             except (ConnectionLost, TryAgainLater, StoreError):  # the next transaction will say it better
                 self._wake.wait(PAUSE_AFTER_TROUBLE_S)
@@ -232,3 +237,9 @@ class Committer:
                     # The leases end by themselves, and what was not written is done again: nothing is lost.
                     return Written((), (), asked=wish)
                 time.sleep(PAUSE_AFTER_TROUBLE_S)
+            except Exception:
+                # The thread must live: whoever waits for it would wait for ever.
+                logger.exception("a claim failed")
+                self._writer.session.discard()
+                time.sleep(PAUSE_AFTER_TROUBLE_S)
+                return Written((), (), asked=wish)

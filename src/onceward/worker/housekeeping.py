@@ -78,9 +78,7 @@ class Housekeeping:
             self._session.transact(self._prune_receipts)
 
     def _renew(self) -> None:
-        rows = self._session.run(Query("store_now"))
-        if rows:
-            self._clock.measured(rows[0][0])
+        self._session.measure_clock()
         mine = list(self._mine())
         if mine:
             alive = self._session.transact(lambda: renew(mine, self._clock.now()))

@@ -12,6 +12,7 @@ import os
 import struct
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +35,7 @@ class Presence:
 
     def __init__(self, path: Path, slots: int) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._descriptor = _created(path)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(self._descriptor, slots * _SLOT.size)
         self._map = mmap.mmap(self._descriptor, slots * _SLOT.size)
@@ -61,6 +61,17 @@ class Presence:
         self.path.unlink(missing_ok=True)
         self._map.close()
         os.close(self._descriptor)
+        with suppress(OSError):  # others are still there
+            self.path.parent.rmdir()
+
+
+def _created(path: Path) -> int:
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            continue  # the last worker has just taken the folder away
 
 
 def new_path(folder: Path) -> Path:

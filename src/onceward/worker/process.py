@@ -155,7 +155,7 @@ class WorkerProcess:
             runner.delivered(written)
             if runner.low_claim:
                 writer.low_claim, runner.low_claim = runner.low_claim, 0
-            committer.hungry = not self._stop_requests and runner.wants_more
+            committer.watch(not self._stop_requests and runner.wants_more)
 
         def look_again() -> None:
             runner.look_again()
@@ -224,9 +224,7 @@ class WorkerProcess:
                 yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
             return worker
 
-        rows = session.opened() and session.run(Query("store_now"))
-        if rows:
-            self._store.clock.measured(rows[0][0])
+        session.measure_clock()
         return session.transact(enter)
 
     def _new_reader(self, lanes: tuple[str, ...]) -> Reader:

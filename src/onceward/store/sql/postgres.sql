@@ -28,8 +28,8 @@ FROM pg_current_snapshot() AS s
 
 -- name: stand_in_line
 -- The number is the sequence's, because many transactions stand in line at once.
-INSERT INTO onceward_ready (lane, band, rank, task, at)
-ROWS (lane text, band smallint, rank bigint, task bigint, at bigint)
+INSERT INTO onceward_ready (lane, band, rank, at, task)
+ROWS (same lane text, same band smallint, same rank bigint, same at bigint, task bigint)
 
 -- name: heads
 -- The first in each line after the last place seen there, because a held snapshot keeps the dead rows before it (R13).
@@ -70,8 +70,12 @@ WHERE ctid = ANY (ARRAY (
 RETURNING task, lane, band, rank, due_at
 
 -- name: insert_claim
+-- Only for a living worker, whose row is locked so that it cannot be buried at the same time.
 INSERT INTO onceward_claim (token, worker, at, tasks, fences)
-VALUES (:token, :worker, :now, :tasks::bigint[], :fences::bigint[])
+SELECT :token, w.id, :now, :tasks::bigint[], :fences::bigint[]
+FROM onceward_worker w
+WHERE w.id = :worker AND w.stopped_at IS NULL
+FOR SHARE
 RETURNING seq
 
 -- name: kinds_running

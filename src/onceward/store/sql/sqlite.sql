@@ -23,11 +23,11 @@ ROLLBACK /* onceward */
 
 -- name: stand_in_line
 -- The number is counted here, because one writer at a time makes that safe, and no reader starts behind the head.
-INSERT INTO onceward_ready (lane, band, rank, seq, task, at)
+INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
 VALUES (
-    :lane, :band, :rank,
+    :lane, :band, :rank, :at,
     (SELECT coalesce(max(seq), 0) + 1 FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = :rank),
-    :task, :at
+    :task
 )
 
 -- name: heads
@@ -70,8 +70,11 @@ WHERE (due_at, task) IN (
 RETURNING task, lane, band, rank, due_at
 
 -- name: insert_claim
+-- Only for a living worker.
 INSERT INTO onceward_claim (token, worker, at, tasks, fences)
-VALUES (:token, :worker, :now, :tasks, :fences)
+SELECT :token, w.id, :now, :tasks, :fences
+FROM onceward_worker w
+WHERE w.id = :worker AND w.stopped_at IS NULL
 RETURNING seq
 
 -- name: kinds_running

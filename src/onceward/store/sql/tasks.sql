@@ -2,16 +2,17 @@
 
 -- name: insert_tasks
 -- New tasks; their ids come back in the order of the rows.
-INSERT INTO onceward_task (kind, version, queue, band, key, identity, payload, payload_blob, lineage, due_at, created_at)
-ROWS (kind text, version integer, queue text, band smallint, key text, identity bytea, payload bytea,
-      payload_blob bytea, lineage uuid, due_at bigint, created_at bigint)
+INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
+ROWS (same kind text, same version integer, same queue text, same band smallint, same due_at bigint,
+      same created_at bigint, key text, identity bytea, payload bytea, payload_blob bytea, lineage uuid)
 RETURNING id
 
 -- name: insert_blobs
 -- Large values, once each by their hash.
+-- A conflict writes nothing, but locks the row, so that nobody prunes it before we refer to it.
 INSERT INTO onceward_blob (hash, data)
 ROWS (hash bytea, data bytea)
-ON CONFLICT (hash) DO NOTHING
+ON CONFLICT (hash) DO UPDATE SET data = excluded.data WHERE false
 
 -- name: lease_tasks
 -- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim.
@@ -23,6 +24,13 @@ WHERE id IN :ids
   AND due_at <= :now
 RETURNING id, fence, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
     deferrals, signals, touched, lineage, parent, depth, created_at, started_at
+
+-- name: not_due
+-- What was popped too early, by a clock a little ahead of the one that made it due.
+SELECT id, queue, kind, band, rank, company, due_at
+FROM onceward_task
+WHERE id IN :ids
+  AND status IN (0, 2)
 
 -- name: read_blobs
 SELECT hash, data
@@ -55,7 +63,7 @@ RETURNING id
 -- name: finish
 -- Tasks have ended.
 UPDATE onceward_task
-SET status = :status, stage = :stage, reason = :reason, ended_at = :now, token = NULL
+SET status = :status, stage = :stage, reason = :reason, ended_at = :now, touched = 1, token = NULL
 WHERE id IN :ids
   AND token = :token
   AND status = 1
@@ -156,8 +164,8 @@ WHERE id IN :ids
 
 -- name: insert_checkpoints
 -- Results of stages, cursors and parts; a cursor replaces the one before it.
-INSERT INTO onceward_checkpoint (task, run, stage, part, value, value_blob, at)
-ROWS (task bigint, run integer, stage text, part text, value bytea, value_blob bytea, at bigint)
+INSERT INTO onceward_checkpoint (at, task, run, stage, part, value, value_blob)
+ROWS (same at bigint, task bigint, run integer, stage text, part text, value bytea, value_blob bytea)
 ON CONFLICT (task, run, stage, part)
 DO UPDATE SET value = excluded.value, value_blob = excluded.value_blob, at = excluded.at
 

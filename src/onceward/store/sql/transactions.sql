@@ -17,7 +17,7 @@ VALUES (:token, :now)
 -- name: bar_receipt
 -- After a commit without a reply: waits for that transaction, and takes its key if it did not commit.
 INSERT INTO onceward_receipt (token, at)
-VALUES (:token, - :now)
+VALUES (:token, - CAST(:now AS bigint))
 ON CONFLICT (token) DO NOTHING
 
 -- name: read_receipt

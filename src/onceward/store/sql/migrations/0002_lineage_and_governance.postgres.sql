@@ -115,6 +115,8 @@ CREATE TABLE onceward_cache (
     PRIMARY KEY (source, hash)
 );
 
+CREATE INDEX onceward_cache_value_blob ON onceward_cache (value_blob) WHERE value_blob IS NOT NULL;
+
 CREATE TABLE onceward_schedule (
     name text PRIMARY KEY,
     next_at bigint NOT NULL,

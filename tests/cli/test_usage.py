@@ -1,0 +1,155 @@
+"""Help, exit codes and errors: what scripts and people who mistype rely on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onceward.cli.commands import command_line
+from tests.cli.conftest import Ask
+
+COMMANDS = [
+    "cancel", "demo", "migrate", "prune", "retry", "run", "signal", "status", "task", "tasks", "verify",
+]  # fmt: skip
+ONE_TASK = {"task": ["1"], "retry": ["1"], "cancel": ["1"], "signal": ["1", "go"]}
+
+
+def test_these_are_all_commands() -> None:
+    assert sorted(name for name in command_line if not name.startswith("-")) == COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example_and_takes_json(name: str, ask: Ask) -> None:
+    answer = ask(name, "--help")
+
+    assert answer.code == 0
+    assert f"Usage: onceward {name}" in answer.out
+    assert f"\nExample\n  onceward {name}" in answer.out
+    assert "--json" in answer.out
+    assert ("--db" in answer.out and "--app" in answer.out) or name in ("run", "demo")
+
+
+def test_without_a_command_the_help_is_shown(ask: Ask) -> None:
+    answer = ask()
+
+    assert answer.code == 0
+    assert all(f"│ {name} " in answer.out for name in COMMANDS)
+    assert "Exit codes" in answer.out
+
+
+WRONG_USAGES = {
+    "unknown command": ["tusks"],
+    "unknown option": ["tasks", "--colour", "red"],
+    "no number": ["task", "seven"],
+    "no id at all": ["retry"],
+    "a number no id can be": ["task", "99999999999999999999"],
+    "unknown status": ["tasks", "--status", "asleep"],
+    "which database": ["tasks"],
+    "no address": ["tasks", "--db", "shop.db"],
+    "another kind of database": ["tasks", "--db", "mysql://shop:secret@localhost/shop"],
+    "in memory": ["tasks", "--db", "sqlite:///:memory:"],
+    "no such module": ["run", "nowhere:app"],
+    "no such name": ["run", "tests.cli.shop:shop"],
+    "no name": ["run", "tests.cli.shop"],
+    "not an app": ["tasks", "--app", "tests.cli.shop:order"],
+    "no such queue": ["run", "tests.cli.shop:app", "--queues", "express"],
+    "both": ["retry", "1", "--fresh", "--from-stage", "ship", "--db", "sqlite:///shop.db"],
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG_USAGES.values(), ids=WRONG_USAGES)
+def test_wrong_usage_is_one_sentence_and_code_2(arguments: list[str], ask: Ask) -> None:
+    answer = ask(*arguments)
+
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith("onceward: ")
+    assert answer.err.count("\n") == 1
+    assert "secret" not in answer.err
+
+
+def test_stages_are_forgotten_by_those_who_know_their_order(sqlite_url: str, ask: Ask) -> None:
+    ask("migrate", "--db", sqlite_url)
+
+    answer = ask("retry", "1", "--from-stage", "ship", "--db", sqlite_url)
+
+    assert answer.code == 2
+    assert "give --app" in answer.err
+
+
+@pytest.mark.parametrize("name", ["task", "signal", "retry", "cancel"])
+def test_a_task_that_is_not_there_is_code_1(name: str, url: str, ask: Ask) -> None:
+    ask("migrate", "--db", url)
+
+    answer = ask(name, *ONE_TASK[name], "--db", url)
+
+    assert answer.code == 1
+    assert answer.err.endswith("there is no task 1\n")
+
+
+READING = ["cancel", "prune", "retry", "signal", "status", "task", "tasks", "verify"]
+
+
+@pytest.mark.parametrize("name", READING)
+def test_a_database_that_is_not_there_is_code_3_and_is_not_made(name: str, sqlite_url: str, ask: Ask) -> None:
+    answer = ask(name, *ONE_TASK.get(name, []), "--db", sqlite_url)
+
+    assert (answer.code, answer.out) == (3, "")
+    assert "there is no database file" in answer.err
+    assert not Path(sqlite_url.removeprefix("sqlite:///")).exists()
+
+
+@pytest.mark.parametrize("name", [*READING, "migrate"])
+def test_a_server_that_does_not_answer_is_code_3_without_its_password(name: str, ask: Ask) -> None:
+    answer = ask(name, *ONE_TASK.get(name, []), "--db", "postgresql://shop:secret@127.0.0.1:1/shop")
+
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.startswith("onceward: the database cannot be reached: ")
+    assert answer.err.count("\n") == 1
+    assert "secret" not in answer.err
+
+
+def test_a_file_that_is_no_database_is_code_3(tmp_path: Path, ask: Ask) -> None:
+    file = tmp_path / "letter.txt"
+    file.write_text("Dear reader, " * 1_000)
+
+    answer = ask("status", "--db", f"sqlite:///{file}")
+
+    assert answer.code == 3
+    assert "is not a healthy SQLite database" in answer.err
+
+
+def test_an_app_that_cannot_be_imported_is_code_2(tmp_path: Path, ask: Ask) -> None:
+    script = tmp_path / "broken.py"
+    script.write_text("import nothing_of_that_name\n")
+
+    answer = ask("tasks", "--app", f"{script}:app")
+
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert "ModuleNotFoundError: No module named 'nothing_of_that_name'" in answer.err
+
+
+@pytest.mark.parametrize("way", ["option", "environment"])
+def test_the_traceback_is_shown_on_demand(way: str, sqlite_url: str, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "environment":
+        monkeypatch.setenv("ONCEWARD_DEBUG", "1")
+
+    answer = ask("tasks", "--db", sqlite_url, *(["--debug"] if way == "option" else []))
+
+    assert answer.code == 3
+    assert "Traceback (most recent call last)" in answer.err
+    assert answer.err.splitlines()[-1].startswith("onceward: there is no database file")
+
+
+def test_the_database_may_be_named_by_the_environment(
+    sqlite_url: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONCEWARD_DB", sqlite_url)
+    assert ask("migrate").code == 0
+    assert ask("tasks").out == "no such task\n"
+
+    monkeypatch.setenv("ONCEWARD_APP", "nowhere:app")
+    assert ask("tasks").code == 2
+    assert ask("tasks", "--db", sqlite_url).code == 0

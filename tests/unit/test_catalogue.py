@@ -1,0 +1,76 @@
+"""Named queries: one text for both databases, and for every driver's way of naming parameters."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceward.store.catalogue import colon, dollar, migrations, parsed, percent, queries, spelled, statements
+
+FILE = """-- What stands before the first name is not read.
+
+-- name: first
+-- A sentence about it.
+SELECT 1
+WHERE :a = :b;
+
+-- name: nothing
+-- Nothing: the other database needs it.
+
+-- name: second
+UPDATE t
+SET a = :a,
+    -- a remark
+    b = ':no'
+"""
+
+
+def test_a_file_is_its_named_queries_without_their_comments() -> None:
+    assert parsed(FILE) == {
+        "first": "SELECT 1\nWHERE :a = :b",
+        "nothing": "",
+        "second": "UPDATE t\nSET a = :a,\n    b = ':no'",
+    }
+
+
+def test_a_name_that_stands_twice_is_an_error() -> None:
+    with pytest.raises(ValueError, match="query first stands twice"):
+        parsed("-- name: first\nSELECT 1\n-- name: first\nSELECT 2\n")
+
+
+def test_a_file_without_names_has_no_queries() -> None:
+    assert parsed("SELECT 1") == {}
+    assert parsed("") == {}
+
+
+def test_a_list_of_ids_is_an_array_or_a_json_text() -> None:
+    text = "SELECT 1 FROM t WHERE id IN :ids"
+    assert spelled(text, "postgres") == "SELECT 1 FROM t WHERE id = ANY (:ids::bigint[])"
+    assert spelled(text, "sqlite") == "SELECT 1 FROM t WHERE id IN (SELECT value FROM json_each(:ids))"
+
+
+def test_many_rows_are_arrays_in_order_or_a_statement_a_row() -> None:
+    text = "INSERT INTO t (a, b) ROWS (a bigint, b double precision)"
+    assert spelled(text, "sqlite") == "INSERT INTO t (a, b) VALUES (:a, :b)"
+    assert spelled(text, "postgres") == (
+        "INSERT INTO t (a, b) SELECT a, b FROM unnest(:a::bigint[], :b::double precision[]) "
+        "WITH ORDINALITY AS given (a, b, place) ORDER BY place"
+    )
+
+
+def test_every_driver_gets_its_own_way_of_naming_parameters() -> None:
+    assert ":task" in statements("sqlite", colon)["cancel"].text
+    assert "%(task)s" in statements("postgres", percent)["cancel"].text
+    numbered = statements("postgres", dollar)["cancel"]
+    assert sorted(numbered.places) == ["now", "reason", "task"]
+    assert f"id = ${numbered.places.index('task') + 1}" in numbered.text
+    assert "::" not in numbered.text.replace("::bigint", "")
+
+
+def test_both_databases_know_queries_of_the_same_names() -> None:
+    assert set(queries("sqlite")) <= set(queries("postgres")), "what one of them does not need is an empty query there"
+
+
+def test_both_databases_are_migrated_in_the_same_steps() -> None:
+    steps = [[step[:2] for step in migrations(dialect)] for dialect in ("sqlite", "postgres")]  # type: ignore[arg-type]
+    assert steps[0] == steps[1]
+    assert [number for number, _ in steps[0]] == list(range(1, len(steps[0]) + 1))

@@ -1,0 +1,156 @@
+"""The worker on both databases, with a clock moved by hand. Whatever a test leaves behind must pass `verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+import pytest
+
+from onceward import App, Migration, Pipeline
+from onceward.store.guard import Connection
+from onceward.store.migrate import migrate
+from onceward.store.op import Op, drive
+from onceward.store.session import Session
+from onceward.testing import FakeClock, Harness
+from tests.store.conftest import NOON, Hands
+
+NOTES = Migration("notes", "CREATE TABLE note (task integer NOT NULL, text varchar(40) NOT NULL CHECK (text <> ''))")
+"""A table of the application's own."""
+
+
+def insert_note(connection: Connection, task: int, text: str) -> None:
+    """A row of it, on either database."""
+    marks = "?, ?" if connection.dialect == "sqlite" else "%s, %s"
+    connection.execute(f"INSERT INTO note (task, text) VALUES ({marks})", (task, text))
+
+
+def notes(app: App) -> list[tuple[int, str]]:
+    """All its rows, in order."""
+    return app.read(lambda connection: sorted(connection.execute("SELECT task, text FROM note").fetchall()))
+
+
+class Start(Protocol):
+    """Starts an app of some pipelines on the database of this test."""
+
+    def __call__(self, *pipelines: Pipeline[Any], after: Harness | None = None, **options: Any) -> Harness: ...
+
+
+@pytest.fixture(scope="session")
+def worker_postgres_url(postgres_server_url: str) -> str:
+    """One PostgreSQL database for all of these tests: to empty it is a lot faster than to make another."""
+    with psycopg.connect(postgres_server_url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE worker")
+    return postgres_server_url.replace("/postgres?", "/worker?", 1)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database, once of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'onceward.db'}"
+    url: str = request.getfixturevalue("worker_postgres_url")
+    with psycopg.connect(url, autocommit=True) as connection:
+        tables = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+        for name in tables:
+            if not name.startswith("onceward_"):
+                connection.execute(f"DROP TABLE {name}")
+        rest = [name for name in tables if name.startswith("onceward_") and name != "onceward_schema"]
+        if rest:
+            connection.execute("SET session_replication_role = replica")  # references or not, everything goes
+            connection.execute("; ".join(f"DELETE FROM {name}" for name in rest))
+    return url
+
+
+@pytest.fixture
+def start(store_url: str) -> Iterator[Start]:
+    """Starts apps, one after the other, and in the end verifies what they have left behind."""
+    started: list[Harness] = []
+
+    def start_one(*pipelines: Pipeline[Any], after: Harness | None = None, **options: Any) -> Harness:
+        harness = Harness(App("sqlite:///:memory:", pipelines, **options), url=store_url)
+        if after is not None:  # time has not stood still since
+            harness.clock.advance((after.clock.now() - harness.clock.now()) / 1_000)
+        started.append(harness)
+        return harness
+
+    yield start_one
+    for harness in started:
+        assert_verified(harness.app)
+        harness.app.close()
+
+
+def assert_verified(app: App) -> None:
+    """Every promise of the engine holds."""
+    breaches = [breach.sentence for check in app.verify().checks for breach in check.breaches]
+    assert breaches == []
+
+
+class Clockwork:
+    """Sessions of workers on the database of a test, all on one clock that the test moves."""
+
+    def __init__(self, url: str) -> None:
+        self.clock = FakeClock(NOON)
+        self.app = App(url).on(url, clock=self.clock)
+        self.app.prepare()
+        self.opened: list[Session] = []
+
+    def session(self) -> Session:
+        """A connection of its own."""
+        self.opened.append(self.app._store.session(patience_s=5))
+        return self.opened[-1]
+
+    def hands(self) -> Hands:
+        """The engine's operations, driven by hand."""
+        hands = Hands(self.session())
+        hands.now = self.clock.now()
+        return hands
+
+
+@pytest.fixture
+def clockwork(store_url: str) -> Iterator[Clockwork]:
+    """A migrated database and a clock; in the end it is verified."""
+    made = Clockwork(store_url)
+    yield made
+    assert_verified(made.app)
+    for session in made.opened:
+        session.close()
+    made.app.close()
+
+
+@pytest.fixture
+def hands(clockwork: Clockwork) -> Hands:
+    """The engine's operations, driven by hand on a migrated database."""
+    return clockwork.hands()
+
+
+def ask(session: Session, operation: Callable[[], Op[Any]]) -> Any:
+    """Run an operation that only reads."""
+    return drive(operation(), session)
+
+
+def words(harness: Harness, task: Any) -> list[str]:
+    """What has happened to a task, in words."""
+    return [one.event.word for one in harness.task(task).history]
+
+
+def statuses(harness: Harness, tasks: Sequence[Any]) -> list[str]:
+    """Where tasks stand, in words."""
+    return [harness.task(task).status.word for task in tasks]
+
+
+@pytest.fixture
+def sqlite_harness_of() -> Iterator[Callable[..., Harness]]:
+    """Starts apps in memory, for what only SQLite does; in the end verified."""
+    started: list[Harness] = []
+
+    def start_one(*pipelines: Pipeline[Any], **options: Any) -> Harness:
+        started.append(Harness(App("sqlite:///:memory:", pipelines, **options)))
+        return started[-1]
+
+    yield start_one
+    for harness in started:
+        assert_verified(harness.app)
+        harness.app.close()

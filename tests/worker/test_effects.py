@@ -1,0 +1,250 @@
+"""Effects: committed with a result or a verdict that keeps them, dropped with an error, and never beyond their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from onceward import App, Context, Failed, Filtered, Payload, Pipeline, Retry, Retryable, Skipped, Status, Waiting
+from onceward.errors import WriteRefused
+from onceward.store.guard import Connection
+from tests.worker.conftest import NOTES, Start, insert_note, notes, words
+
+
+class Job(Payload, kind="job"):
+    name: str = "job"
+
+
+def pipeline_of(stage: Callable[[Context[Job]], Any], **options: Any) -> Pipeline[Job]:
+    """A pipeline of one stage."""
+    pipeline = Pipeline(Job, **options)
+    pipeline.stage(stage)
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"),
+    [
+        (None, Status.SUCCEEDED),
+        (Filtered("five strikes"), Status.FILTERED),
+        (Skipped("seen before"), Status.SKIPPED),
+        (Failed("no such page"), Status.FAILED),
+        (Waiting(until="approved"), Status.WAITING),
+    ],
+)
+def test_effects_commit_with_a_result_or_a_verdict(start: Start, verdict: BaseException | None, status: Status) -> None:
+    def judge(ctx: Context[Job]) -> None:
+        ctx.write(insert_note, ctx.task.id, "kept")
+        if verdict is not None:
+            raise verdict
+
+    harness = start(pipeline_of(judge), migrations=[NOTES])
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert harness.task(task).status is status
+    assert notes(harness.app) == [(task.id, "kept")]
+
+
+def test_effects_commit_with_every_poll(start: Start) -> None:
+    def poll(ctx: Context[Job]) -> None:
+        ctx.write(insert_note, ctx.task.id, f"look {ctx.task.deferrals}")
+        if ctx.task.deferrals < 2:
+            raise Waiting(after="30s")
+
+    harness = start(pipeline_of(poll), migrations=[NOTES])
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert notes(harness.app) == [(task.id, "look 0"), (task.id, "look 1"), (task.id, "look 2")]
+    assert harness.task(task).status is Status.SUCCEEDED
+
+
+@pytest.mark.parametrize("error", [Retryable("busy"), ValueError("odd"), SystemExit(1), TimeoutError()])
+def test_effects_are_dropped_with_an_error(start: Start, error: BaseException) -> None:
+    tries: list[int] = []
+
+    def attempt(ctx: Context[Job]) -> None:
+        tries.append(ctx.task.attempt)
+        ctx.write(insert_note, ctx.task.id, f"try {ctx.task.attempt}")
+        if ctx.task.attempt < 3:
+            raise error
+
+    harness = start(pipeline_of(attempt), migrations=[NOTES])
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert tries == [1, 2, 3]
+    assert notes(harness.app) == [(task.id, "try 3")]
+
+
+def test_a_permanent_error_drops_them_too(start: Start) -> None:
+    def attempt(ctx: Context[Job]) -> None:
+        ctx.write(insert_note, ctx.task.id, "dropped")
+        raise PermissionError("no")
+
+    harness = start(pipeline_of(attempt, retry=Retry(permanent=(PermissionError,))), migrations=[NOTES])
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert (harness.task(task).status, harness.task(task).reason) == (Status.FAILED, "PermissionError: no")
+    assert notes(harness.app) == []
+
+
+def breaks_a_constraint(connection: Connection) -> None:
+    connection.execute("INSERT INTO note (task, text) VALUES (1, '')")
+
+
+def breaks_by_itself(connection: Connection) -> None:
+    raise LookupError("no such row")
+
+
+def raises_a_verdict(connection: Connection) -> None:
+    raise Filtered("too late for that")
+
+
+def leaves(connection: Connection) -> None:
+    raise SystemExit(1)
+
+
+def knows_no_such_table(connection: Connection) -> None:
+    connection.execute("INSERT INTO nowhere VALUES (1)")
+
+
+BROKEN = [breaks_a_constraint, breaks_by_itself, raises_a_verdict, leaves, knows_no_such_table]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_write_that_fails_is_an_error_of_its_stage(start: Start, broken: Callable[..., None]) -> None:
+    def attempt(ctx: Context[Job]) -> int:
+        ctx.write(insert_note, ctx.task.id, f"try {ctx.task.attempt}")
+        if ctx.payload.name == "broken" and ctx.task.attempt < 3:
+            ctx.write(broken)
+        return ctx.task.attempt
+
+    harness = start(pipeline_of(attempt), migrations=[NOTES])
+    [task, *others] = harness.app.enqueue_many([Job("broken"), Job("fine"), Job("fine too")])
+    harness.drain()
+    assert harness.task(task).status is Status.SUCCEEDED
+    assert harness.task(task).results == {"attempt": 3}
+    assert words(harness, task) == ["retry scheduled", "retry scheduled", "finished"]
+    assert notes(harness.app) == [(task.id, "try 3"), *((other.id, "try 1") for other in others)]
+
+
+def test_a_write_that_never_works_ends_the_task_with_its_reason(start: Start) -> None:
+    def attempt(ctx: Context[Job]) -> None:
+        ctx.write(breaks_by_itself)
+
+    harness = start(pipeline_of(attempt), migrations=[NOTES])
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert harness.task(task).status is Status.FAILED
+    assert harness.task(task).reason == "failed after 3 retries: LookupError: no such row"
+
+
+def test_a_failing_write_of_a_verdict_leaves_the_verdict_unwritten(start: Start) -> None:
+    def attempt(ctx: Context[Job]) -> None:
+        if ctx.task.attempt == 1:
+            ctx.write(breaks_by_itself)
+            raise Filtered("five strikes")
+
+    harness = start(pipeline_of(attempt), migrations=[NOTES])
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert words(harness, task) == ["retry scheduled", "finished"]
+    assert harness.task(task).status is Status.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COMMIT",
+        "ROLLBACK",
+        "BEGIN",
+        "SAVEPOINT mine",
+        "SELECT 1; COMMIT",
+        "/* quietly */ commit",
+        "UPDATE onceward_task SET status = 4",
+        "DELETE FROM onceward_attempt",
+        "WITH x AS (SELECT 1) INSERT INTO onceward_setting VALUES ('a', 'b', 1, 'c')",
+    ],
+)
+def test_a_write_can_neither_end_the_transaction_nor_touch_the_engines_tables(start: Start, sql: str) -> None:
+    def attempt(ctx: Context[Job]) -> None:
+        ctx.write(insert_note, ctx.task.id, "dropped")
+        ctx.write(lambda connection: connection.execute(sql).fetchall())
+
+    harness = start(pipeline_of(attempt, retry=Retry(permanent=(WriteRefused,))), migrations=[NOTES])
+    task = harness.enqueue(Job())
+    harness.drain()
+    done = harness.task(task)
+    assert done.status is Status.FAILED
+    assert done.reason is not None
+    assert done.reason.startswith("WriteRefused: ")
+    assert notes(harness.app) == []
+
+
+def test_sqlite_itself_denies_what_no_reading_of_the_text_would_find(sqlite_harness_of: Callable[..., Any]) -> None:
+    def attempt(ctx: Context[Job]) -> None:
+        ctx.write(lambda connection: connection.execute("INSERT OR REPLACE INTO onceward_setting VALUES (1, 2, 3, 4)"))
+
+    harness = sqlite_harness_of(pipeline_of(attempt, retry=Retry(retries=0)))
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert "WriteRefused: not allowed in ctx.write" in harness.task(task).reason
+
+
+def test_a_connection_is_lent_for_one_write_only(start: Start) -> None:
+    kept: list[Connection] = []
+
+    def attempt(ctx: Context[Job]) -> None:
+        ctx.write(kept.append)
+
+    harness = start(pipeline_of(attempt), migrations=[NOTES])
+    harness.enqueue(Job())
+    harness.drain()
+    with pytest.raises(WriteRefused, match="lent to one function and is closed now"):
+        kept[0].execute("SELECT 1")
+
+
+def test_a_write_reads_what_the_ones_before_it_have_written(start: Start) -> None:
+    seen: list[Any] = []
+
+    def look(connection: Connection) -> None:
+        seen.append(connection.execute("SELECT text FROM note").fetchall())
+
+    def attempt(ctx: Context[Job]) -> None:
+        ctx.write(insert_note, ctx.task.id, "first")
+        ctx.write(look)
+
+    harness = start(pipeline_of(attempt), migrations=[NOTES])
+    harness.enqueue(Job())
+    harness.drain()
+    assert seen == [[("first",)]]
+
+
+def test_many_rows_go_with_one_call(start: Start) -> None:
+    def insert_many(connection: Connection, task: int) -> None:
+        marks = "?, ?" if connection.dialect == "sqlite" else "%s, %s"
+        connection.executemany(f"INSERT INTO note VALUES ({marks})", [(task, f"{n}") for n in range(3)])
+
+    def attempt(ctx: Context[Job]) -> None:
+        ctx.write(insert_many, ctx.task.id)
+
+    harness = start(pipeline_of(attempt), migrations=[NOTES])
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert notes(harness.app) == [(task.id, "0"), (task.id, "1"), (task.id, "2")]
+
+
+def test_asking_the_app_for_work_inside_a_write_is_an_error_of_the_stage(start: Start) -> None:
+    apps: list[App] = []
+
+    def attempt(ctx: Context[Job]) -> None:
+        ctx.write(lambda connection: apps[0].enqueue(Job("inner")) and None)
+
+    harness = start(pipeline_of(attempt, retry=Retry(retries=0)), migrations=[NOTES])
+    apps.append(harness.app)
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert harness.task(task).status is Status.FAILED
+    assert "ctx.write" in (harness.task(task).reason or "")
+    assert harness.app.counts()[Status.PENDING] == 0

@@ -180,7 +180,12 @@ def test_signal_wakes_a_task_with_a_value_in_json_or_text(worked: App, ask: Ask)
     def value_of(*value: str) -> object:
         return ask("signal", "5", "note", *value, "--json", "--db", worked.url).document["value"]
 
-    assert [value_of(), value_of("yes"), value_of("-5"), value_of('{"by": "phone"}')] == [None, "yes", -5, {"by": "phone"}]
+    assert [value_of(), value_of("yes"), value_of("-5"), value_of('{"by": "phone"}')] == [
+        None,
+        "yes",
+        -5,
+        {"by": "phone"},
+    ]
     assert worked.task(5).status is Status.WAITING
 
     answer = ask("signal", "5", "approved", "--db", worked.url)

@@ -117,7 +117,7 @@ def found(url: str, library: Callable[[str], Any] = sqlite3.connect) -> Found:
 def cut_off() -> Op[None]:
     """An enqueue that fails after it has inserted tasks."""
     yield from enqueue(TASKS, NOW)
-    yield Query("insert_claim", {"token": None, "worker": None, "now": NOW, "tasks": [1], "fences": [1]})
+    yield Query("store_signal", {"task": None, "name": "x", "number": 1, "value": b"1", "now": NOW})
 
 
 def every(kinds: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:

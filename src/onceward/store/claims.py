@@ -37,17 +37,13 @@ NOTHING = Claimed(0, [], {}, {})
 
 
 def claim(reader: Reader, worker: int, count: int, now: int) -> Op[Claimed]:
-    """Lease up to `count` ready tasks to a worker; nothing to one that others have declared dead."""
-    if not (yield Query("still_living", {"worker": worker})):
-        return NOTHING
+    """Lease up to `count` ready tasks to a worker."""
     ids = yield from pop(reader, count, now)
     return (yield from _lease(ids, worker, now))
 
 
 def claim_suspects(reader: Reader, worker: int, now: int) -> Op[Claimed]:
     """Lease suspects that may run together, and nothing else."""
-    if not (yield Query("still_living", {"worker": worker})):
-        return NOTHING
     ids = yield from pop_suspects(reader)
     return (yield from _lease(ids, worker, now))
 

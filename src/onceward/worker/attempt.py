@@ -20,7 +20,7 @@ class Attempt:
 
     __slots__ = (
         "context", "ended", "lease", "limit_at", "lost", "parts", "pipeline", "reported_at", "signals", "slot", "stage",
-        "started_at", "task", "timed_out",
+        "started_at", "task", "ticket", "timed_out",
     )  # fmt: skip
 
     def __init__(self, lease: Lease, parts: list[Part], signals: dict[str, bytes]) -> None:
@@ -31,6 +31,8 @@ class Attempt:
         self.stage: Stage[Any, Any]
         self.context: Context[Any]
         self.task: asyncio.Task[None] | None = None
+        self.ticket: list[None] = []
+        """While a stage waits for a thread, one thing to take: by the thread that begins it, or by us to give it back."""
         self.slot: int | None = None
         self.limit_at: int | None = None
         self.started_at = 0
@@ -38,6 +40,14 @@ class Attempt:
         self.ended = False
         self.lost = False
         self.timed_out = False
+
+    def take_ticket(self) -> bool:
+        """Whether the stage had not begun, and now never will, or will be begun by the caller alone."""
+        try:
+            self.ticket.pop()
+        except IndexError:
+            return False
+        return True
 
     def finished_stage(self, stage: str, value: bytes) -> None:
         """A stage is durable; its cursor is of no more use."""

@@ -10,7 +10,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from onceward.errors import StoreError
@@ -87,14 +88,13 @@ class Writer:
             return Written((), (), NOTHING, wish, self._next_due())
         written = self._transaction(items, wish)
         points.reach("after commit")
-        alone = [place for place, verdict in enumerate(written.verdicts) if isinstance(verdict, SendAlone)]
-        if alone:
-            verdicts = list(written.verdicts)
-            for place in alone:
-                verdicts[place] = self._transaction([items[place]], None).verdicts[0]
-            written.verdicts = verdicts
+        # From here on no trouble with the database may be raised: the caller would hand everything in again, and what
+        # is committed would be committed twice.
+        if any(isinstance(verdict, SendAlone) for verdict in written.verdicts):
+            written.verdicts = self._one_by_one(items, written.verdicts)
         if wish is not None and not written.claimed.leases:
-            written.next_due_at = self._next_due()
+            with suppress(StoreError, ConnectionLost, TryAgainLater):  # then the next poll finds what is due
+                written.next_due_at = self._next_due()
         self._count(written)
         return written
 
@@ -109,12 +109,23 @@ class Writer:
             self.reader, self.suspects = reader, suspects  # must not suffer, so each is tried by itself
             if not items and not isinstance(error, WorkerBuried):
                 raise
-            return Written(items, [self._verdict_alone(item) for item in items], NOTHING, wish)
+            return Written(items, [SendAlone(str(error))] * len(items), NOTHING, wish)
+
+    def _one_by_one(self, items: Sequence[Item], verdicts: Sequence[Verdict]) -> list[Verdict]:
+        """Each of those that are to be sent alone in a transaction of its own. In trouble the rest stays as it is."""
+        found = list(verdicts)
+        for place, item in enumerate(items):
+            if isinstance(found[place], SendAlone):
+                try:
+                    found[place] = self._verdict_alone(item)
+                except (StoreError, ConnectionLost, TryAgainLater):
+                    break
+        return found
 
     def _verdict_alone(self, item: Item) -> Verdict:
         try:
             return self.session.transact(lambda: commit([item.commit], self.session.clock.now()))[0]
-        except (StoreError, ConnectionLost):
+        except (StoreError, ConnectionLost, TryAgainLater):
             raise
         except Exception as error:  # its own trouble: the attempt hears of it and is judged by it
             return error
@@ -205,11 +216,29 @@ class Committer:
             if self._inbox or self._wish:
                 wish, self._wish = self._wish, None
                 items = [self._inbox.popleft() for _ in range(min(len(self._inbox), LARGEST_BATCH))]
-                self._deliver(self._until_written(items, wish))
+                written = self._until_written(items, wish)
+                self._deliver(self._without_unsent(written))
             elif self._stopping:
                 return
             else:
                 self._wait()
+
+    def _without_unsent(self, written: Written) -> Written:
+        """What can be told; what had to be sent alone and could not be yet goes into the next batch."""
+        unsent = [
+            item
+            for item, verdict in zip(written.items, written.verdicts, strict=True)
+            if isinstance(verdict, SendAlone)
+        ]
+        if not unsent:
+            return written
+        self._inbox.extendleft(reversed(unsent))
+        told = [
+            (item, verdict)
+            for item, verdict in zip(written.items, written.verdicts, strict=True)
+            if not isinstance(verdict, SendAlone)
+        ]
+        return replace(written, items=[item for item, _ in told], verdicts=[verdict for _, verdict in told])
 
     def _wait(self) -> None:
         while not self._wake.is_set():
@@ -242,4 +271,5 @@ class Committer:
                 logger.exception("a claim failed")
                 self._writer.session.discard()
                 time.sleep(PAUSE_AFTER_TROUBLE_S)
-                return Written((), (), asked=wish)
+                if not items or self._stopping:
+                    return Written((), (), asked=wish)

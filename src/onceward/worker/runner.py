@@ -20,7 +20,7 @@ from onceward.config import Config
 from onceward.context import Context, current
 from onceward.errors import ConfigError, LeaseLost, PayloadError, WrongTwin
 from onceward.logs import EngineLog
-from onceward.model.decide import after_crash, after_error, exhausted, readable
+from onceward.model.decide import after_crash, after_error, after_failure, exhausted, readable
 from onceward.model.outcome import Failed, Filtered, SchemaMismatch, Skipped, Verdict, Waiting, unwrapped
 from onceward.model.retry import described
 from onceward.model.status import Status
@@ -230,6 +230,7 @@ class Runner:
             attempt.task = self._loop.create_task(self._run_async(attempt))
         else:
             attempt.task = attempt.limit_at = None
+            attempt.ticket = [None]
             self._threads.submit(
                 lambda: self._run_in_thread(attempt),
                 lambda value, error: self._ended(attempt, stage, value, error),
@@ -246,7 +247,7 @@ class Runner:
             points.reach(f"before {stage.name}")
 
     def _run_in_thread(self, attempt: Attempt) -> Any:
-        if attempt.ended or attempt.lost:
+        if not attempt.take_ticket():
             raise LeaseLost(f"task {attempt.lease.task} was given back before its stage began")
         self._start_clock(attempt)
         current.set(attempt.context)
@@ -309,8 +310,12 @@ class Runner:
         pipeline = attempt.pipeline
         if isinstance(error, ProcessDied):
             return after_crash(attempt.lease, stage, self._config.max_lost_workers, str(error))
-        if isinstance(error, RemoteError) and error.is_permanent:
-            return Finish(stage, None, Status.FAILED, readable(str(error)))
+        if isinstance(error, RemoteError):
+            logger.info("stage failed", task=attempt.lease.task, kind=attempt.lease.kind, stage=stage, error=str(error))
+            if error.is_permanent:
+                return Finish(stage, None, Status.FAILED, readable(str(error)))
+            after_ms = None if error.retry_after is None else round(error.retry_after * 1_000)
+            return after_failure(str(error), attempt.lease, stage, pipeline.retry, after_ms, self._now(), self._dice)
         if not isinstance(error, Verdict):
             logger.info(
                 "stage failed", task=attempt.lease.task, kind=attempt.lease.kind, stage=stage, error=described(error)
@@ -406,6 +411,7 @@ class Runner:
             attempt = self._attempts.get(task)
             if attempt is None or attempt.lost:
                 continue
+            attempt.take_ticket()
             attempt.lost = True
             logger.warning(
                 "lease lost, stopping the stage", task=task, kind=attempt.lease.kind, stage=attempt.stage.name
@@ -422,6 +428,11 @@ class Runner:
         """Take nothing more, and give back what has not begun."""
         self._no_new_claims = True
         self._give_back_buffer()
+        for attempt in list(self._attempts.values()):
+            if attempt.take_ticket():
+                attempt.ended = True
+                attempt.context.end()
+                self._conclude(attempt, Release(), ())
 
     def release_all(self) -> None:
         """Give back everything at once; no attempt is burned."""

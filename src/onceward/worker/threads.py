@@ -28,6 +28,7 @@ class StageThreads:
         self._threads = 0
         self._idle = 0
         self._done: deque[tuple[Done, Any, BaseException | None]] = deque()
+        self._is_delivering = False
         self._lock = threading.Lock()
 
     def submit(self, function: Callable[[], Any], done: Done) -> None:
@@ -68,8 +69,9 @@ class StageThreads:
                 self._idle += 1
 
     def _hand_over(self, done: Done, value: Any, error: BaseException | None) -> None:
-        wake = not self._done
         self._done.append((done, value, error))
+        with self._lock:
+            wake, self._is_delivering = not self._is_delivering, True
         if wake:
             try:
                 self._loop.call_soon_threadsafe(self._deliver)
@@ -77,6 +79,9 @@ class StageThreads:
                 self._done.clear()
 
     def _deliver(self) -> None:
+        # First of all: what is handed over after the loop below has looked for the last time needs a wake-up.
+        with self._lock:
+            self._is_delivering = False
         while self._done:
             done, value, error = self._done.popleft()
             done(value, error)

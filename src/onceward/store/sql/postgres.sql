@@ -97,14 +97,6 @@ WHERE id IN :ids
 ORDER BY id
 FOR UPDATE
 
--- name: still_living
--- Locked, because a claim that commits after its worker was declared dead would be found by nobody.
-SELECT id
-FROM onceward_worker
-WHERE id = :worker
-  AND stopped_at IS NULL
-FOR SHARE
-
 -- name: has_schema
 -- Whether Onceward has ever been here: by the search path, as all other names are found.
 SELECT 1

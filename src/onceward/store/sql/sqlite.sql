@@ -95,13 +95,6 @@ WHERE id IN :ids
   AND status = 1
 ORDER BY id
 
--- name: still_living
--- No lock, because nobody else can declare it dead while we write.
-SELECT id
-FROM onceward_worker
-WHERE id = :worker
-  AND stopped_at IS NULL
-
 -- name: has_schema
 -- Whether Onceward has ever been here.
 SELECT 1

@@ -322,6 +322,14 @@ class App:
         """How many tasks stand where."""
         return self._ask(reports.counts)
 
+    def workers(self) -> list[reports.WorkerRow]:
+        """The living workers, and how many tasks each holds."""
+        return self._ask(reports.workers)
+
+    def backlog(self) -> reports.Backlog:
+        """What could run now, line by line, and what may run later."""
+        return self._ask(reports.backlog)
+
     def cancel(self, task_id: int, reason: str = "cancelled by an operator") -> None:
         """Cancel a task that has not ended. After this returns nothing of it is written any more."""
         self._transact(lambda: operate.cancel(task_id, reason, self._store.clock.now()))

@@ -64,7 +64,6 @@ def test_run_in_this_process_logs_json_lines_to_stderr(app: App, command: Ask) -
     assert app.task(1).history[0].worker == "ant"
 
 
-@pytest.mark.xfail(reason="worker.child does not set up its log as its supervisor was told")
 def test_processes_log_in_the_form_that_run_was_told(sqlite_url: str, command: Ask) -> None:
     app = shop.app.on(sqlite_url)
     app.enqueue(shop.Order("thing", "flaky"))
@@ -100,9 +99,7 @@ def test_run_stops_in_good_order_when_told(app: App, processes: int) -> None:
     "processes",
     [
         0,
-        pytest.param(
-            1, marks=pytest.mark.xfail(reason="locate.location_of passes over an app that was loaded by path")
-        ),
+        1,
     ],
 )
 def test_an_app_in_a_script_runs_by_its_path(

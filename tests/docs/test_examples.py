@@ -101,7 +101,9 @@ def _write(block: Block, folder: Path) -> None:
 def _compare(block: Block, what: str, said: str | None, printed: str) -> None:
     if said:
         wanted, found = (re.sub(r"[ \t]+$", "", text, flags=re.M).strip() + "\n" for text in (said, printed))
-        assert CHECKER.check_output(wanted, found, FLAGS), f"{block}: {what} is said to print\n{said}\nbut it prints\n{printed}"
+        assert CHECKER.check_output(wanted, found, FLAGS), (
+            f"{block}: {what} is said to print\n{said}\nbut it prints\n{printed}"
+        )
 
 
 def _environment() -> dict[str, str]:
@@ -191,5 +193,3 @@ def _check_set_up(command: str) -> None:
         project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         for name in extra.split(","):
             assert re.search(rf"^{name} = \[", project, re.M), f"{command}: there is no extra {name}"
-
-

@@ -42,7 +42,9 @@ def freeze(fleet: Fleet, *, workers: int) -> None:
     more += fleet.enqueue(Steps(number, longest_ms=0) for number in range(200))
     for worker in frozen:
         worker.send(signal.SIGCONT)
-    wait_until(lambda: fleet.events(Event.LOST) >= workers, "each of them has tried to write and was refused", fleet.state)
+    wait_until(
+        lambda: fleet.events(Event.LOST) >= workers, "each of them has tried to write and was refused", fleet.state
+    )
     wait_until(lambda: fleet.ended() == len(tasks) + len(more), "every task has ended", fleet.state)
     for worker in [*frozen, healthy]:
         worker.send(signal.SIGTERM)

@@ -40,7 +40,9 @@ values = some.recursive(
     | some.integers(-(10**20), 10**20)
     | some.floats(allow_nan=False, allow_infinity=False)
     | some.text(some.characters(exclude_categories=["Cs"])),
-    lambda inner: some.lists(inner, max_size=4) | some.dictionaries(some.text("ab\x00ü", max_size=3), inner, max_size=4),
+    lambda inner: (
+        some.lists(inner, max_size=4) | some.dictionaries(some.text("ab\x00ü", max_size=3), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 

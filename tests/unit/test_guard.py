@@ -70,7 +70,7 @@ def test_a_statement_that_begins_or_ends_a_transaction_is_refused(sql: str) -> N
         "UPDATE onceward_task SET status = 4",
         "update  only onceward_task set status = 4",
         'UPDATE "onceward_task" SET status = 4',
-        'UPDATE public.onceward_task SET status = 4',
+        "UPDATE public.onceward_task SET status = 4",
         'UPDATE "public"."onceward_task" SET status = 4',
         "INSERT INTO onceward_attempt VALUES (1)",
         "DELETE FROM onceward_ready",

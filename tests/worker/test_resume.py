@@ -97,14 +97,17 @@ def test_a_paid_call_of_a_finished_stage_is_never_made_twice(start: Start, scrip
 
 WORKER_POINTS = [
     *(point for point in POINTS if "<stage>" not in point and point not in ("before release", "during reclaim")),
-    *(point.replace("<stage>", stage) for point in POINTS if "<stage>" in point for stage in ("fetch", "ask_model", "save")),
+    *(
+        point.replace("<stage>", stage)
+        for point in POINTS
+        if "<stage>" in point
+        for stage in ("fetch", "ask_model", "save")
+    ),
 ]
 
 
 @pytest.mark.parametrize("point", WORKER_POINTS)
-def test_a_row_is_written_exactly_once_wherever_the_worker_dies(
-    start: Start, script: Script, point: str
-) -> None:
+def test_a_row_is_written_exactly_once_wherever_the_worker_dies(start: Start, script: Script, point: str) -> None:
     harness = start(script.pipeline, migrations=[NOTES])
     tasks = [harness.enqueue(Page(f"page {number}")) for number in range(3)]
     harness.crash(point)

@@ -89,12 +89,12 @@ def present(app: App) -> datetime:
 
 def workers(app: App) -> list[reports.WorkerRow]:
     """The living workers."""
-    return app._ask(reports.workers)
+    return app.workers()
 
 
 def backlog(app: App) -> reports.Backlog:
     """What could run now, and what may run later."""
-    return app._ask(reports.backlog)
+    return app.backlog()
 
 
 def stored_payload(app: App, task_id: int) -> bytes:

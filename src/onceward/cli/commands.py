@@ -18,7 +18,8 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 from rich.text import Text
 
-from onceward.cli import asking, documents, logs, screens
+from onceward import logs
+from onceward.cli import asking, documents, screens
 from onceward.cli.asking import database
 from onceward.cli.exits import BAD_ANSWER, FINE, complain
 from onceward.cli.options import Flag, Id, Output, Where

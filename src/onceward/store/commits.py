@@ -87,6 +87,7 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
     advances: dict[tuple[bytes, str, str], list[int]] = {}
     finishes: dict[tuple[bytes, str, Status, str | None], list[int]] = {}
     releases: dict[bytes, list[int]] = {}
+    reports: list[int] = []
     single: list[int] = []
     for place, (lease, move, writes) in enumerate((one.lease, one.move, one.writes) for one in commits):
         if writes:
@@ -97,9 +98,13 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
             advances.setdefault((lease.token, move.stage, move.next_stage), []).append(place)
         elif type(move) is Release:
             releases.setdefault(lease.token, []).append(place)
+        elif type(move) is Report:
+            reports.append(place)
         else:
             single.append(place)
 
+    for place in reports:  # before what may end the same attempt
+        verdicts[place] = yield from _alone(commits[place].lease, commits[place].move, batch)
     for (token, stage, status, reason), places in finishes.items():
         change: Params = {"token": token, "stage": stage, "status": int(status), "reason": reason, "now": now}
         told: Params = {"event": int(Event.FINISHED), "status": int(status), "stage": stage, "note": reason}

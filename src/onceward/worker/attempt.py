@@ -32,7 +32,7 @@ class Attempt:
         self.context: Context[Any]
         self.task: asyncio.Task[None] | None = None
         self.ticket: list[None] = []
-        """While a stage waits for a thread, one thing to take: by the thread that begins it, or by us to give it back."""
+        """While a stage waits for a thread, one thing to take: by that thread, or by whoever gives the task back."""
         self.slot: int | None = None
         self.limit_at: int | None = None
         self.started_at = 0

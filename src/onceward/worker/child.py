@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import Any
 
+from onceward import logs
 from onceward.worker import locate
 from onceward.worker.process import RETIRED, Orders, WorkerProcess
 
@@ -24,6 +25,7 @@ def main() -> None:
     parser.add_argument("--until-idle", action="store_true")
     given = parser.parse_args()
     app: Any = locate.load(given.app)
+    logs.configure_from_environment()
     orders = Orders(
         queues=given.queues.split(",") if given.queues else None,
         until_idle=given.until_idle,
@@ -44,10 +46,12 @@ def _obey(process: WorkerProcess) -> None:
     """Stop when the supervisor says so, or when it is gone."""
 
     def listen() -> None:
+        times = 0
         while line := sys.stdin.buffer.readline():
             if line.strip() == b"stop":
-                process.request_stop()
-        process.request_stop()
+                times += 1
+                process.request_stop(times)
+        process.request_stop(1)
 
     threading.Thread(target=listen, name="onceward orders", daemon=True).start()
 

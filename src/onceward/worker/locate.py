@@ -54,19 +54,17 @@ def _module_of_file(path: Path) -> Any:
 def location_of(app: Any) -> str | None:
     """Where an app can be found by another process; None if it cannot (made in a function, or typed in)."""
     for name, module in list(sys.modules.items()):
-        if module is None or name == MAIN_ALIAS:
-            continue
-        for attribute, value in list(vars(module).items()) if hasattr(module, "__dict__") else ():
-            if value is app:
-                if name != "__main__":
-                    return f"{name}:{attribute}"
-                spec = getattr(module, "__spec__", None)
-                if spec is not None and spec.name:
-                    return (
-                        f"{spec.name.removesuffix('.__main__')}:{attribute}"
-                        if not spec.name.endswith("__main__")
-                        else f"{spec.name}:{attribute}"
-                    )
-                file = getattr(module, "__file__", None)
-                return f"{Path(file).absolute()}:{attribute}" if file else None
+        for attribute, value in list(getattr(module, "__dict__", {}).items()):
+            if value is app and (where := _importable(name, module)) is not None:
+                return f"{where}:{attribute}"
     return None
+
+
+def _importable(name: str, module: Any) -> str | None:
+    if name not in ("__main__", MAIN_ALIAS):
+        return name
+    spec = getattr(module, "__spec__", None)
+    if name == "__main__" and spec is not None:  # python -m package.module
+        return str(spec.name)
+    file = getattr(module, "__file__", None)
+    return None if file is None else str(Path(file).absolute())

@@ -14,31 +14,30 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from onceward.config import Config
 from onceward.errors import StoreError
 from onceward.logs import EngineLog
 from onceward.store import one_library
-from onceward.store.claims import NewWorker, register, still_held, stop
+from onceward.store.claims import NewWorker, register, stop
 from onceward.store.idle import anything_left
-from onceward.store.lines import Reader, stragglers
+from onceward.store.lines import Reader
 from onceward.store.op import Op, Query, drive
 from onceward.store.operate import wake_for_code
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker import points, presence
 from onceward.worker.committer import Committer, Counts, Writer, Written
-from onceward.worker.housekeeping import Housekeeping
+from onceward.worker.keeper import Keeper
 from onceward.worker.registry import Registry
 from onceward.worker.runner import TICK_S, Runner
 from onceward.worker.threads import StageThreads
 from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, WatchFile
 
-ASK_ABOUT_LEASES_AFTER_MS = 1_000
 IDLE_LOOK_S = 0.1
-KEEPER_STEP_S = 0.05
 LAST_COMMITS_S = 10.0
 RETIRED = 75
 """The exit code of a child that ends because a thread of it is lost to a stage that does not end."""
@@ -94,14 +93,22 @@ class WorkerProcess:
         self._reader_lanes = registry.lanes(orders.queues)
         self._suspect_lanes = registry.lanes(orders.queues, suspect=True)
         self._lost_everything = False
+        self._poll_ms = config.poll_ms
         self.summary = Summary()
 
-    def request_stop(self) -> None:
-        """Stop in good order; asked a second time, give everything back at once. Safe from any thread."""
-        self._stop_requests += 1
+    def request_stop(self, times: int | None = None) -> None:
+        """Stop in good order; asked a second time, give everything back at once. Safe from any thread.
+
+        A supervisor says how many times it was asked itself: the same request may also have come here by a signal.
+        """
+        self._stop_requests = self._stop_requests + 1 if times is None else max(self._stop_requests, times)
         if self._loop is not None and self._asked_to_stop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._asked_to_stop.set)
+
+    def _signalled(self) -> None:
+        """A terminal, or systemd, signals the children of a supervisor too: with its word that is one request."""
+        self.request_stop(1 if self._supervised else None)
 
     async def run(self) -> Summary:
         """Work until asked to stop, or until idle if that is the order."""
@@ -121,7 +128,7 @@ class WorkerProcess:
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         session = self._store.session(patience_s=5.0)
-        signals = _handle_signals(loop, self.request_stop)
+        signals = _handle_signals(loop, self._signalled)
         here = self._make_presence()
         worker = await asyncio.to_thread(self._introduce, session, here)
         writer = Writer(session, worker, self._new_reader(self._reader_lanes), self._new_reader(self._suspect_lanes))
@@ -161,7 +168,15 @@ class WorkerProcess:
             runner.look_again()
 
         committer.start()
-        keeper = Keeper(self, runner, worker, writer, loop)
+        keeper = Keeper(
+            self._store.session(patience_s=5.0),
+            self._config,
+            runner,
+            writer,
+            loop,
+            renews=not self._supervised,
+            declared_dead=self._declared_dead,
+        )
         keeper.start()
         if listener is not None:
             await asyncio.to_thread(self._probe, listener)
@@ -196,8 +211,6 @@ class WorkerProcess:
         folder = self._store.presence_folder
         if folder is None:
             return None
-        from pathlib import Path
-
         path = Path(self._orders.presence) if self._orders.presence else presence.new_path(folder)
         return presence.Presence(path, self._config.concurrency + self._config.threads)
 
@@ -243,15 +256,15 @@ class WorkerProcess:
             notified = False
         finally:
             probe.close()
-        self.poll_ms = self._config.poll_ms if notified else min(self._config.poll_ms, POLL_ONLY_MS)
-        logger.info("ready", wakeup="notify" if notified else "poll only", poll_ms=self.poll_ms)
+        if not notified:
+            self._poll_ms = min(self._poll_ms, POLL_ONLY_MS)
+        logger.info("ready", wakeup="notify" if notified else "poll only", poll_ms=self._poll_ms)
 
     # The middle
 
     async def _loop_until_done(self, runner: Runner) -> None:
         assert self._asked_to_stop is not None
         stop = asyncio.ensure_future(self._asked_to_stop.wait())
-        poll_ms = getattr(self, "poll_ms", self._config.poll_ms)
         polled_at = time.monotonic()
         idle_look_at = 0.0
         runner.look_again()
@@ -270,7 +283,7 @@ class WorkerProcess:
                 now = time.monotonic()
                 due = runner.next_due_at
                 is_due = due is not None and due <= self._store.clock.now()
-                if is_due or now - polled_at >= poll_ms / 1_000:
+                if is_due or now - polled_at >= self._poll_ms / 1_000:
                     polled_at = now
                     if is_due:
                         runner.next_due_at = None
@@ -282,15 +295,16 @@ class WorkerProcess:
         session = self._store.session(patience_s=5.0)
         lanes = self._reader_lanes + self._suspect_lanes
         try:
-            return drive(anything_left(lanes, self._registry.kinds), session)
+            # At one moment: a task that goes from running to ready while we look from place to place is seen nowhere.
+            with nullcontext() if self._store.is_memory else session.reading():
+                return drive(anything_left(lanes, self._registry.kinds), session)
         except (StoreError, ConnectionLost, TryAgainLater):
             return True
         finally:
             if not self._store.is_memory:
                 session.close()
 
-    def has_lost_everything(self) -> None:
-        """Others have declared this worker dead."""
+    def _declared_dead(self) -> None:
         self._lost_everything = True
 
     # The end
@@ -317,82 +331,6 @@ class WorkerProcess:
             session.transact(lambda: stop(worker, "stopped", self._store.clock.now()))
         if not self._store.is_memory:
             session.close()
-
-
-class Keeper:
-    """A thread that renews leases, looks for the dead, and asks the database about the leases of long stages."""
-
-    def __init__(
-        self, process: WorkerProcess, runner: Runner, worker: int, writer: Writer, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self._process = process
-        self._runner = runner
-        self._writer = writer
-        self._loop = loop
-        self._session = process._store.session(patience_s=5.0)
-        supervised = process._supervised
-        self._housekeeping = None if supervised else Housekeeping(
-            self._session,
-            process._config,
-            mine=lambda: [worker],
-            declared_dead=lambda _: process.has_lost_everything(),
-            suspects_found=self._suspects_found,
-        )  # fmt: skip
-        self._asked_at = 0
-        self._stragglers_at = process._store.clock.monotonic()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop_forever, name="onceward keeper", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join(timeout=5.0)
-
-    def _suspects_found(self) -> None:
-        self._runner.look_for_suspects = True
-        self._loop.call_soon_threadsafe(self._runner.look_again)
-
-    def _loop_forever(self) -> None:
-        pause_s = min(KEEPER_STEP_S, self._process._config.heartbeat_ms / 2_000)
-        while not self._stopping.wait(pause_s):
-            try:
-                self._step()
-            except (StoreError, ConnectionLost, TryAgainLater) as error:
-                logger.warning("housekeeping could not reach the database", error=str(error))
-                self._session.discard()
-                self._stopping.wait(0.5)
-            except Exception:  # a loop that must live: the trace is logged, the next step may do better
-                logger.exception("housekeeping failed")
-                self._session.discard()
-                self._stopping.wait(0.5)
-        self._session.close()
-
-    def _step(self) -> None:
-        clock = self._session.clock
-        if self._housekeeping is not None:
-            if self._runner.is_quiet:
-                self._housekeeping.hurry()
-            self._housekeeping.step()
-        now = clock.monotonic()
-        if now - self._asked_at >= ASK_ABOUT_LEASES_AFTER_MS:
-            self._asked_at = now
-            leases = self._runner.held_for(ASK_ABOUT_LEASES_AFTER_MS)
-            if leases:
-                held = drive(still_held(leases), self._session)
-                if gone := {lease.task for lease in leases} - held:
-                    self._loop.call_soon_threadsafe(self._confirm_lost, leases, gone)
-        if now - self._stragglers_at >= self._process._config.check_ms:
-            self._stragglers_at = now
-            reader = self._writer.reader
-            if reader.sweeps and drive(stragglers(reader), self._session):
-                logger.info("found work behind the lines, sweeping from the start")
-
-    def _confirm_lost(self, leases: list[Any], gone: set[int]) -> None:
-        """A stage that has ended since is not lost: its own commit is what ended the lease."""
-        tokens = {lease.task: lease.token for lease in leases}
-        self._runner.lost({task for task in gone if self._runner.runs_under(task, tokens[task])})
 
 
 def _notify() -> Op[None]:

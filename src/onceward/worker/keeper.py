@@ -1,0 +1,124 @@
+"""The thread beside the event loop: it renews leases, looks for the dead, and asks about the leases of long stages.
+
+It stands apart from the loop so that a stage that blocks the loop does not look dead. Code that holds the interpreter
+itself can still starve it; only a supervisor, which is another process, is safe from that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from onceward.config import Config
+from onceward.errors import StoreError
+from onceward.logs import EngineLog
+from onceward.model.task import Lease
+from onceward.store.claims import still_held
+from onceward.store.lines import stragglers
+from onceward.store.op import drive
+from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.worker.committer import Writer
+from onceward.worker.housekeeping import Housekeeping
+from onceward.worker.runner import Runner
+
+ASK_ABOUT_LEASES_AFTER_MS = 1_000
+STEP_S = 0.05
+PAUSE_AFTER_TROUBLE_S = 0.5
+
+logger = EngineLog("onceward.keeper")
+
+
+class Keeper:
+    """Keeps the leases of one worker. Under a supervisor it renews nothing and buries nobody."""
+
+    def __init__(
+        self,
+        session: Session,
+        config: Config,
+        runner: Runner,
+        writer: Writer,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        renews: bool,
+        declared_dead: Callable[[], None],
+    ) -> None:
+        self._session = session
+        self._config = config
+        self._runner = runner
+        self._writer = writer
+        self._loop = loop
+        self._housekeeping: Housekeeping | None = None
+        if renews:
+            self._housekeeping = Housekeeping(
+                session,
+                config,
+                mine=lambda: [writer.worker],
+                declared_dead=lambda _: declared_dead(),
+                suspects_found=self._suspects_found,
+            )
+        self._asked_at = 0
+        self._stragglers_at = session.clock.monotonic()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="onceward keeper", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, after what is being done."""
+        self._stopping.set()
+        self._thread.join(timeout=5.0)
+
+    def _work(self) -> None:
+        pause_s = min(STEP_S, self._config.heartbeat_ms / 2_000)
+        while not self._stopping.wait(pause_s):
+            try:
+                self._step()
+            except (StoreError, ConnectionLost, TryAgainLater) as error:
+                logger.warning("housekeeping could not reach the database", error=str(error))
+                self._session.discard()
+                self._stopping.wait(PAUSE_AFTER_TROUBLE_S)
+            except Exception:  # a loop that must live: the trace is logged, the next step may do better
+                logger.exception("housekeeping failed")
+                self._session.discard()
+                self._stopping.wait(PAUSE_AFTER_TROUBLE_S)
+        self._session.close()
+
+    def _step(self) -> None:
+        if self._housekeeping is not None:
+            if self._runner.is_quiet:
+                self._housekeeping.hurry()
+            self._housekeeping.step()
+        now = self._session.clock.monotonic()
+        if now - self._asked_at >= ASK_ABOUT_LEASES_AFTER_MS:
+            self._asked_at = now
+            self._ask_about_leases()
+        if now - self._stragglers_at >= self._config.check_ms:
+            self._stragglers_at = now
+            reader = self._writer.reader
+            if reader.sweeps and drive(stragglers(reader), self._session):
+                logger.info("found work behind the lines, sweeping from the start")
+
+    def _ask_about_leases(self) -> None:
+        """A lease that was cancelled or reclaimed is lost: its stage is told so and stopped."""
+        leases = self._runner.held_for(ASK_ABOUT_LEASES_AFTER_MS)
+        if leases:
+            gone = {lease.task for lease in leases} - drive(still_held(leases), self._session)
+            if gone:
+                self._call(lambda: self._confirm_lost(leases, gone))
+
+    def _confirm_lost(self, leases: Sequence[Lease], gone: set[int]) -> None:
+        """A stage that has ended since is not lost: its own commit is what ended the lease."""
+        tokens = {lease.task: lease.token for lease in leases}
+        self._runner.lost({task for task in gone if self._runner.runs_under(task, tokens[task])})
+
+    def _suspects_found(self) -> None:
+        self._runner.look_for_suspects = True
+        self._call(self._runner.look_again)
+
+    def _call(self, function: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop may have closed this very moment
+            self._loop.call_soon_threadsafe(function)

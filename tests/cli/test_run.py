@@ -92,7 +92,7 @@ def test_run_stops_in_good_order_when_told(app: App, processes: int) -> None:
 
     assert worker.returncode == 0
     assert "stopped" in log
-    assert asking.workers(app) == []
+    assert app.workers() == []
 
 
 @pytest.mark.parametrize(

@@ -87,16 +87,6 @@ def present(app: App) -> datetime:
     return moment(app._store.clock.now())
 
 
-def workers(app: App) -> list[reports.WorkerRow]:
-    """The living workers."""
-    return app.workers()
-
-
-def backlog(app: App) -> reports.Backlog:
-    """What could run now, and what may run later."""
-    return app.backlog()
-
-
 def stored_payload(app: App, task_id: int) -> bytes:
     """The payload of a task as it is stored; no code is needed to see it."""
     row = app._ask(lambda: reports.task(task_id))

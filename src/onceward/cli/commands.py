@@ -131,7 +131,7 @@ class _Aside:
 def status(*, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
     """Show how things stand: tasks by status, the backlog, the living workers."""
     with database(where) as app:
-        counts, backlog, workers = app.counts(), asking.backlog(app), asking.workers(app)
+        counts, backlog, workers = app.counts(), app.backlog(), app.workers()
         facts = (asking.place_of(app), counts, backlog, workers, asking.present(app))
         _answer(output, lambda: documents.status_document(*facts), lambda: screens.status_screen(*facts))
     return FINE

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-import msgspec
-
 from onceward.model import codec
 from onceward.model.payload import Payload, read_payload
 from onceward.model.status import Event, Status
@@ -143,5 +141,5 @@ def _payload(row: reports.TaskRow, registry: Registry) -> Payload | None:
         return None
     try:
         return read_payload(registry[row.kind].payload, row.payload)
-    except msgspec.ValidationError:
+    except Exception:  # it does not fit, or the class raises something of its own when it is read
         return None

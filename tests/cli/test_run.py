@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from onceward import App, Status
-from onceward.cli import asking
 from tests.cli import shop
 from tests.cli.conftest import Ask
 

@@ -151,6 +151,13 @@ class Fleet:
         """The worker processes that have introduced themselves and are not known to have ended."""
         return [pid for (pid,) in self.sql("SELECT pid FROM onceward_worker WHERE stopped_at IS NULL AND pid > 0")]
 
+    def busy_pids(self) -> list[int]:
+        """The worker processes that hold a task."""
+        return [pid for (pid,) in self.sql(
+            "SELECT DISTINCT w.pid FROM onceward_worker w JOIN onceward_task t ON t.worker = w.id AND t.status = 1"
+            " WHERE w.stopped_at IS NULL"
+        )]  # fmt: skip
+
     def counts(self) -> dict[Status, int]:
         """How many tasks stand where."""
         return {status: count for status, count in self.app.counts().items() if count}

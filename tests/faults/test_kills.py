@@ -34,12 +34,12 @@ def kill_at_random(fleet: Fleet, *, tasks: int, kills: int) -> None:
     while len(killed) < kills:
         if len(ids) < tasks:
             ids += fleet.enqueue(Steps(number) for number in range(min(portion, tasks - len(ids))))
-        alive = wait_until(lambda: set(fleet.living_pids()) - killed, "a child is there to be killed", fleet.state)
-        pid = dice.choice(sorted(alive))
+        busy = wait_until(lambda: set(fleet.busy_pids()) - killed, "a child is at work", fleet.state)
+        pid = dice.choice(sorted(busy))
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         killed.add(pid)
-        time.sleep(dice.uniform(0.05, 0.3))
+        time.sleep(min(0.5, dice.expovariate(1 / 0.1)))
     ids += fleet.enqueue(Steps(number) for number in range(tasks - len(ids)))
     wait_until(lambda: fleet.ended() == len(ids), "every task has ended", fleet.state, limit_s=60 + kills)
     worker.send(signal.SIGTERM)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,7 +39,7 @@ def poison_one(fleet: Fleet, how: str, *, ordinary: int, processes: int) -> None
     # Bystanders may have been suspected, but only the culprit has lost three workers.
     assert fleet.sql("SELECT id FROM onceward_task WHERE crashes > 1") == [(poisoned,)]
     print(
-        f"\n{fleet.app.dialect}: {how}, quarantined after {len(task.history)} lost workers, {ordinary} others succeeded,"
+        f"\n{fleet.app.dialect}: {how}, in quarantine after {len(task.history)} deaths, {ordinary} others succeeded,"
         f" lost 0, double 0, stale commits 0, fence rejections {fleet.events(Event.LOST)}"
     )
 
@@ -93,3 +96,41 @@ def test_an_isolated_stage_can_do_what_any_stage_can(fleet: Fleet) -> None:
     assert rows[ids["filter"], "work_apart"] == rows[ids["fail"], "work_apart"] == 1
     assert rows[ids["wait"], "work_apart"] == 2
     assert not any((ids[wish], "work_apart") in rows for wish in ("err", "memory", "lambda"))
+
+
+SCRIPT = '''
+from onceward import App, Connection, Context, Migration, Payload, Pipeline
+
+
+class Note(Payload, kind="note"):
+    text: str
+
+
+notes = Pipeline(Note)
+
+
+def insert(connection: Connection, text: str) -> None:
+    connection.execute("INSERT INTO note VALUES (?)", (text,))
+
+
+@notes.stage(isolate="process")
+def write(ctx: Context[Note]) -> None:
+    ctx.write(insert, ctx.payload.text)
+
+
+app = App("sqlite:///notes.db", pipelines=[notes], migrations=[Migration("notes", "CREATE TABLE note (text text)")])
+
+if __name__ == "__main__":
+    task = app.enqueue(Note("hello")).id
+    app.run(until_idle=True)
+    print(app.task(task).status.word, app.task(task).reason)
+    print(app.read(lambda connection: connection.execute("SELECT text FROM note").fetchall()))
+'''
+
+
+def test_an_isolated_stage_of_a_plain_script_writes_its_rows(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.splitlines() == ["succeeded all stages have finished", "[('hello',)]"], done.stderr

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import signal
 
+from onceward.model.task import lane_of
+from onceward.store.claims import NewWorker, claim_suspects, register, stop
+from onceward.store.lines import Reader, Standing, stand
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.work import SLOW_START, Plain
 
@@ -20,3 +23,21 @@ def test_a_child_that_takes_long_to_start_is_not_declared_dead_by_others(fleet: 
         assert worker.end() == 0
     fleet.all_succeeded(tasks)
     assert fleet.sql("SELECT DISTINCT ended_how FROM onceward_worker") == [("stopped",)]
+
+
+def test_a_worker_that_has_run_suspects_finds_later_ones_that_stand_before_them(fleet: Fleet) -> None:
+    """Suspects stand by the size of their company, so the next ones may stand before those seen last."""
+    tasks = fleet.enqueue(Plain(number) for number in range(3))
+    session = fleet.app._store.session()
+    now = fleet.app._store.clock.now()
+    lane = lane_of("default", "plain", suspect=True)
+    reader = Reader((lane,), sweeps=session.dialect == "postgres")
+    new = NewWorker("ant", "host", 7, None, "plain", "default", 300_000)
+    worker = session.transact(lambda: register(new, now))
+    found = []
+    for task, company in zip(tasks, (8, 4, 1), strict=True):
+        session.transact(lambda: stand([Standing(task, lane, 2, company, now)], now))  # noqa: B023
+        found.append([lease.task for lease in session.transact(lambda: claim_suspects(reader, worker, now)).leases])
+    session.transact(lambda: stop(worker, "stopped", now))
+    session.close()
+    assert found == [[task] for task in tasks]

@@ -197,7 +197,7 @@ def test_an_annotation_that_cannot_be_read_is_refused_before_work_begins() -> No
     def odd(ctx: Context[Listing]) -> Missing:  # type: ignore[name-defined] # noqa: F821
         return 1
 
-    with pytest.raises(ConfigError, match="its annotations cannot be read"):
+    with pytest.raises(ConfigError, match="what it returns cannot be read"):
         App("sqlite:///:memory:", [made]).run(until_idle=True)
 
 

@@ -102,6 +102,16 @@ class SdkError(Exception):
         self.retry_after = retry_after
 
 
+class Tricky(Exception):
+    @property
+    def response(self) -> Any:
+        raise RuntimeError("no response was received")
+
+    @property
+    def retry_after(self) -> Any:
+        raise RuntimeError("nor this")
+
+
 IN_A_MINUTE = formatdate(NOW / 1_000 + 60, usegmt=True)
 A_MINUTE_AGO = formatdate(NOW / 1_000 - 60, usegmt=True)
 
@@ -132,6 +142,7 @@ def test_a_server_is_heard_in_every_form_it_may_use(error: Exception, wait_ms: i
     "error",
     [
         ValueError("no server at all"),
+        Tricky("no server at all"),
         SdkError(None),
         SdkError(True),
         SdkError("7"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from onceward import ConfigError
 from onceward.errors import BadDuration
-from onceward.model.times import StoreClock, instant, milliseconds, moment, spoken, uuid7
+from onceward.model.times import StoreClock, SystemClock, instant, milliseconds, moment, spoken, uuid7
 from onceward.testing import FakeClock
 
 YEARS_100_MS = 100 * 365 * 86_400_000
@@ -93,13 +93,36 @@ def test_a_step_of_the_wall_clock_does_not_move_the_stores_clock() -> None:
     assert clock.now() == before + 5_000
 
 
+class Machine(SystemClock):
+    """A machine whose clock is a day ahead."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+
+    def now(self) -> int:
+        return 86_400_000 + self.passed
+
+    def monotonic(self) -> int:
+        return 5_000 + self.passed
+
+
 def test_the_stores_clock_follows_what_the_database_says() -> None:
+    machine = Machine()
+    clock = StoreClock(machine)
+    assert clock.now() == 86_400_000
+    clock.measured(1_000_000)
+    machine.passed = 2_000
+    assert clock.now() == 1_002_000
+    assert clock.monotonic() == 7_000
+    clock.measured(None)
+    assert clock.now() == 86_402_000, "a database without a clock has the machine's"
+
+
+def test_a_clock_moved_by_hand_is_the_only_one_there_is() -> None:
     base = FakeClock()
     clock = StoreClock(base)
     clock.measured(1_000_000)
-    base.advance("2s")
-    assert clock.now() == 1_002_000
-    assert clock.monotonic() == base.monotonic()
+    assert clock.now() == base.now()
 
 
 @given(some.integers(0, (1 << 48) - 2), some.integers(1, 10**9))

@@ -64,10 +64,10 @@ def backoff_ms(retry: Retry, failures: int, dice: random.Random) -> int:
 
 def retry_after_ms(error: BaseException, now: int) -> int | None:
     """How long a server asked us to wait, if the error carries its answer (httpx, requests and SDK errors do)."""
-    own = getattr(error, "retry_after", None)
+    own = _attribute(error, "retry_after")
     if isinstance(own, int | float) and not isinstance(own, bool) and math.isfinite(own):
         return max(0, round(own * 1_000))
-    headers = getattr(getattr(error, "response", None), "headers", None)
+    headers = _attribute(_attribute(error, "response"), "headers")
     if not isinstance(headers, Mapping):
         return None
     precise = _number(headers.get("retry-after-ms"))
@@ -85,6 +85,13 @@ def retry_after_ms(error: BaseException, now: int) -> int | None:
         return None
     until = until if until.tzinfo else until.replace(tzinfo=UTC)
     return max(0, round(until.timestamp() * 1_000) - now)
+
+
+def _attribute(thing: Any, name: str) -> Any:
+    try:
+        return getattr(thing, name, None)
+    except Exception:  # a property of somebody's error may raise, and the task must be judged all the same
+        return None
 
 
 def _number(text: Any) -> float | None:

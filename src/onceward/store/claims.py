@@ -44,6 +44,9 @@ def claim(reader: Reader, worker: int, count: int, now: int) -> Op[Claimed]:
 
 def claim_suspects(reader: Reader, worker: int, now: int) -> Op[Claimed]:
     """Lease suspects that may run together, and nothing else."""
+    # From the start each time: those in smaller company stand first, and may have come later. They are few.
+    reader.seen.clear()
+    reader.highest.clear()
     ids = yield from pop_suspects(reader)
     return (yield from _lease(ids, worker, now))
 
@@ -163,8 +166,32 @@ def mark_low_claim(worker: int, seq: int) -> Op[None]:
 
 
 def stop(worker: int, how: str, now: int) -> Op[None]:
-    """A worker has given back what it held and ends."""
-    yield Query("stop_worker", {"worker": worker, "how": how, "now": now})
+    """A worker ends. It has given back what it held; what it could not give back in time goes back in line here.
+
+    Nobody looks at the leases of a worker that has stopped, so none may be left.
+    """
+    rows = yield Query("stop_worker", {"worker": worker, "how": how, "now": now})
+    if not rows:
+        return
+    entries: list[Entry] = []
+    standings: list[Standing] = []
+    for token, row in (yield from _held(worker, rows[0][1])):
+        task, run, fence, kind, queue, band, rank, stage, _crashes, company = row
+        yield Query("take_back", {"ids": [task], "token": token, "now": now})
+        entries.append(Entry(task, run, fence, Event.RELEASED, Status.PENDING, stage, worker, now, None))
+        lane = lane_of(queue, kind, suspect=company > 0)
+        standings.append(Standing(task, lane, band, company or rank, now))
+    yield from log(entries)
+    yield from stand(standings, now)
+
+
+def _held(worker: int, low_claim: int) -> Op[list[tuple[bytes, Row]]]:
+    """What a worker holds, each with the token of its lease."""
+    held: list[tuple[bytes, Row]] = []
+    for token, tasks in (yield Query("claims_of_worker", {"worker": worker, "low_claim": low_claim})):
+        found = yield Query("held_by_claim", {"ids": as_ids(tasks), "token": bytes(token)})
+        held += [(bytes(token), row) for row in found]
+    return held
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +248,7 @@ def bury(
     rows = yield Query("bury_worker", {"worker": worker.id, "beat": worker.beat, "how": death.how, "now": now})
     if not rows:
         return None
-    held: list[tuple[bytes, Row]] = []
-    for token, tasks in (yield Query("claims_of_worker", {"worker": worker.id, "low_claim": rows[0][2]})):
-        found = yield Query("held_by_claim", {"ids": as_ids(tasks), "token": bytes(token)})
-        held += [(bytes(token), row) for row in found]
+    held = yield from _held(worker.id, rows[0][2])
     suspects = _suspects(held, death)
     alone = len(suspects) == 1
     note = f"{worker.name} {death.how}"
@@ -234,9 +258,10 @@ def bury(
     entries: list[Entry] = []
     plain: dict[bytes, list[int]] = {}
     for token, row in held:
-        task, run, fence, kind, queue, band, rank, stage, crashes, _company = row
-        event, status, lane_rank = Event.RECLAIMED, Status.PENDING, rank
-        due_at, suspect = now, False
+        task, run, fence, kind, queue, band, rank, stage, crashes, company = row
+        # Whoever was a suspect before, and has not been heard since, still is one.
+        event, status, lane_rank = Event.RECLAIMED, Status.PENDING, company or rank
+        due_at, suspect = now, company > 0
         if task in death.overdue:
             due_at = now + retry_delay_ms(1)
             status, event, timed_out = Status.RETRYABLE, Event.TIMED_OUT, timed_out + 1

@@ -19,6 +19,7 @@ from onceward.store.op import Many, Op, Query
 BANDS = range(band_of(HIGHEST_PRIORITY), band_of(LOWEST_PRIORITY) + 1)
 SWEEP_EVERY_MS = 1_000
 MARK_EVERY_MS = 100
+COMPARE_EVERY_MS = 20
 DUE_BATCH = 500
 ANY_RANK = 1 << 62
 
@@ -78,6 +79,9 @@ class Reader:
     floor: dict[Line, Place] = field(default_factory=dict)
     """Where a sweep begins: nothing is, or will be, behind it."""
     next_floor: dict[Line, Place] = field(default_factory=dict)
+    busy_line: Line | None = None
+    """A line that gave all that was asked for: it is taken from again for a moment without comparing the others."""
+    busy_until: int = 0
     due_seen: int = -1
     swept_at: int = -SWEEP_EVERY_MS
     marked_at: int = 0
@@ -142,14 +146,25 @@ def next_due() -> Op[int | None]:
 def pop(reader: Reader, count: int, now: int) -> Op[list[int]]:
     """Take up to `count` tasks out of the lines, oldest head first."""
     yield from _sweep_if_time(reader, now)
+    if reader.busy_line is not None and now < reader.busy_until:
+        taken = yield from _pop_line(reader, reader.busy_line, count, ANY_RANK)
+        if len(taken) == count:
+            return taken
+        count -= len(taken)
+    else:
+        taken = []
     yield from make_due(reader, now)
-    taken: list[int] = []
+    reader.busy_line = None
     heads = yield from _heads(reader)
     heads.sort(key=lambda head: head[4] + head[1] * BAND_BONUS_MS)
     for lane, band, *_ in heads:
-        if len(taken) >= count:
+        if count == 0:
             break
-        taken += yield from _pop_line(reader, (lane, band), count - len(taken), ANY_RANK)
+        more = yield from _pop_line(reader, (lane, band), count, ANY_RANK)
+        if len(more) == count:
+            reader.busy_line, reader.busy_until = (lane, band), now + COMPARE_EVERY_MS
+        count -= len(more)
+        taken += more
     return taken
 
 

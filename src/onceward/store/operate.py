@@ -67,8 +67,10 @@ def wake(tasks: Sequence[int], note: str, now: int) -> Op[int]:
 
 def wake_for_code(kind: str, fingerprint: str, now: int) -> Op[int]:
     """Wake the tasks of a kind whose stored data did not fit code other than this."""
-    rows = yield Query("waiting_for_code", {"kind": kind, "present": code_wait(fingerprint)})
-    return (yield from wake([row[0] for row in rows], "the code has changed", now)) if rows else 0
+    woken = 0
+    while rows := (yield Query("waiting_for_code", {"kind": kind, "present": code_wait(fingerprint)})):
+        woken += yield from wake([row[0] for row in rows], "the code has changed", now)
+    return woken
 
 
 def _refuse(task: int, event: Event, wanted: Status) -> Op[None]:

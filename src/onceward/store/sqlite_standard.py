@@ -222,7 +222,8 @@ class ClientSqliteSession(Session):
                 self._session = None
 
     def in_transaction(self) -> bool:
-        return self._session is not None and self._session.in_transaction()
+        with self._turn:
+            return self._session is not None and self._session.in_transaction()
 
     def _change_to(self, library: one_library.Library) -> None:
         """Close a connection through the other library, after the transaction that another thread may be in."""

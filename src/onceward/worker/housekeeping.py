@@ -82,9 +82,15 @@ class Housekeeping:
         mine = list(self._mine())
         if mine:
             alive = self._session.transact(lambda: renew(mine, self._clock.now()))
-            if dead := set(mine) - alive:
+            if dead := self._declared(set(mine) - alive):
                 logger.error("declared dead by others: the leases are gone", workers=sorted(dead))
                 self._declared_dead(dead)
+
+    def _declared(self, gone: set[int]) -> set[int]:
+        """Those whom others have declared dead; a child that has just signed off is on its way out."""
+        if not gone:
+            return gone
+        return gone - {row[0] for row in self._session.run(Query("signed_off", {"ids": sorted(gone)}))}
 
     def _look_for_the_dead(self) -> None:
         mine = set(self._mine())

@@ -21,6 +21,7 @@ import msgspec
 from onceward.errors import ConfigError, LeaseLost, OncewardError
 from onceward.model.outcome import Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
 from onceward.model.task import Keep, Lease, Part, Report, Write
+from onceward.worker.locate import MAIN_ALIAS
 
 if TYPE_CHECKING:
     from onceward.context import Desk
@@ -158,6 +159,8 @@ def near(writes: list[FarWrite]) -> tuple[Write, ...]:
     here: list[Write] = []
     for write in writes:
         module, _, name = write.function.partition(":")
+        if module == MAIN_ALIAS and module not in sys.modules:
+            module = "__main__"  # the script that is the app's module runs here under its own name
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
@@ -174,7 +177,12 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
     ours, theirs = socket.socketpair()
     with theirs:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "onceward.worker.disposable", str(theirs.fileno()), pass_fds=[theirs.fileno()]
+            sys.executable,
+            "-m",
+            "onceward.worker.disposable",
+            str(theirs.fileno()),
+            stdin=asyncio.subprocess.DEVNULL,  # ours is where a supervisor's orders come from
+            pass_fds=[theirs.fileno()],
         )
     reader, writer = await asyncio.open_connection(sock=ours)
     try:

@@ -207,9 +207,9 @@ class Runner:
         try:
             payload = pipeline.read(lease.payload, lease.version)
             attempt.stage = stage = pipeline.stage_named(lease.stage)
-            if attempt.parts:
+            if attempt.parts or stage is not pipeline.stages[0]:
                 pipeline.check_stored(attempt.parts, stage)
-        except SchemaMismatch as error:
+        except (SchemaMismatch, Exception) as error:  # the application's own types may raise anything when read
             self._conclude(attempt, self._judged(attempt, error, lease.stage or pipeline.stages[0].name), ())
             return
         if lease.failures > pipeline.retry.retries:
@@ -299,6 +299,8 @@ class Runner:
             data = value.data if isinstance(value, Stored) else stage.stored(value)
         except (PayloadError, ConfigError) as error:
             return Finish(stage.name, None, Status.FAILED, readable(str(error)))
+        except Exception as error:  # the application's own types may raise anything when read back
+            return self._judged(attempt, error, stage.name)
         following = attempt.pipeline.stage_after(stage)
         if following is None:
             return Finish(stage.name, None if data == NOTHING else data, Status.SUCCEEDED, None)

@@ -28,11 +28,12 @@ from onceward.store.op import Query, drive
 from onceward.store.session import ConnectionLost, TryAgainLater
 from onceward.worker import presence
 from onceward.worker.housekeeping import Housekeeping
-from onceward.worker.process import RETIRED, Summary, worker_name
+from onceward.worker.process import Summary, worker_name
 
 STEP_S = 0.05
-FAST_DEATH_S = 2.0
 LONGEST_RESTART_PAUSE_S = 5.0
+LONGEST_GOODBYE_S = 15.0
+"""How long after its grace period a child may take to give back its leases before we do it for it."""
 
 logger = EngineLog("onceward.supervisor")
 
@@ -45,9 +46,9 @@ class Child:
     worker: int
     name: str
     presence: Path
-    started_at: float
     for_suspects: bool
     overdue: frozenset[int] = frozenset()
+    too_slow: bool = False
 
 
 class Supervisor:
@@ -153,7 +154,7 @@ class Supervisor:
         elif self._until_idle:
             command += ["--until-idle"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, env=self._environment())
-        self._children.append(Child(process, worker, name, path, time.monotonic(), for_suspects))
+        self._children.append(Child(process, worker, name, path, for_suspects))
 
     def _environment(self) -> dict[str, str]:
         """The config of this process, for the children: they would find the same app, but not what `run` was told."""
@@ -171,31 +172,19 @@ class Supervisor:
             code = child.process.poll()
             if code is None:
                 continue
-            if code in (0, RETIRED):
-                # In good order: it has given back its leases and said so itself.
-                self._children.remove(child)
-                if code == 0 and not child.for_suspects and self._until_idle:
-                    self._finished += 1
-                continue
-            if child.overdue:
-                death = Death("was killed: a stage ignored its time limit", frozenset(), child.overdue)
-            else:
-                running = presence.running(child.presence)
-                started = None if running is None else frozenset(one.task for one in running)
-                death = Death(_how(code), started if started is not None else frozenset())
-            self._bury(child, death)
+            seen = next((one for one in drive(living(), self._session) if one.id == child.worker), None)
+            if seen is not None:
+                # It has not signed off, whatever its exit code says: a stage can end its process with 0 too.
+                self._housekeeping.bury(seen, _death(child, code))
+                self._pause_restarts(was_at_work=seen.pid != 0)
+            elif code == 0 and not child.for_suspects and self._until_idle:
+                self._finished += 1
+            child.presence.unlink(missing_ok=True)
             self._children.remove(child)
-            self._pause_restarts(child)
 
-    def _bury(self, child: Child, death: Death) -> None:
-        seen = next((one for one in drive(living(), self._session) if one.id == child.worker), None)
-        if seen is not None:
-            self._housekeeping.bury(seen, death)
-        child.presence.unlink(missing_ok=True)
-
-    def _pause_restarts(self, child: Child) -> None:
-        """A child that dies as soon as it has started should not be started a hundred times a second."""
-        if child.for_suspects or time.monotonic() - child.started_at > FAST_DEATH_S:
+    def _pause_restarts(self, *, was_at_work: bool) -> None:
+        """A child that dies before it gets to work should not be started a hundred times a second."""
+        if was_at_work:
             self._restart_pause_s = 0.0
             return
         self._restart_pause_s = min(max(0.1, self._restart_pause_s * 2), LONGEST_RESTART_PAUSE_S)
@@ -254,9 +243,18 @@ class Supervisor:
         """A child that does not end after its grace period cannot give back its leases; we do it for it."""
         assert self._stop_at is not None
         grace_s = 0.0 if self._stop_requests > 1 else self._config.grace_ms / 1_000
-        if time.monotonic() - self._stop_at > grace_s + 15.0:
+        if time.monotonic() - self._stop_at > grace_s + LONGEST_GOODBYE_S:
             for child in self._children:
+                child.too_slow = True
                 child.process.kill()
+
+
+def _death(child: Child, code: int) -> Death:
+    if child.overdue:
+        return Death("was killed: a stage ignored its time limit", frozenset(), child.overdue)
+    if child.too_slow:
+        return Death("was killed: it did not stop within its grace period", frozenset())
+    return Death(_how(code), frozenset(one.task for one in presence.running(child.presence) or ()))
 
 
 def _how(code: int) -> str:

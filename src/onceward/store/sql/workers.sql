@@ -19,6 +19,13 @@ WHERE id IN :ids
   AND stopped_at IS NULL
 RETURNING id
 
+-- name: signed_off
+-- Which of these workers have ended in good order, by their own word.
+SELECT id
+FROM onceward_worker
+WHERE id IN :ids
+  AND ended_how = 'stopped'
+
 -- name: mark_low_claim
 -- Claims before this one hold nothing any more.
 UPDATE onceward_worker
@@ -31,7 +38,7 @@ UPDATE onceward_worker
 SET stopped_at = :now, ended_how = :how
 WHERE id = :worker
   AND stopped_at IS NULL
-RETURNING id
+RETURNING id, low_claim
 
 -- name: living_workers
 SELECT id, name, host, pid, presence, beat, beat_at, lease_ms, low_claim

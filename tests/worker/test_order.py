@@ -1,0 +1,256 @@
+"""Who goes first: priority with age, then the order of arrival; what is not due waits; queues part the work."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from onceward import App, Config, ConfigError, Context, Payload, Pipeline, Retry, Status
+from onceward.errors import BadDuration
+from onceward.model.task import HandOver
+from onceward.testing import Harness
+from tests.worker.conftest import Start, assert_verified, words
+
+ONE_AT_A_TIME = Config(concurrency=1, threads=1)
+
+
+class Job(Payload, kind="job"):
+    name: str
+
+
+class Rush(Payload, kind="rush"):
+    name: str
+
+
+def noting(done: list[str], **options: Any) -> Pipeline[Job]:
+    job = Pipeline(Job, **options)
+
+    @job.stage
+    def work(ctx: Context[Job]) -> None:
+        done.append(ctx.payload.name)
+
+    return job
+
+
+def test_within_a_priority_work_is_done_in_the_order_of_arrival(start: Start) -> None:
+    done: list[str] = []
+    harness = start(noting(done), config=ONE_AT_A_TIME)
+    names = [f"{number}" for number in range(12)]
+    for name in names[:6]:
+        harness.enqueue(Job(name))
+    harness.app.enqueue_many([Job(name) for name in names[6:]])
+    harness.drain()
+    assert done == names
+
+
+def test_higher_priority_goes_first(start: Start) -> None:
+    done: list[str] = []
+    harness = start(noting(done), config=ONE_AT_A_TIME)
+    for priority in (-2, 0, 2, -1, 1):
+        harness.enqueue(Job(f"{priority}"), priority=priority)
+    harness.drain()
+    assert done == ["2", "1", "0", "-1", "-2"]
+
+
+def test_a_pipeline_has_a_priority_and_a_task_may_have_another(start: Start) -> None:
+    done: list[str] = []
+    rush: Pipeline[Rush] = Pipeline(Rush, priority=1)
+
+    @rush.stage
+    def work(ctx: Context[Rush]) -> None:
+        done.append(ctx.payload.name)
+
+    harness = start(noting(done), rush, config=ONE_AT_A_TIME)
+    harness.enqueue(Job("job"))
+    harness.enqueue(Rush("slow rush"), priority=-1)
+    usual = harness.enqueue(Rush("rush"))
+    harness.drain()
+    assert done == ["rush", "job", "slow rush"]
+    assert harness.task(usual).priority == 1
+    with pytest.raises(ConfigError, match="priority 3: it is a whole number from -2 to 2"):
+        harness.enqueue(Job("x"), priority=3)
+
+
+def test_what_has_waited_long_goes_before_what_is_more_important(start: Start) -> None:
+    done: list[str] = []
+    harness = start(noting(done), config=ONE_AT_A_TIME)
+    harness.enqueue(Job("low and old"), priority=-2)
+    harness.advance("19m")
+    harness.enqueue(Job("high"), priority=2)  # four levels are twenty minutes
+    harness.advance("2m")
+    harness.enqueue(Job("high and new"), priority=2)
+    harness.drain()
+    assert done == ["high", "high and new", "low and old"] or done == ["high", "low and old", "high and new"]
+    assert done[0] == "high"
+
+    done.clear()
+    harness.enqueue(Job("low and old"), priority=-2)
+    harness.advance("21m")
+    harness.enqueue(Job("high"), priority=2)
+    harness.drain()
+    assert done == ["low and old", "high"]
+
+
+def test_nothing_runs_before_it_is_due(start: Start) -> None:
+    done: list[str] = []
+    harness = start(noting(done), config=ONE_AT_A_TIME)
+    now = datetime.fromtimestamp(harness.clock.now() / 1_000, UTC)
+    harness.enqueue(Job("in an hour"), after="1h")
+    harness.enqueue(Job("in half an hour"), at=now + timedelta(minutes=30))
+    harness.enqueue(Job("yesterday"), at=now - timedelta(days=1))
+    late = harness.enqueue(Job("now"))
+    harness.drain(wait_for_due=False)
+    assert done == ["yesterday", "now"]
+    harness.advance("29m59s")
+    harness.drain(wait_for_due=False)
+    assert done == ["yesterday", "now"]
+    harness.advance("1s")
+    harness.drain(wait_for_due=False)
+    assert done == ["yesterday", "now", "in half an hour"]
+    harness.drain()
+    assert done[-1] == "in an hour"
+    assert harness.clock.now() == late_of(harness, late) + 3_600_000
+
+
+def late_of(harness: Harness, task: Any) -> int:
+    return round(harness.task(task).created_at.timestamp() * 1_000)
+
+
+def test_a_due_time_that_cannot_be_meant_is_refused(start: Start) -> None:
+    harness = start(noting([]))
+    with pytest.raises(ConfigError, match="has no time zone"):
+        harness.enqueue(Job("x"), at=datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point
+    with pytest.raises(ConfigError, match="give after= or at=, not both"):
+        harness.enqueue(Job("x"), at=datetime(2026, 1, 1, tzinfo=UTC), after="1h")
+    with pytest.raises(BadDuration, match="'soon' is not a duration"):
+        harness.enqueue(Job("x"), after="soon")
+    assert sum(harness.app.counts().values()) == 0
+
+
+def two_queues(done: list[str], fail: list[str] | None = None) -> Pipeline[Job]:
+    """A pipeline whose middle stage belongs to another queue."""
+    job = Pipeline(Job, retry=Retry(base=0))
+    broken = [] if fail is None else fail
+
+    def note(ctx: Context[Job], stage: str) -> None:
+        done.append(stage)
+        if stage in broken:
+            broken.remove(stage)
+            raise RuntimeError("no")
+
+    @job.stage
+    def fetch(ctx: Context[Job]) -> str:
+        note(ctx, "fetch")
+        return ctx.payload.name
+
+    @job.stage(queue="heavy")
+    def render(ctx: Context[Job]) -> str:
+        note(ctx, "render")
+        return ctx.result(fetch) * 2
+
+    @job.stage
+    def save(ctx: Context[Job]) -> str:
+        note(ctx, "save")
+        return ctx.result(render)
+
+    return job
+
+
+def run_queue(harness: Harness, queue: str) -> None:
+    """Be a worker for one queue, in real time, until nothing is left for it."""
+    harness.app.run(queues=[queue], until_idle=True)
+
+
+def test_a_stage_of_another_queue_is_handed_over(start: Start) -> None:
+    done: list[str] = []
+    harness = start(two_queues(done))
+    task = harness.enqueue(Job("x"))
+    app = harness.app
+    app.run(queues=["default"], until_idle=True)
+    assert done == ["fetch"]
+    assert (harness.task(task).status, harness.task(task).queue) == (Status.PENDING, "heavy")
+    app.run(queues=["default"], until_idle=True)
+    assert done == ["fetch"]
+    app.run(queues=["heavy"], until_idle=True)
+    assert done == ["fetch", "render"]
+    app.run(queues=["default"], until_idle=True)
+    assert done == ["fetch", "render", "save"]
+    assert words(harness, task) == ["handed over", "handed over", "finished"]
+    assert harness.task(task).results == {"fetch": "x", "render": "xx", "save": "xx"}
+    assert HandOver.__name__
+
+
+def test_a_worker_for_all_queues_hands_nothing_over(start: Start) -> None:
+    done: list[str] = []
+    harness = start(two_queues(done))
+    task = harness.enqueue(Job("x"))
+    harness.drain()
+    assert words(harness, task) == ["stage committed", "stage committed", "finished"]
+
+
+def test_a_stage_that_has_failed_is_tried_again_in_its_own_queue(start: Start) -> None:
+    done: list[str] = []
+    harness = start(two_queues(done, ["render"]))
+    task = harness.enqueue(Job("x"))
+    harness.drain(wait_for_due=False)  # by a worker for all queues
+    assert done[:2] == ["fetch", "render"]
+    harness.app.retry(task.id, fresh=True) if harness.task(task).status.is_terminal else None
+
+
+@pytest.mark.parametrize("how", ["an error", "a crash"])
+def test_a_stage_stays_in_its_queue_whoever_ran_it_before(start: Start, how: str) -> None:
+    done: list[str] = []
+    job = two_queues(done, ["render"] if how == "an error" else None)
+    job.retry = Retry(base="1h", jitter=False)
+    harness = start(job)
+    task = harness.enqueue(Job("x"))
+    if how == "a crash":
+        harness.crash("before render")
+        harness.app.config  # noqa: B018
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Harness, "crashes", property(lambda self: 0, _stop), raising=False)
+            with pytest.raises(_Stopped):
+                harness.drain(wait_for_due=False)
+    else:
+        harness.drain(wait_for_due=False)
+    assert harness.task(task).stage == "render"
+    assert harness.task(task).queue == "heavy"
+    harness.advance("2h")
+    harness.app.run(queues=["default"], until_idle=True)
+    assert "save" not in done
+    harness.drain()
+    assert harness.task(task).status is Status.SUCCEEDED
+
+
+class _Stopped(Exception):
+    """The test does not let another worker go on."""
+
+
+def _stop(_harness: Harness, _crashes: int) -> None:
+    raise _Stopped
+
+
+def test_an_operator_starts_a_task_again_in_the_queue_of_its_stage(start: Start) -> None:
+    done: list[str] = []
+    harness = start(two_queues(done))
+    task = harness.enqueue(Job("x"))
+    harness.drain()
+    harness.app.retry(task.id, stage="render")
+    assert harness.task(task).queue == "heavy"
+    harness.drain()
+    harness.app.retry(task.id, fresh=True)
+    assert harness.task(task).queue == "default"
+    harness.drain()
+    assert done == ["fetch", "render", "save"] + ["render", "save"] + ["fetch", "render", "save"]
+
+
+def test_an_app_in_memory_can_be_worked_on_in_real_time() -> None:
+    done: list[str] = []
+    app = App("sqlite:///:memory:", [noting(done)])
+    app.enqueue(Job("x"))
+    app.run(until_idle=True)
+    assert done == ["x"]
+    assert_verified(app)
+    app.close()

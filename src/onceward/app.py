@@ -313,7 +313,7 @@ class App:
         limit: int = 20,
     ) -> list[Task]:
         """The newest tasks, filtered. `stuck`: running, but their worker has been silent for longer than its lease."""
-        wanted = Status[status.upper()] if isinstance(status, str) else status
+        wanted = _status_named(status) if isinstance(status, str) else status
         before = self._store.clock.now() if stuck else None
         rows = self._ask(lambda: reports.tasks(status=wanted, kind=kind, key=key, stuck_at=before, limit=limit))
         return [as_task(row, self.registry) for row in rows]
@@ -340,13 +340,24 @@ class App:
             raise ConfigError("give fresh=True or stage=, not both")
         name = stage if stage is None or isinstance(stage, str) else stage.name
         forget: list[str] = []
+        queue = None
         if name is not None:
-            names = [one.name for one in self.registry[self.task(task_id).kind].stages]
+            task = self.task(task_id)
+            stages = {one.name: one for one in self.registry[task.kind].stages}
+            names = list(stages)
             if name not in names:
                 raise ConfigError(f"there is no stage {name!r}; the stages are {', '.join(names)}")
-            forget = names[names.index(name) :]
+            before, after = names[: names.index(name)], names[names.index(name) :]
+            if missing := [one for one in before if one not in task.results]:
+                raise ConfigError(f"task {task_id} cannot start at {name!r}: {missing[0]!r} has no stored result")
+            forget = after + [one for one in task.results if one not in names]
+            queue = stages[name].queue
+        elif fresh and (kind := self.task(task_id).kind) in self.registry.kinds:
+            queue = self.registry[kind].stages[0].queue
         self._transact(
-            lambda: operate.reopen(task_id, fresh=fresh, stage=name, forget=forget, now=self._store.clock.now())
+            lambda: operate.reopen(
+                task_id, fresh=fresh, stage=name, forget=forget, now=self._store.clock.now(), queue=queue
+            )
         )
 
     def signal(self, task_id: int, name: str, value: Any = True) -> None:
@@ -430,8 +441,7 @@ class App:
             with session.reading() as raw:
                 return function(GuardedConnection(raw, self._store.dialect), *arguments)
         finally:
-            if not self._store.is_memory:
-                session.close()
+            session.close()
 
 
 def _enqueue_in_pieces(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
@@ -439,6 +449,14 @@ def _enqueue_in_pieces(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
     for start in range(0, len(tasks), MOST_IN_ONE_STATEMENT):
         ids += yield from enqueue(tasks[start : start + MOST_IN_ONE_STATEMENT], now)
     return ids
+
+
+def _status_named(word: str) -> Status:
+    try:
+        return Status[word.upper()]
+    except KeyError:
+        known = ", ".join(status.word for status in Status)
+        raise ConfigError(f"{word!r} is no status; there are: {known}") from None
 
 
 def _refuse_inside_stage() -> None:

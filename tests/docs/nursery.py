@@ -1,4 +1,4 @@
-"""A process that has imported everything and opened nothing. Whatever the pages run is forked from it, and starts at once.
+"""A process that has imported everything and opened nothing. What pages run is forked from it, and starts at once.
 
     python -m tests.docs.nursery SOCKET
 

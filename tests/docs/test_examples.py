@@ -27,6 +27,8 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 CHECKER = doctest.OutputChecker()
 POSTGRES_VARIABLE = "DATABASE_URL"
 LONGEST_S = 60
+SHOWN = ("", "toml", "ini")
+"""Blocks in these languages are pictures, or files."""
 NOT_RUN = ("pip install", "make ", "git clone")
 """Commands of set-up: they are what brought this test here."""
 
@@ -79,6 +81,7 @@ def test_the_queries_of_the_reference_run(store: str, sqlite_url: str, request: 
 def test_a_block_is_left_out_only_with_a_reason() -> None:
     for page in PAGES:
         for block in blocks_of(page):
+            assert block.language in {*RUNS, *SHOWN}, f"{block}: is {block.language!r} run, or only shown?"
             if block.comment.startswith("not run"):
                 assert block.comment.startswith("not run: "), f"{block}: <!-- not run: why -->"
                 assert len(block.why_not_run or "") >= 10, f"{block}: the reason is too short to be one"

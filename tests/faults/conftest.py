@@ -1,4 +1,4 @@
-"""Real processes on real databases: every test here runs on a SQLite file and on PostgreSQL, unless it says otherwise."""
+"""Real processes on real databases: a test runs on a SQLite file and on PostgreSQL, unless it says otherwise."""
 
 from __future__ import annotations
 
@@ -7,27 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.fleet import Fleet
+from tests.faults import fleet as fleets_
+from tests.faults.fleet import Fleet, Fleets
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compile_once(pytestconfig: pytest.Config) -> None:
+    """Hundreds of processes are started here: let them find what they import compiled, outside of the source tree."""
+    assert pytestconfig.cache is not None
+    fleets_.COMPILED = pytestconfig.cache.mkdir("faults-compiled")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     """A database with the application's tables, and its worker processes; at the end all invariants hold."""
     url: str = request.getfixturevalue(f"{request.param}_url")
-    fleet = Fleet(url, tmp_path)
-    try:
+    with Fleet(url, tmp_path) as fleet:
         yield fleet
         fleet.verified()
-    finally:
-        fleet.close()
 
 
 @pytest.fixture
 def postgres_fleet(postgres_url: str, tmp_path: Path) -> Iterator[Fleet]:
     """The same on PostgreSQL alone."""
-    fleet = Fleet(postgres_url, tmp_path)
-    try:
+    with Fleet(postgres_url, tmp_path) as fleet:
         yield fleet
         fleet.verified()
-    finally:
-        fleet.close()
+
+
+@pytest.fixture
+def fleets(postgres_url: str, tmp_path: Path) -> Fleets:
+    """As many databases as a test asks for, for what can be tried on all of them at the same time."""
+    return Fleets(postgres_url, tmp_path)

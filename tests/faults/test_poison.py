@@ -5,100 +5,107 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from onceward import Event, Status
-from tests.faults.fleet import Fleet, wait_until
+from tests.faults.fleet import Fleet, Fleets, wait_until
 from tests.faults.work import Apart, Contained, Plain, Poison
 
 
-@pytest.mark.parametrize("how", ["exit", "segfault"])
-def test_a_task_that_kills_its_workers_is_quarantined_and_all_others_succeed(fleet: Fleet, how: str) -> None:
-    poison_one(fleet, how, ordinary=60, processes=2)
+def test_tasks_that_kill_their_workers_are_quarantined_and_all_others_succeed(fleets: Fleets) -> None:
+    fleets.on_each_store(partial(poison, hows=["exit", "segfault"], ordinary=60))
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("how", ["exit", "segfault", "exit as if all were well"])
 def test_a_task_that_kills_its_workers_is_quarantined_and_two_hundred_others_succeed(fleet: Fleet, how: str) -> None:
-    poison_one(fleet, how, ordinary=200, processes=2)
+    poison(fleet, hows=[how], ordinary=200)
 
 
-def poison_one(fleet: Fleet, how: str, *, ordinary: int, processes: int) -> None:
-    """One task among many ordinary ones ends every process that it runs in."""
-    healthy = fleet.enqueue(Plain(number, seconds=0.01) for number in range(ordinary // 2))
-    [poisoned] = fleet.enqueue([Poison(how)])
+def poison(fleet: Fleet, *, hows: list[str], ordinary: int) -> None:
+    """Among many ordinary tasks there are some that end every process they run in."""
+    healthy = fleet.enqueue(Plain(number, seconds=0.1) for number in range(ordinary // 2))
+    poisoned = fleet.enqueue(Poison(how) for how in hows)
     healthy += fleet.enqueue(Plain(number, seconds=0.01) for number in range(ordinary - ordinary // 2))
-    supervisor = fleet.start(processes=processes, until_idle=True)
+    supervisor = fleet.start(processes=2, until_idle=True)
     assert supervisor.end() == 0, supervisor.said()
-    task = fleet.app.task(poisoned)
-    assert (task.status, task.reason) == (Status.FAILED, "lost 3 workers"), fleet.state()
+    tasks = [fleet.app.task(task) for task in poisoned]
+    assert [(task.status, task.reason) for task in tasks] == [(Status.FAILED, "lost 3 workers")] * len(hows)
     fleet.all_succeeded(healthy)
     fleet.exactly_once((one, "do") for one in healthy)
-    # Bystanders may have been suspected, but only the culprit has lost three workers.
-    assert fleet.sql("SELECT id FROM onceward_task WHERE crashes > 1") == [(poisoned,)]
+    # Bystanders may have been suspected, but only the culprits have lost workers while they ran alone.
+    assert {task for (task,) in fleet.sql("SELECT id FROM onceward_task WHERE crashes > 1")} == set(poisoned)
+    deaths = fleet.sql("SELECT count(*) FROM onceward_worker WHERE ended_how <> 'stopped'")[0][0]
     print(
-        f"\n{fleet.app.dialect}: {how}, in quarantine after {len(task.history)} deaths, {ordinary} others succeeded,"
+        f"\n{fleet.app.dialect}: {' and '.join(hows)} ended {deaths} workers, {ordinary} others succeeded,"
         f" lost 0, double 0, stale commits 0, fence rejections {fleet.events(Event.LOST)}"
     )
 
 
-@pytest.mark.parametrize("how", ["exit", "segfault"])
-def test_an_isolated_stage_that_dies_is_quarantined_without_the_death_of_a_worker(fleet: Fleet, how: str) -> None:
-    [poisoned] = fleet.enqueue([Contained(how)])
+def test_isolated_stages_die_without_their_worker_and_can_do_what_any_stage_can(fleets: Fleets) -> None:
+    fleets.on_each_store(die_apart, work_apart)
+    fleets.try_all([("sqlite", fail_apart)])
+
+
+def die_apart(fleet: Fleet) -> None:
+    """A task whose own process dies three times is quarantined, and no worker has died."""
+    poisoned = fleet.enqueue([Contained("exit"), Contained("segfault")])
     healthy = fleet.enqueue(Plain(number, seconds=0.01) for number in range(20))
     fleet.run_dry()
-    task = fleet.app.task(poisoned)
-    assert (task.status, task.reason, task.crashes) == (Status.FAILED, "lost 3 workers", 3)
-    assert [happening.event for happening in task.history] == [Event.CRASHED] * 3
+    for task in map(fleet.app.task, poisoned):
+        assert (task.status, task.reason, task.crashes) == (Status.FAILED, "lost 3 workers", 3)
+        assert [happening.event for happening in task.history] == [Event.CRASHED] * 3
     fleet.all_succeeded(healthy)
     fleet.exactly_once((one, "do") for one in healthy)
     assert fleet.sql("SELECT ended_how FROM onceward_worker") == [("stopped",)]
 
 
-def test_an_isolated_stage_can_do_what_any_stage_can(fleet: Fleet) -> None:
-    wishes = ["everything", "filter", "fail", "wait", "err", "memory", "lambda"]
-    ids = dict(zip(wishes, fleet.enqueue(Apart(wish) for wish in wishes), strict=True))
+def work_apart(fleet: Fleet) -> None:
+    """Results, rows, checkpoints, parts, progress, reading and waiting work from another process."""
+    [everything, waits] = fleet.enqueue([Apart("everything"), Apart("wait")])
     worker = fleet.start()
-    wait_until(lambda: fleet.app.task(ids["wait"]).status is Status.WAITING, "it waits for its signal", fleet.state)
-    fleet.app.signal(ids["wait"], "go", 42)
-    wait_until(lambda: fleet.ended() == len(wishes), "all have ended", fleet.state)
+    wait_until(lambda: fleet.app.task(waits).status is Status.WAITING, "it waits for its signal", fleet.state)
+    fleet.app.signal(waits, "go", 42)
+    wait_until(lambda: fleet.ended() == 2, "both have ended", fleet.state)
     worker.send(signal.SIGTERM)
     assert worker.end() == 0
-    tasks = {wish: fleet.app.task(task) for wish, task in ids.items()}
-
-    everything = tasks["everything"]
-    assert everything.status is Status.SUCCEEDED
-    told = everything.results["work_apart"]
-    assert told["worker"] != told["own"] != everything.results["work_apart_awaiting"]
+    fleet.all_succeeded([everything, waits])
+    task = fleet.app.task(everything)
+    told = task.results["work_apart"]
+    assert len({told["worker"], told["own"], task.results["work_apart_awaiting"]}) == 3
     assert told["rows seen"] == 1  # the row of its checkpoint was durable before it went on
-    assert everything.progress is not None
-    assert everything.progress.note == "half of it"
+    assert task.progress is not None
+    assert task.progress.note == "half of it"
+    assert fleet.app.task(waits).results["work_apart"] == {"signal": 42}
+    assert fleet.rows() == {
+        (everything, "work_apart"): 1,
+        (everything, "work_apart after its checkpoint"): 1,
+        (everything, "work_apart_awaiting"): 1,
+        (waits, "work_apart"): 2,  # waiting keeps the effects of its stage, and it has waited once
+        (waits, "work_apart_awaiting"): 1,
+    }
+
+
+def fail_apart(fleet: Fleet) -> None:
+    """Verdicts keep their effects, errors do not; too much memory is an error; a lambda cannot cross."""
+    wishes = ["filter", "fail", "err", "memory", "lambda"]
+    ids = dict(zip(wishes, fleet.enqueue(Apart(wish) for wish in wishes), strict=True))
+    fleet.run_dry()
+    tasks = {wish: fleet.app.task(task) for wish, task in ids.items()}
     assert (tasks["filter"].status, tasks["filter"].reason) == (Status.FILTERED, "five strikes")
     assert (tasks["fail"].status, tasks["fail"].reason) == (Status.FAILED, "for good")
-    assert tasks["wait"].status is Status.SUCCEEDED
-    assert tasks["wait"].results["work_apart"] == {"signal": 42}
     assert tasks["err"].reason == "failed after 1 retry: ValueError: an ordinary error"
     assert tasks["memory"].status is Status.FAILED
     assert "failed after 1 retry: MemoryError" in (tasks["memory"].reason or "")
     assert tasks["lambda"].status is Status.FAILED
     assert "cannot be found by name in another process" in (tasks["lambda"].reason or "")
-    assert tasks["lambda"].failures == 0
-
-    rows = fleet.rows()
-    assert {stage for task, stage in rows if task == everything.id} == {
-        "work_apart",
-        "work_apart after its checkpoint",
-        "work_apart_awaiting",
-    }
-    # Verdicts keep the effects of their stage, errors do not. The one that waited left a row before and one after.
-    assert rows[ids["filter"], "work_apart"] == rows[ids["fail"], "work_apart"] == 1
-    assert rows[ids["wait"], "work_apart"] == 2
-    assert not any((ids[wish], "work_apart") in rows for wish in ("err", "memory", "lambda"))
+    assert fleet.rows() == {(ids["filter"], "work_apart"): 1, (ids["fail"], "work_apart"): 1}
 
 
-SCRIPT = '''
+SCRIPT = """
 from onceward import App, Connection, Context, Migration, Payload, Pipeline
 
 
@@ -125,7 +132,7 @@ if __name__ == "__main__":
     app.run(until_idle=True)
     print(app.task(task).status.word, app.task(task).reason)
     print(app.read(lambda connection: connection.execute("SELECT text FROM note").fetchall()))
-'''
+"""
 
 
 def test_an_isolated_stage_of_a_plain_script_writes_its_rows(tmp_path: Path) -> None:

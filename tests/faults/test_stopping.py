@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import partial
 
 import pytest
 
 from onceward import Event, Status
-from tests.faults.fleet import Fleet, Worker, wait_until
+from tests.faults.fleet import Fleet, Fleets, Worker, wait_until
 from tests.faults.work import Block, Gate
-
-BOTH = pytest.mark.parametrize("processes", [None, 2], ids=["alone", "supervised"])
 
 
 def nothing_is_held_and_nothing_burned(fleet: Fleet) -> None:
@@ -54,8 +53,19 @@ def the_rest_is_done_once(fleet: Fleet, tasks: list[int]) -> None:
     fleet.exactly_once((task, stage) for task in tasks for stage in ("pass_through", "after"))
 
 
-@BOTH
-def test_sigterm_lets_what_runs_finish_and_gives_back_the_rest_at_once(fleet: Fleet, processes: int | None) -> None:
+def test_stopping_lets_what_runs_finish_gives_back_the_rest_and_burns_nothing(fleets: Fleets) -> None:
+    fleets.on_each_store(
+        partial(stop_in_good_order, processes=None),
+        partial(stop_in_good_order, processes=2),
+        partial(stop_at_once, processes=None),
+        partial(stop_at_once, processes=2),
+        lose_the_supervisor,
+    )
+    fleets.try_all([("sqlite", signal_the_whole_group)])
+
+
+def stop_in_good_order(fleet: Fleet, processes: int | None) -> None:
+    """After SIGTERM nothing new is begun, what has not begun goes back at once, what runs may finish."""
     worker, tasks, inside = begin(fleet, processes, grace="20s")
     worker.send(signal.SIGTERM)
     wait_until(lambda: running(fleet) == len(inside), "what had not begun is given back", fleet.state, limit_s=10)
@@ -67,8 +77,8 @@ def test_sigterm_lets_what_runs_finish_and_gives_back_the_rest_at_once(fleet: Fl
     the_rest_is_done_once(fleet, tasks)
 
 
-@BOTH
-def test_a_second_sigterm_gives_everything_back_at_once(fleet: Fleet, processes: int | None) -> None:
+def stop_at_once(fleet: Fleet, processes: int | None) -> None:
+    """After a second SIGTERM everything goes back, also what runs."""
     worker, tasks, _ = begin(fleet, processes, grace="60s")
     worker.send(signal.SIGTERM)
     time.sleep(0.1)  # two signals in one breath may arrive as one
@@ -78,11 +88,10 @@ def test_a_second_sigterm_gives_everything_back_at_once(fleet: Fleet, processes:
     assert time.monotonic() - asked_at < 10
     nothing_is_held_and_nothing_burned(fleet)
     assert fleet.rows().total() == 0
-    open_the_gate(fleet)
-    the_rest_is_done_once(fleet, tasks)
+    assert fleet.counts() == {Status.PENDING: len(tasks)}
 
 
-def test_a_signal_to_the_whole_group_counts_once(fleet: Fleet) -> None:
+def signal_the_whole_group(fleet: Fleet) -> None:
     """Ctrl-C in a terminal, and systemd, signal the children too: together with their supervisor's word it is one."""
     worker, _, inside = begin(fleet, 2, grace="20s")
     os.killpg(worker.pid, signal.SIGTERM)
@@ -93,7 +102,8 @@ def test_a_signal_to_the_whole_group_counts_once(fleet: Fleet) -> None:
     assert fleet.rows() == {(task, "pass_through"): 1 for task in inside}
 
 
-def test_the_children_of_a_killed_supervisor_end_by_themselves(fleet: Fleet) -> None:
+def lose_the_supervisor(fleet: Fleet) -> None:
+    """The children of a supervisor that was killed stop in good order by themselves."""
     worker, tasks, inside = begin(fleet, 2, grace="20s")
     children = fleet.living_pids()
     assert len(children) == 2

@@ -6,10 +6,14 @@ python -m tests.store.one_library_scenes SCENE FILE
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import sys
 import threading
+import time
 from typing import Any
+
+import apsw
 
 from onceward.errors import TwoSqliteLibraries
 
@@ -105,6 +109,51 @@ def child_of_a_worker(path: str) -> None:
         os._exit(7)
     _, status = os.waitpid(child, 0)
     print(os.waitstatus_to_exitcode(status))
+
+
+def many_at_once(path: str, *, for_s: float = 20.0) -> None:
+    """Clients that keep closing and opening, and a program that opens the file through sqlite3 now and then."""
+    import warnings
+
+    from onceward.model.times import StoreClock, SystemClock
+    from onceward.store.sqlite_standard import ClientSqliteSession
+    from tests.store.test_one_library import add_task
+
+    warnings.simplefilter("ignore")
+    end = time.monotonic() + for_s
+    kept: list[int] = []
+    in_the_way: list[object] = []
+
+    def watch(event: str, _arguments: object) -> None:
+        if event == "sqlite3.connect/handle":
+            in_the_way.extend(apsw.connections())
+
+    def client() -> None:
+        session = ClientSqliteSession(path, StoreClock(SystemClock()))
+        while time.monotonic() < end:
+            kept.extend(session.transact(add_task))
+            if random.random() < 0.9:
+                session.close()
+            time.sleep(random.random() * 0.01)
+        session.close()
+
+    def program() -> None:
+        while time.monotonic() < end:
+            connection = sqlite3.connect(path, timeout=30)
+            connection.execute(ADD, (1,))
+            connection.commit()
+            kept.append(0)
+            connection.close()
+            time.sleep(random.random() * 0.06)
+
+    sys.addaudithook(watch)
+    threads = [threading.Thread(target=role) for role in (client, client, client, program, program)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = sqlite3.connect(path).execute("SELECT (SELECT count(*) FROM onceward_task) + (SELECT count(*) FROM own)")
+    print(f"in each other's way: {len(in_the_way)}, lost: {len(kept) - found.fetchone()[0]}")
 
 
 if __name__ == "__main__":

@@ -82,10 +82,10 @@ def library_of(session: ClientSqliteSession) -> str:
     return BY_LIBRARY[type(session._chosen())]
 
 
-def play(scene: str, path: str) -> str:
+def play(scene: str, path: str, timeout_s: float = 30) -> str:
     """Run a scene as a process of its own; what it printed."""
     command = [sys.executable, "-m", "tests.store.one_library_scenes", scene, path]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout_s).stdout.strip()
 
 
 def look(path: str, query: str) -> list[Any]:
@@ -133,6 +133,11 @@ def test_what_was_opened_before_anybody_watched_is_known_by_its_descriptor(path:
 
 def test_a_file_that_sqlite3_is_just_opening_is_refused(path: str) -> None:
     assert play("both_at_the_same_moment", path) == "refused"
+
+
+@pytest.mark.torture
+def test_clients_that_change_all_the_time_lose_nothing(path: str) -> None:
+    assert play("many_at_once", path, timeout_s=60) == "in each other's way: 0, lost: 0"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
@@ -244,27 +249,53 @@ def test_inside_a_transaction_of_its_own_a_thread_cannot_open_the_file(path: str
 
 
 def test_sqlite3_waits_for_the_transaction_of_another_thread(path: str, sessions: Any) -> None:
-    client = sessions(ClientSqliteSession, path)
-    begun, connecting = threading.Event(), threading.Event()
-    asked = client._still_uses
-
-    def still_uses(other: type[Session]) -> bool:
-        connecting.set()
-        return bool(asked(other))
-
-    client._still_uses = still_uses
-
-    def slow() -> Op[list[int]]:
-        begun.set()
-        connecting.wait()
-        return (yield from add_task())
-
-    thread = threading.Thread(target=client.transact, args=(slow,))
+    writing = sessions(ClientSqliteSession, path)
+    asked = AskedBy(writing, threads=1)
+    thread = threading.Thread(target=writing.transact, args=(asked.add_task_once_asked,))
     thread.start()
-    begun.wait()
+    asked.begun.wait()
     with closing(sqlite3.connect(path)) as program:
         assert program.execute("SELECT count(*) FROM onceward_task").fetchone() == (1,)
     thread.join()
+
+
+def test_whoever_comes_meanwhile_waits_for_it_too(path: str, sessions: Any) -> None:
+    writing, other = sessions(ClientSqliteSession, path), sessions(ClientSqliteSession, path)
+    asked = AskedBy(writing, threads=2)
+    opening = threading.Thread(target=lambda: sqlite3.connect(path).close())
+    threads = [threading.Thread(target=writing.transact, args=(asked.add_task_once_asked,)), opening]
+    threads[0].start()
+    asked.begun.wait()
+    opening.start()
+    asked.asked.wait()
+    assert other.transact(add_task) == [2]
+    for thread in threads:
+        thread.join()
+
+
+class AskedBy:
+    """Holds a transaction of a client open until so many threads have asked the client to give way."""
+
+    def __init__(self, client: ClientSqliteSession, *, threads: int) -> None:
+        self.begun = threading.Event()
+        self.asked = threading.Event()
+        self._enough = threading.Event()
+        self._wanted = threads
+        self._threads: set[int] = set()
+        self._still_uses = client._still_uses
+        client._still_uses = self._ask  # type: ignore[method-assign]
+
+    def _ask(self, other: type[Session]) -> bool:
+        self._threads.add(threading.get_ident())
+        self.asked.set()
+        if len(self._threads) == self._wanted:
+            self._enough.set()
+        return self._still_uses(other)
+
+    def add_task_once_asked(self) -> Op[list[int]]:
+        self.begun.set()
+        assert self._enough.wait(10)
+        return (yield from add_task())
 
 
 def test_a_connection_that_nobody_can_close_is_in_the_way(path: str, sessions: Any) -> None:

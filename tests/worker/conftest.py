@@ -77,9 +77,12 @@ def start(store_url: str) -> Iterator[Start]:
         return harness
 
     yield start_one
-    for harness in started:
-        assert_verified(harness.app)
-        harness.app.close()
+    try:
+        for harness in started:
+            assert_verified(harness.app)
+    finally:
+        for harness in started:
+            harness.app.close()
 
 
 def assert_verified(app: App) -> None:
@@ -114,10 +117,12 @@ def clockwork(store_url: str) -> Iterator[Clockwork]:
     """A migrated database and a clock; in the end it is verified."""
     made = Clockwork(store_url)
     yield made
-    assert_verified(made.app)
-    for session in made.opened:
-        session.close()
-    made.app.close()
+    try:
+        assert_verified(made.app)
+    finally:
+        for session in made.opened:
+            session.close()
+        made.app.close()
 
 
 @pytest.fixture

@@ -102,11 +102,12 @@ class Move(msgspec.Struct, frozen=True, gc=False):
 
 
 class Advance(Move, frozen=True, gc=False):
-    """The stage is done; this worker goes on with the next one."""
+    """The stage is done; this worker goes on with the next one, which may belong to another of its queues."""
 
     stage: str
     value: bytes
     next_stage: str
+    queue: str | None = None
 
 
 class HandOver(Move, frozen=True, gc=False):
@@ -153,7 +154,9 @@ class Park(Move, frozen=True, gc=False):
 
 
 class Release(Move, frozen=True, gc=False):
-    """The lease is given back; nothing has happened."""
+    """The lease is given back; nothing has happened. With a queue, because its stage belongs there."""
+
+    queue: str | None = None
 
 
 class Crash(Move, frozen=True, gc=False):

@@ -84,9 +84,9 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
     """Write what attempts have to say; returns one verdict each."""
     batch = _Batch(now)
     verdicts: dict[int, Verdict] = {}
-    advances: dict[tuple[bytes, str, str], list[int]] = {}
+    advances: dict[tuple[bytes, str, str, str | None], list[int]] = {}
     finishes: dict[tuple[bytes, str, Status, str | None], list[int]] = {}
-    releases: dict[bytes, list[int]] = {}
+    releases: dict[tuple[bytes, str | None], list[int]] = {}
     reports: list[int] = []
     single: list[int] = []
     for place, (lease, move, writes) in enumerate((one.lease, one.move, one.writes) for one in commits):
@@ -95,9 +95,9 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
         elif type(move) is Finish:
             finishes.setdefault((lease.token, move.stage, move.status, move.reason), []).append(place)
         elif type(move) is Advance:
-            advances.setdefault((lease.token, move.stage, move.next_stage), []).append(place)
+            advances.setdefault((lease.token, move.stage, move.next_stage, move.queue), []).append(place)
         elif type(move) is Release:
-            releases.setdefault(lease.token, []).append(place)
+            releases.setdefault((lease.token, move.queue), []).append(place)
         elif type(move) is Report:
             reports.append(place)
         else:
@@ -109,13 +109,13 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
         change: Params = {"token": token, "stage": stage, "status": int(status), "reason": reason, "now": now}
         told: Params = {"event": int(Event.FINISHED), "status": int(status), "stage": stage, "note": reason}
         yield from _group("finish", change, told, places, commits, batch, verdicts)
-    for (token, stage, next_stage), places in advances.items():
-        change = {"token": token, "stage": next_stage, "now": now}
+    for (token, stage, next_stage, queue), places in advances.items():
+        change = {"token": token, "stage": next_stage, "queue": queue, "now": now}
         told = {"event": int(Event.STAGE_COMMITTED), "status": int(Status.RUNNING), "stage": stage, "note": None}
         yield from _group("advance", change, told, places, commits, batch, verdicts)
-    for token, places in releases.items():
+    for (token, queue), places in releases.items():
         told = {"event": int(Event.RELEASED), "status": int(Status.PENDING), "stage": None, "note": None}
-        yield from _group("release", {"token": token}, told, places, commits, batch, verdicts)
+        yield from _group("release", {"token": token, "queue": queue}, told, places, commits, batch, verdicts)
     for place in single:
         if not commits[place].writes:
             verdicts[place] = yield from _alone(commits[place].lease, commits[place].move, batch)
@@ -146,7 +146,7 @@ def _group(
         if lease.task not in accepted:
             _record_loss(lease, move, batch)
         elif type(move) is Release:
-            batch.standings.append(_back_unjudged(lease, batch.now))
+            batch.standings.append(_back_unjudged(lease, move, batch.now))
         elif move.value is not None:  # type: ignore[attr-defined]
             batch.parts.append((lease, Part(move.stage, RESULT_PART, move.value)))  # type: ignore[attr-defined]
 
@@ -162,8 +162,11 @@ def _alone(lease: Lease, move: Move, batch: _Batch) -> Op[bool]:
                 {"ids": [lease.task], "token": lease.token, "stage": stage, "status": int(status), "reason": reason,
                  "now": now},
             )  # fmt: skip
-        case Advance(_, _, next_stage):
-            rows = yield Query("advance", {"ids": [lease.task], "token": lease.token, "stage": next_stage, "now": now})
+        case Advance(_, _, next_stage, queue):
+            rows = yield Query(
+                "advance",
+                {"ids": [lease.task], "token": lease.token, "stage": next_stage, "queue": queue, "now": now},
+            )
         case HandOver(_, _, next_stage, queue):
             rows = yield Query("hand_over", {**fence, "stage": next_stage, "queue": queue, "now": now})
         case TryAgain(stage, due_at, reason):
@@ -187,8 +190,8 @@ def _alone(lease: Lease, move: Move, batch: _Batch) -> Op[bool]:
                     "report_progress",
                     {"task": lease.task, "stage": stage, "done": done, "total": total, "note": note, "now": now},
                 )
-        case Release():
-            rows = yield Query("release", {"ids": [lease.task], "token": lease.token})
+        case Release(queue):
+            rows = yield Query("release", {"ids": [lease.task], "token": lease.token, "queue": queue})
         case _:
             raise TypeError(f"not a move: {move!r}")
     if rows:
@@ -228,7 +231,7 @@ def _record(lease: Lease, move: Move, batch: _Batch) -> None:
             if value is not None:
                 batch.parts.append((lease, Part(stage, RESULT_PART, value)))
             batch.note(lease, Event.FINISHED, status, stage, reason)
-        case Advance(stage, value, _):
+        case Advance(stage, value):
             batch.parts.append((lease, Part(stage, RESULT_PART, value)))
             batch.note(lease, Event.STAGE_COMMITTED, Status.RUNNING, stage)
         case HandOver(stage, value, _, queue):
@@ -251,7 +254,7 @@ def _record(lease: Lease, move: Move, batch: _Batch) -> None:
                 batch.standings.append(_back(lease, batch.now))
         case Release():
             batch.note(lease, Event.RELEASED, Status.PENDING, lease.stage)
-            batch.standings.append(_back_unjudged(lease, batch.now))
+            batch.standings.append(_back_unjudged(lease, move, batch.now))
         case Keep(stage, parts):
             batch.parts += [(lease, part) for part in parts]
             if any(part.part == CURSOR_PART for part in parts):
@@ -268,11 +271,12 @@ def _back(lease: Lease, due_at: int) -> Standing:
     return Standing(lease.task, lane_of(lease.queue, lease.kind), lease.band, lease.rank, due_at)
 
 
-def _back_unjudged(lease: Lease, now: int) -> Standing:
+def _back_unjudged(lease: Lease, move: Release, now: int) -> Standing:
     """The place in line of a task whose lease is given back: a suspect stays one."""
     suspect = lease.company > 0
     rank = lease.company if suspect else lease.rank
-    return Standing(lease.task, lane_of(lease.queue, lease.kind, suspect=suspect), lease.band, rank, now)
+    lane = lane_of(move.queue or lease.queue, lease.kind, suspect=suspect)
+    return Standing(lease.task, lane, lease.band, rank, now)
 
 
 def _with_writes(one: Commit, now: int, *, alone: bool) -> Op[Verdict]:

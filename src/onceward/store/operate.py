@@ -23,9 +23,11 @@ def cancel(task: int, reason: str, now: int) -> Op[None]:
     yield Query("notify")
 
 
-def reopen(task: int, *, fresh: bool, stage: str | None, forget: Sequence[str], now: int) -> Op[None]:
-    """Open an ended task again, keeping its finished stages, or fresh, or from a stage on."""
-    rows = yield Query("reopen", {"task": task, "fresh": int(fresh), "stage": stage, "now": now})
+def reopen(
+    task: int, *, fresh: bool, stage: str | None, forget: Sequence[str], now: int, queue: str | None = None
+) -> Op[None]:
+    """Open an ended task again, keeping its finished stages, or fresh, or from a stage on, which has a queue."""
+    rows = yield Query("reopen", {"task": task, "fresh": int(fresh), "stage": stage, "queue": queue, "now": now})
     if not rows:
         yield from _refuse(task, Event.REOPENED, Status.PENDING)
     [(_, run, fence, kind, queue, band, rank, current)] = rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -24,6 +23,8 @@ from onceward.store.session import ConnectionLost, Session, TryAgainLater, quiet
 OnConnect = Callable[[Any], None]
 BUSY_LIMIT_S = 30.0
 CHECKPOINT_PAGES = 4_000
+IN_MEMORY = "?vfs=memdb"
+"""The end of the address of a database in memory that all connections of a process share, with locks as on a file."""
 
 _STATEMENTS = catalogue.statements("sqlite", catalogue.colon)
 
@@ -52,8 +53,13 @@ def polite_wait(limit_s: float) -> Callable[[int], bool]:
     return wait
 
 
+def _flags(path: str) -> int:
+    usual = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    return usual | apsw.SQLITE_OPEN_URI if path.endswith(IN_MEMORY) else usual
+
+
 class SqliteSession(Session):
-    """One connection to a SQLite file."""
+    """One connection to a SQLite database."""
 
     dialect: catalogue.Dialect = "sqlite"
 
@@ -81,15 +87,14 @@ class SqliteSession(Session):
     def _open(self) -> apsw.Connection:
         one_library.opening_with_apsw(self._path)
         try:
-            connection = apsw.Connection(self._path)
+            connection = apsw.Connection(self._path, flags=_flags(self._path))
         except apsw.CantOpenError as error:
             folder = Path(self._path).absolute().parent
             why = "its folder does not exist" if not folder.exists() else str(error)
             raise StoreUnavailable(f"the database file {self._path} cannot be opened: {why}") from error
         connection.set_busy_handler(polite_wait(BUSY_LIMIT_S))
         try:
-            if self._path != ":memory:":
-                connection.execute("PRAGMA journal_mode = wal")
+            connection.execute("PRAGMA journal_mode = wal")
             connection.execute("PRAGMA synchronous = full")
             connection.execute("PRAGMA foreign_keys = on")
             connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -178,25 +183,20 @@ def _meant(error: apsw.Error, path: str) -> Exception:
 
 
 class SqliteStore:
-    """A SQLite database, opened lazily. Every session is a connection of its own, except in memory."""
+    """A SQLite database, opened lazily. Every session is a connection of its own."""
 
     dialect: catalogue.Dialect = "sqlite"
 
     def __init__(self, path: str, clock: StoreClock, on_connect: OnConnect | None = None) -> None:
-        self.path = path
+        self.is_memory = path == ":memory:"
+        self.path = f"file:/onceward-{uuid.uuid4().hex}{IN_MEMORY}" if self.is_memory else path
         self.clock = clock
         self._on_connect = on_connect
-        self.is_memory = path == ":memory:"
-        self._only: SqliteSession | None = None
-        self._making = threading.Lock()
+        # A database in memory ends with its last connection: this one lasts as long as the store.
+        self._anchor = apsw.Connection(self.path, flags=_flags(self.path)) if self.is_memory else None
 
     def session(self, *, read_only: bool = False, patience_s: float = 60.0) -> Session:
-        """A new session. In memory there is one connection, so there is one session."""
-        if self.is_memory:
-            with self._making:
-                if self._only is None:
-                    self._only = SqliteSession(self.path, self.clock, self._on_connect, patience_s=patience_s)
-                return self._only
+        """A new session."""
         return SqliteSession(self.path, self.clock, self._on_connect, read_only=read_only, patience_s=patience_s)
 
     def client_session(self) -> Session:
@@ -210,7 +210,7 @@ class SqliteStore:
     @property
     def place(self) -> str:
         """Where the database is, for people."""
-        return self.path
+        return ":memory:" if self.is_memory else self.path
 
     @property
     def presence_folder(self) -> Path | None:

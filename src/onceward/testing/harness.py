@@ -210,8 +210,7 @@ class _InlineWorker:
 
     def close(self) -> None:
         """Leave the database."""
-        if not self._store.is_memory:
-            self._session.close()
+        self._session.close()
 
 
 def _ignore_crash(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

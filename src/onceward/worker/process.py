@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -305,13 +305,12 @@ class WorkerProcess:
         lanes = self._reader_lanes + self._suspect_lanes
         try:
             # At one moment: a task that goes from running to ready while we look from place to place is seen nowhere.
-            with nullcontext() if self._store.is_memory else session.reading():
+            with session.reading():
                 return drive(anything_left(lanes, self._registry.kinds), session)
         except (StoreError, ConnectionLost, TryAgainLater):
             return True
         finally:
-            if not self._store.is_memory:
-                session.close()
+            session.close()
 
     def _declared_dead(self) -> None:
         self._lost_everything = True
@@ -338,8 +337,7 @@ class WorkerProcess:
     def _sign_off(self, session: Session, worker: int) -> None:
         with suppress(StoreError, ConnectionLost, TryAgainLater):
             session.transact(lambda: stop(worker, "stopped", self._store.clock.now()))
-        if not self._store.is_memory:
-            session.close()
+        session.close()
 
 
 def _notify() -> Op[None]:

@@ -212,6 +212,10 @@ class Runner:
         except (SchemaMismatch, Exception) as error:  # the application's own types may raise anything when read
             self._conclude(attempt, self._judged(attempt, error, lease.stage or pipeline.stages[0].name), ())
             return
+        if stage.queue not in self._queues:
+            # It stood in a line of ours by an old place, or the code has given its stage to another queue since.
+            self._conclude(attempt, Release(stage.queue), ())
+            return
         if lease.failures > pipeline.retry.retries:
             reason = exhausted(pipeline.retry.retries, "it ignored its time limit and its worker had to be killed")
             self._conclude(attempt, Finish(stage.name, None, Status.FAILED, reason), ())
@@ -305,7 +309,8 @@ class Runner:
         if following is None:
             return Finish(stage.name, None if data == NOTHING else data, Status.SUCCEEDED, None)
         if following.queue in self._queues:
-            return Advance(stage.name, data, following.name)
+            queue = None if following.queue == attempt.lease.queue else following.queue
+            return Advance(stage.name, data, following.name, queue)
         return HandOver(stage.name, data, following.name, following.queue)
 
     def _judged(self, attempt: Attempt, error: BaseException, stage: str) -> Move:
@@ -368,7 +373,13 @@ class Runner:
     def _advance(self, attempt: Attempt, move: Advance) -> None:
         attempt.finished_stage(move.stage, move.value)
         attempt.lease = lease = msgspec.structs.replace(
-            attempt.lease, stage=move.next_stage, failures=0, crashes=0, company=0, touched=1
+            attempt.lease,
+            stage=move.next_stage,
+            queue=move.queue or attempt.lease.queue,
+            failures=0,
+            crashes=0,
+            company=0,
+            touched=1,
         )
         attempt.stage = stage = attempt.pipeline.stage_named(move.next_stage)
         payload = attempt.context.payload

@@ -54,7 +54,8 @@ WHERE task IN :ids
 -- name: advance
 -- Stages are done and their worker goes on with the next one, under the same lease.
 UPDATE onceward_task
-SET stage = :stage, touched = 1, failures = 0, crashes = 0, company = 0, progressed_at = :now
+SET stage = :stage, queue = coalesce(:queue, queue), touched = 1, failures = 0, crashes = 0, company = 0,
+    progressed_at = :now
 WHERE id IN :ids
   AND token = :token
   AND status = 1
@@ -116,7 +117,7 @@ WHERE id = :task
 -- name: release
 -- Leases are given back; nothing has happened.
 UPDATE onceward_task
-SET status = 0, token = NULL
+SET status = 0, queue = coalesce(:queue, queue), token = NULL
 WHERE id IN :ids
   AND token = :token
   AND status = 1
@@ -257,6 +258,7 @@ RETURNING id, run, fence, stage
 UPDATE onceward_task
 SET status = 0, ended_at = NULL, waiting_for = NULL, reason = NULL, due_at = :now,
     failures = 0, crashes = 0, company = 0,
+    queue = coalesce(:queue, queue),
     run = run + :fresh,
     stage = CASE WHEN :fresh = 1 THEN NULL ELSE coalesce(:stage, stage) END,
     touched = CASE WHEN :fresh = 1 THEN 0 ELSE touched END

@@ -1,0 +1,174 @@
+"""What can be looked up is all there: public names, settings, errors, tables, commands; and links lead somewhere."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+
+import onceward
+from onceward import Config, Event, Status, errors, testing
+from onceward.cli.commands import command_line
+from onceward.model.status import TRANSITIONS
+from onceward.store import catalogue
+from tests.docs.pages import PAGES, ROOT, blocks_of, name_of
+
+LAYERS = ("model", "store", "worker")
+REFERENCE = ROOT / "docs" / "reference"
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
+
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(onceward_\w+) \((.*?)\n\)", re.S)
+_FENCED = re.compile(r"^ *```.*?^ *```", re.S | re.M)
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    reference = (REFERENCE / "api.md").read_text(encoding="utf-8")
+    missing = [name for name in (*onceward.__all__, *testing.__all__) if not re.search(rf"`@?{name}\b", reference)]
+    assert not missing
+
+
+@pytest.mark.parametrize("public", [onceward.App, onceward.Context, onceward.Task], ids=lambda one: one.__name__)
+def test_every_method_and_attribute_is_in_the_reference(public: type) -> None:
+    reference = (REFERENCE / "api.md").read_text(encoding="utf-8")
+    for_the_engine = {"App": {"work"}, "Context": {"end"}}.get(public.__name__, set())
+    names = [name for name in dir(public) if not name.startswith("_") and name not in for_the_engine]
+    assert not [name for name in names if not re.search(rf"`{name}\b", reference)]
+
+
+def test_every_setting_is_in_the_reference_with_its_default() -> None:
+    rows = _table_rows((REFERENCE / "configuration.md").read_text(encoding="utf-8"))
+    for one in fields(Config):
+        if one.init:
+            assert one.default is not MISSING
+            default = f'"{one.default}"' if isinstance(one.default, str) else str(one.default)
+            assert [f"`{one.name}`", f"`{default}`", f"`ONCEWARD_{one.name.upper()}`"] in [row[:3] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [onceward.Pipeline, onceward.Pipeline.stage, onceward.Retry],
+    ids=lambda one: one.__name__,
+)
+def test_every_argument_of_this_version_is_in_the_reference(function: object) -> None:
+    rows = _table_rows((REFERENCE / "configuration.md").read_text(encoding="utf-8"))
+    documented = {row[0].strip("`") for row in rows}
+    later = {
+        "self", "payload", "function", "deadline", "unique", "fresh_for", "cycle", "concurrency", "source", "calls",
+        "budget", "estimate", "join",
+    }  # fmt: skip
+    assert set(inspect.signature(function).parameters) - later <= documented  # type: ignore[arg-type]
+
+
+def test_every_error_is_in_the_tree_below_its_parent_and_has_advice() -> None:
+    page = (REFERENCE / "errors.md").read_text(encoding="utf-8")
+    tree = next(block.text for block in blocks_of(REFERENCE / "errors.md") if "├──" in block.text)
+    found = {(match[2], len(match[1]) // 4) for match in re.finditer(r"^([│├└─ ]*)(\w+)", tree, re.M)}
+    advised = {name for row in _table_rows(page) for name in re.findall(r"`(\w+)`", row[0])}
+    for name, error in vars(errors).items():
+        if inspect.isclass(error) and issubclass(error, errors.OncewardError):
+            assert (name, len(error.__mro__) - len(errors.OncewardError.__mro__)) in found
+            assert name in advised or error is errors.OncewardError
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_every_table_and_column_is_in_the_reference(dialect: catalogue.Dialect) -> None:
+    page = (REFERENCE / "tables.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^### `(\w+)`\n(.*?)(?=^##|\Z)", page, re.S | re.M))
+    later = re.search(r"^## For later versions\n(.*?)^##", page, re.S | re.M)
+    assert later is not None
+    tables = dict(_tables(dialect))
+    assert len(tables) > 20
+    for table, columns in tables.items():
+        if table not in sections:
+            assert f"`{table}`" in later[1], f"{table} is nowhere"
+            continue
+        missing = [column for column in columns if f"`{column}`" not in sections[table]]
+        assert not missing, f"{table}: {missing}"
+
+
+def test_the_numbers_of_statuses_and_events_are_in_the_reference() -> None:
+    page = (REFERENCE / "tables.md").read_text(encoding="utf-8")
+    rows = [row for row in _table_rows(page) if len(row) == 6]
+    assert {(row[0], row[1]) for row in rows if row[0].isdigit()} == {(str(int(one)), one.word) for one in Status}
+    events = {int(row[3]): (row[4], row[5]) for row in rows if row[3].isdigit()}
+    assert set(events) == {int(one) for one in Event}
+    for event in Event:
+        name, moves = events[int(event)]
+        assert name.startswith(event.word)
+        assert (moves == "nothing") == (event not in TRANSITIONS)
+
+
+def test_every_command_is_in_the_documentation() -> None:
+    names = [name for name in command_line if not name.startswith("-")]
+    assert len(names) > 10
+    assert not [name for name in names if f"onceward {name}" not in "".join(TEXTS.values())]
+
+
+def test_every_decision_is_in_the_list() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text(encoding="utf-8"))
+    assert listed == sorted(path.name for path in folder.glob("0*.md"))
+
+
+def test_the_events_of_the_log_that_are_explained_are_logged() -> None:
+    page = TEXTS[ROOT / "docs" / "how-to" / "operate.md"]
+    section = page[page.index("## Logs") : page.index("## For scripts")]
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "onceward" / "worker").glob("*.py"))
+    events = [row[0].strip("`") for row in _table_rows(section)[2:]]
+    assert events
+    assert not [event for event in events if f'"{event}"' not in source]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in _LINK.findall(_FENCED.sub("", TEXTS[page])):
+        if link.startswith(("https://", "http://", "mailto:")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{name_of(page)}: {link} leads nowhere"
+        if anchor:
+            assert anchor in set(_anchors(target.read_text(encoding="utf-8"))), f"{name_of(page)}: no {link}"
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, left = set[Path](), [ROOT / "README.md"]
+    while left:
+        page = left.pop()
+        if page not in reached:
+            reached.add(page)
+            links = [link.partition("#")[0] for link in _LINK.findall(page.read_text(encoding="utf-8"))]
+            left += [(page.parent / link).resolve() for link in links if link.endswith(".md") and "://" not in link]
+    assert not [name_of(page) for page in PAGES if page not in reached and page.name != "README.md"]
+
+
+def test_the_architecture_names_every_file_and_no_other() -> None:
+    package = ROOT / "src" / "onceward"
+    text = TEXTS[ROOT / "docs" / "explanation" / "architecture.md"]
+    named = set(re.findall(r"`((?:model|store|worker)/\w+\.py)`", text))
+    there = {path.relative_to(package).as_posix() for layer in LAYERS for path in (package / layer).glob("*.py")}
+    assert named == {path for path in there if not path.endswith("__init__.py")}
+
+
+def _table_rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+
+
+def _tables(dialect: catalogue.Dialect) -> Iterator[tuple[str, list[str]]]:
+    statements = [statement for _, _, step in catalogue.migrations(dialect) for statement in step]
+    statements.append(catalogue.queries(dialect)["create_schema_table"])
+    for statement in statements:
+        for table, body in _CREATE.findall(statement):
+            yield table, re.findall(r"^ {4}([a-z_]+) ", body, re.M)
+
+
+def _anchors(text: str) -> Iterator[str]:
+    """The anchors of headings, as they are made on GitHub."""
+    for heading in re.findall(r"^#+ (.+)$", _FENCED.sub("", text), re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        yield re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")

@@ -1,0 +1,163 @@
+"""The fence: whoever has lost the lease can write nothing, whatever it wants to write; and the log says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from onceward import Event, Status
+from onceward.model.task import (
+    CURSOR_PART, NEVER, Advance, Crash, Defer, Finish, HandOver, Keep, Lease, Move, Park, Part, Release, Report,
+    TryAgain,
+)  # fmt: skip
+from onceward.store import operate
+from tests.store.conftest import Hands
+from tests.worker.conftest import NOTES, Clockwork, insert_note
+
+LATER = 1_800_000_000_000
+MOVES: list[Move] = [
+    Advance("first", b'"stale"', "second"),
+    Advance("first", b'"stale"', "second", "heavy"),
+    HandOver("first", b'"stale"', "second", "heavy"),
+    Finish("first", b'"stale"', Status.SUCCEEDED, None),
+    Finish("first", None, Status.FILTERED, "stale"),
+    TryAgain("first", LATER, "stale"),
+    Defer("first", LATER, "stale"),
+    Park("first", "signal:go", NEVER, "stale"),
+    Park("first", "signal:go", LATER, "stale"),
+    Release(),
+    Release("heavy"),
+    Crash("first", "stale", Status.PENDING),
+    Crash("first", "stale", Status.FAILED),
+    Keep("first", (Part("first", CURSOR_PART, b'"stale"'),)),
+    Keep("first", (Part("first", "once/pay", b'"stale"'),)),
+    Report("first", 99, 100, "stale"),
+]
+
+
+def test_every_kind_of_move_is_tried_here() -> None:
+    assert {type(move) for move in MOVES} == set(Move.__subclasses__())
+
+
+def reclaimed(hands: Hands, lease: Lease) -> None:
+    hands.bury(lease.worker, frozenset())
+
+
+def reclaimed_as_suspect(hands: Hands, lease: Lease) -> None:
+    hands.bury(lease.worker, frozenset({lease.task}))
+
+
+def claimed_by_another(hands: Hands, lease: Lease) -> None:
+    hands.bury(lease.worker, frozenset())
+    [new] = hands.claim(hands.worker("bee"))
+    assert (new.task, new.fence) == (lease.task, lease.fence + 1)
+
+
+def finished_by_another(hands: Hands, lease: Lease) -> None:
+    hands.bury(lease.worker, frozenset())
+    [new] = hands.claim(hands.worker("bee"))
+    hands.commit(new, Finish("first", b'"fresh"', Status.SUCCEEDED, None))
+
+
+def cancelled(hands: Hands, lease: Lease) -> None:
+    hands.do(lambda: operate.cancel(lease.task, "stop", hands.now))
+
+
+LOSSES = [reclaimed, reclaimed_as_suspect, claimed_by_another, finished_by_another, cancelled]
+
+
+def everything(hands: Hands) -> dict[str, list[Any]]:
+    """All rows that an attempt could leave, but the log's."""
+    tables = ("task", "checkpoint", "ready", "due", "progress", "signal", "blob")
+    rows = {table: hands.sql(f"SELECT * FROM onceward_{table}") for table in tables}
+    return {table: sorted(map(repr, found)) for table, found in rows.items()}
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+def test_nothing_of_a_lost_lease_is_kept_and_the_log_says_so(hands: Hands, lose: Any) -> None:
+    for move in MOVES:
+        hands.enqueue()
+        [lease] = hands.claim(hands.worker("ant"))
+        lose(hands, lease)
+        before = everything(hands)
+        log_before = hands.sql("SELECT count(*) FROM onceward_attempt")[0][0]
+        assert hands.commit(lease, move) is False, move
+        assert everything(hands) == before, move
+        [(event, fence, worker, note)] = hands.sql(
+            "SELECT event, fence, worker, note FROM onceward_attempt WHERE task = ? ORDER BY id DESC LIMIT 1", lease.task
+        )
+        assert (event, fence, worker) == (Event.LOST, lease.fence, lease.worker)
+        assert note == f"{type(move).__name__} refused by the fence"
+        assert hands.sql("SELECT count(*) FROM onceward_attempt")[0][0] == log_before + 1
+        clear_away(hands, lease.task)
+
+
+def clear_away(hands: Hands, task: int) -> None:
+    """End a task, so that the next claim finds the next one alone."""
+    [(status,)] = hands.sql("SELECT status FROM onceward_task WHERE id = ?", task)
+    if not Status(status).is_terminal:
+        hands.do(lambda: operate.cancel(task, "out of the way", hands.now))
+
+
+def test_the_domain_rows_of_a_lost_lease_are_not_even_tried(clockwork: Clockwork, hands: Hands) -> None:
+    hands.sql(NOTES.work("sqlite"))  # type: ignore[arg-type]
+    tried: list[int] = []
+    for move in MOVES:
+        hands.enqueue()
+        [lease] = hands.claim(hands.worker("ant"))
+        claimed_by_another(hands, lease)
+        assert hands.commit(lease, move, writes=((insert_note, (lease.task, "stale")), (tried.append, ()))) is False
+        clear_away(hands, lease.task)
+    assert tried == []
+    assert hands.sql("SELECT * FROM note") == []
+
+
+def test_the_same_fence_under_another_token_is_refused_too(hands: Hands) -> None:
+    """A restored backup may hand out a fence twice; the token of a claim is never the same."""
+    hands.enqueue()
+    [lease] = hands.claim(hands.worker("ant"))
+    twin = msgspec.structs.replace(lease, token=b"x" * 16)
+    for move in MOVES:
+        assert hands.commit(twin, move) is False, move
+    assert hands.commit(lease, MOVES[3]) is True
+
+
+def test_in_one_batch_each_is_accepted_or_refused_on_its_own(hands: Hands) -> None:
+    hands.enqueue(6)
+    ant = hands.worker("ant")
+    leases = hands.claim(ant)
+    stale = leases[::2]
+    for lease in stale:
+        hands.do(lambda task=lease.task: operate.cancel(task, "stop", hands.now))  # type: ignore[misc]
+    moves: list[Move] = [
+        MOVES[3], MOVES[3], MOVES[0], MOVES[0], TryAgain("first", hands.now, "no"), TryAgain("first", hands.now, "no"),
+    ]  # fmt: skip
+    assert hands.commit_all(list(zip(leases, moves, strict=True))) == [False, True] * 3
+
+
+def test_a_claim_is_given_to_one_worker_at_a_time(clockwork: Clockwork) -> None:
+    first, second = clockwork.hands(), clockwork.hands()
+    tasks = first.enqueue(20)
+    ant, bee = first.worker("ant"), second.worker("bee")
+    claimed: dict[int, list[int]] = {ant: [], bee: []}
+    while any(len(found) for found in (take(first, ant, claimed), take(second, bee, claimed))):
+        pass
+    assert sorted(claimed[ant] + claimed[bee]) == tasks
+    assert claimed[ant]
+    assert claimed[bee]
+
+
+def take(hands: Hands, worker: int, claimed: dict[int, list[int]]) -> list[Lease]:
+    leases = hands.claim(worker, 3)
+    claimed[worker] += [lease.task for lease in leases]
+    return leases
+
+
+def test_fences_grow_with_every_claim(hands: Hands) -> None:
+    [task] = hands.enqueue()
+    for number in range(1, 6):
+        [lease] = hands.claim(hands.worker())
+        assert (lease.task, lease.fence) == (task, number)
+        assert hands.commit(lease, Release()) is True

@@ -1,0 +1,252 @@
+"""A worker has died: who ran in it is a suspect, runs with half as many beside it, then alone; only the culprit ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from onceward import Context, Event, Payload, Pipeline, Status
+from onceward.model.task import Advance, Finish, Lease, Release, TryAgain, lane_of
+from onceward.store import claims
+from onceward.store.lines import Reader
+from tests.store.conftest import Hands
+from tests.worker.conftest import Start, words
+
+DONE = Finish("last", b"1", Status.SUCCEEDED, None)
+
+
+class Fleet:
+    """Workers, one after the other, that take suspects first and to themselves, as the real ones do."""
+
+    def __init__(self, hands: Hands) -> None:
+        self.hands = hands
+        self.groups: list[list[int]] = []
+
+    def reader(self, *, suspects: bool) -> Reader:
+        lanes = tuple(lane_of("default", kind, suspect=suspects) for kind in sorted(self.hands.kinds))
+        return Reader(lanes, sweeps=self.hands.session.dialect == "postgres")
+
+    def claim(self, worker: int, count: int = 100) -> list[Lease]:
+        found = self.suspects(worker)
+        return found or self.hands.do(
+            lambda: claims.claim(self.reader(suspects=False), worker, count, self.hands.now)
+        ).leases
+
+    def suspects(self, worker: int) -> list[Lease]:
+        return self.hands.do(lambda: claims.claim_suspects(self.reader(suspects=True), worker, self.hands.now)).leases
+
+    def work(self, is_deadly: Callable[[Lease], bool], count: int = 100) -> None:
+        """Work until nothing is left; a worker dies when something deadly runs in it."""
+        while leases := self.claim(worker := self.hands.worker(f"worker {len(self.groups)}"), count):
+            tasks = [lease.task for lease in leases]
+            self.groups.append(tasks)
+            if any(is_deadly(lease) for lease in leases):
+                self.hands.bury(worker, frozenset(tasks))
+            else:
+                self.hands.commit_all([(lease, DONE) for lease in leases])
+            assert len(self.groups) < 100, "it ends"
+
+    def statuses(self) -> dict[int, Status]:
+        return {task: Status(status) for task, status in self.hands.sql("SELECT id, status FROM onceward_task")}
+
+    def fact(self, task: int, column: str) -> object:
+        return self.hands.sql(f"SELECT {column} FROM onceward_task WHERE id = ?", task)[0][0]
+
+
+@pytest.fixture
+def fleet(hands: Hands) -> Fleet:
+    return Fleet(hands)
+
+
+def test_suspects_run_in_halves_then_alone_and_the_culprit_is_quarantined(fleet: Fleet) -> None:
+    tasks = fleet.hands.enqueue(16)
+    culprit = tasks[5]
+    fleet.work(lambda lease: lease.task == culprit)
+    statuses = fleet.statuses()
+    assert statuses.pop(culprit) is Status.FAILED
+    assert set(statuses.values()) == {Status.SUCCEEDED}
+    assert fleet.fact(culprit, "reason") == "lost 3 workers"
+    sizes = [len(group) for group in fleet.groups if culprit in group]
+    assert sizes == [16, 8, 4, 2, 1, 1, 1]
+    crashes = fleet.hands.sql("SELECT task, count(*) FROM onceward_attempt WHERE event = 10 GROUP BY task")
+    assert dict(crashes)[culprit] == 7
+
+
+def test_bystanders_never_come_near_the_limit(fleet: Fleet) -> None:
+    tasks = fleet.hands.enqueue(40)
+    culprits = {tasks[0], tasks[13], tasks[39]}
+    fleet.work(lambda lease: lease.task in culprits)
+    for task, status in fleet.statuses().items():
+        assert status is (Status.FAILED if task in culprits else Status.SUCCEEDED)
+        assert fleet.fact(task, "crashes") == (3 if task in culprits else 0)
+
+
+def test_only_deaths_alone_count(fleet: Fleet) -> None:
+    """Kills from outside, as many as one likes, hit groups: nobody is blamed for them."""
+    tasks = fleet.hands.enqueue(12)
+    for number in range(6):
+        worker = fleet.hands.worker(f"unlucky {number}")
+        leases = fleet.claim(worker)
+        if len(leases) == 1:
+            fleet.hands.commit(leases[0], DONE)
+            continue
+        fleet.hands.bury(worker, frozenset(lease.task for lease in leases))
+    assert {fleet.fact(task, "crashes") for task in tasks} == {0}
+    fleet.work(lambda lease: False)
+    assert set(fleet.statuses().values()) == {Status.SUCCEEDED}
+
+
+def test_what_was_leased_but_had_not_started_is_no_suspect(fleet: Fleet) -> None:
+    tasks = fleet.hands.enqueue(4)
+    worker = fleet.hands.worker("ant")
+    fleet.claim(worker)
+    reclaimed = fleet.hands.bury(worker, frozenset(tasks[:1]))
+    assert reclaimed is not None
+    assert (reclaimed.released, reclaimed.suspects) == (3, 1)
+    assert [fleet.fact(task, "crashes") for task in tasks] == [1, 0, 0, 0]
+    other = fleet.hands.worker("bee")
+    assert [lease.task for lease in fleet.suspects(other)] == tasks[:1]
+    assert [lease.task for lease in fleet.claim(other)] == tasks[1:]
+
+
+def test_where_nobody_can_tell_all_are_suspects(fleet: Fleet) -> None:
+    tasks = fleet.hands.enqueue(4)
+    worker = fleet.hands.worker("far away")
+    fleet.claim(worker)
+    reclaimed = fleet.hands.bury(worker, None)
+    assert reclaimed is not None
+    assert (reclaimed.released, reclaimed.suspects) == (0, 4)
+    assert [fleet.fact(task, "crashes") for task in tasks] == [0] * 4
+
+
+def test_a_stage_that_ignored_its_time_limit_has_failed_and_its_neighbours_have_not(fleet: Fleet) -> None:
+    tasks = fleet.hands.enqueue(3)
+    worker = fleet.hands.worker("ant")
+    fleet.claim(worker)
+    reclaimed = fleet.hands.bury(worker, frozenset(tasks), overdue=frozenset(tasks[:1]))
+    assert reclaimed is not None
+    assert (reclaimed.released, reclaimed.suspects, reclaimed.timed_out) == (2, 0, 1)
+    assert [fleet.fact(task, "failures") for task in tasks] == [1, 0, 0]
+    assert [fleet.fact(task, "crashes") for task in tasks] == [0, 0, 0]
+    assert fleet.statuses()[tasks[0]] is Status.RETRYABLE
+
+
+@pytest.mark.parametrize(
+    ("move", "crashes"), [(Advance("first", b"1", "last"), 0), (TryAgain("first", 0, "an error"), 1)]
+)
+def test_a_suspect_that_lives_to_say_something_is_none_any_more(fleet: Fleet, move: object, crashes: int) -> None:
+    [task] = fleet.hands.enqueue()
+    worker = fleet.hands.worker("ant")
+    fleet.claim(worker)
+    fleet.hands.bury(worker, frozenset({task}))
+    worker = fleet.hands.worker("bee")
+    [lease] = fleet.suspects(worker)
+    assert (lease.crashes, lease.company) == (1, 1)
+    assert fleet.hands.commit(lease, move) is True  # type: ignore[arg-type]
+    assert (fleet.fact(task, "crashes"), fleet.fact(task, "company")) == (crashes, 0)
+    if isinstance(move, Advance):
+        fleet.hands.commit(lease, DONE)
+    else:
+        assert fleet.suspects(worker) == []
+        [again] = fleet.claim(worker)
+        fleet.hands.commit(again, DONE)
+
+
+def test_a_suspect_that_is_given_back_stays_one(fleet: Fleet) -> None:
+    tasks = fleet.hands.enqueue(4)
+    worker = fleet.hands.worker("ant")
+    fleet.claim(worker)
+    fleet.hands.bury(worker, frozenset(tasks))
+    worker = fleet.hands.worker("bee")
+    pair = fleet.suspects(worker)
+    assert len(pair) == 2
+    fleet.hands.commit_all([(lease, Release()) for lease in pair])
+    assert {lease.company for lease in fleet.suspects(worker)} == {2}
+
+
+def test_a_suspect_that_had_not_started_when_its_worker_died_stays_one(fleet: Fleet) -> None:
+    tasks = fleet.hands.enqueue(4)
+    worker = fleet.hands.worker("ant")
+    fleet.claim(worker)
+    fleet.hands.bury(worker, frozenset(tasks))
+    worker = fleet.hands.worker("bee")
+    pair = [lease.task for lease in fleet.suspects(worker)]
+    fleet.hands.bury(worker, frozenset())
+    assert [fleet.fact(task, "company") for task in pair] == [2, 2]
+    assert fleet.claim(fleet.hands.worker("cat"), 1)[0].company == 2
+
+
+def test_a_worker_that_has_seen_suspects_sees_those_who_stand_nearer_to_the_front(fleet: Fleet) -> None:
+    """Suspects of a smaller group stand before those of a larger one: a reader must not start after the last it saw."""
+    eight = fleet.hands.enqueue(8)
+    worker = fleet.hands.worker("ant")
+    fleet.claim(worker)
+    fleet.hands.bury(worker, frozenset(eight))
+    bee = fleet.hands.worker("bee")
+    reader = fleet.reader(suspects=True)
+
+    def suspects() -> list[Lease]:
+        return fleet.hands.do(lambda: claims.claim_suspects(reader, bee, fleet.hands.now)).leases
+
+    for _ in range(2):
+        leases = suspects()
+        assert len(leases) == 4
+        fleet.hands.commit_all([(lease, DONE) for lease in leases])
+    assert suspects() == []
+    [single] = fleet.hands.enqueue()
+    cat = fleet.hands.worker("cat")
+    fleet.claim(cat)
+    fleet.hands.bury(cat, frozenset({single}))
+    [lease] = suspects()
+    assert lease.task == single
+    fleet.hands.commit(lease, DONE)
+
+
+def test_finishing_a_stage_clears_what_a_task_is_blamed_for(fleet: Fleet) -> None:
+    [task] = fleet.hands.enqueue()
+    for deaths in (1, 2):
+        worker = fleet.hands.worker(f"unlucky {deaths}")
+        fleet.claim(worker)
+        fleet.hands.bury(worker, frozenset({task}))
+        assert fleet.fact(task, "crashes") == deaths
+    worker = fleet.hands.worker("lucky")
+    [lease] = fleet.claim(worker)
+    fleet.hands.commit(lease, Advance("first", b"1", "last"))
+    fleet.hands.bury(worker, frozenset({task}))
+    assert (fleet.fact(task, "crashes"), fleet.statuses()[task]) == (1, Status.PENDING)
+
+
+def test_an_operator_lets_a_quarantined_task_run_again(start: Start) -> None:
+    class Poison(Payload, kind="poison"):
+        n: int = 1
+
+    poison: Pipeline[Poison] = Pipeline(Poison)
+
+    @poison.stage
+    def swallow(ctx: Context[Poison]) -> int:
+        return ctx.task.run
+
+    harness = start(poison)
+    task = harness.enqueue(Poison())
+    for _ in range(3):
+        assert harness.task(task).status is Status.PENDING
+        harness.crash("before swallow")
+        # The harness would go on with the next worker: each death is armed before the last one is over.
+        harness._on_death = lambda: harness.crash("before swallow") if harness.crashes < 3 else None  # type: ignore[attr-defined]
+        break
+    deaths = 0
+    while not harness.task(task).status.is_terminal and deaths < 3:
+        deaths += 1
+        die_once(harness)
+    done = harness.task(task)
+    assert (done.status, done.reason) == (Status.FAILED, "lost 3 workers")
+    assert words(harness, task) == ["crashed"] * 3
+    assert [one.event for one in done.history] == [Event.CRASHED] * 3
+    harness.app.retry(task.id)
+    harness.drain()
+    assert harness.task(task).status is Status.SUCCEEDED
+
+
+def die_once(harness: object) -> None:
+    raise NotImplementedError

@@ -21,13 +21,13 @@ from onceward.errors import (
     TaskNotFound,
     UnknownKind,
 )
+from onceward.model.connection import Connection
 from onceward.model.outcome import Failed, Filtered, Retryable, Skipped, Waiting
 from onceward.model.payload import Payload
 from onceward.model.retry import Retry
 from onceward.model.status import Event, Status
 from onceward.pipeline import Pipeline
 from onceward.stage import Isolation, Stage
-from onceward.store.guard import Connection
 from onceward.store.migrate import Migration
 from onceward.view import Task
 

@@ -7,15 +7,17 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from onceward import config as configuration
 from onceward.config import Config
 from onceward.context import current
 from onceward.errors import ConfigError, NotInThisVersion, TaskNotFound
 from onceward.model import codec
+from onceward.model.connection import Connection
 from onceward.model.payload import Payload, checked_key, has_own_key, identity, stored_payload
-from onceward.model.status import Status
+from onceward.model.status import Status, status_named
 from onceward.model.task import NewTask, band_of
 from onceward.model.times import Clock, Duration, instant, milliseconds, uuid7
 from onceward.pipeline import Pipeline, checked_priority
@@ -33,6 +35,7 @@ from onceward.worker.registry import Registry
 from onceward.worker.supervisor import Supervisor
 
 T = TypeVar("T")
+A = ParamSpec("A")
 MOST_IN_ONE_STATEMENT = 1_000
 
 
@@ -313,7 +316,7 @@ class App:
         limit: int = 20,
     ) -> list[Task]:
         """The newest tasks, filtered. `stuck`: running, but their worker has been silent for longer than its lease."""
-        wanted = _status_named(status) if isinstance(status, str) else status
+        wanted = status_named(status) if isinstance(status, str) else status
         before = self._store.clock.now() if stuck else None
         rows = self._ask(lambda: reports.tasks(status=wanted, kind=kind, key=key, stuck_at=before, limit=limit))
         return [as_task(row, self.registry) for row in rows]
@@ -392,15 +395,17 @@ class App:
         with self._lock:
             self._session()
 
-    def read(self, function: Callable[..., T], *arguments: Any) -> T:
+    def read(self, function: Callable[Concatenate[Connection, A], T], *arguments: A.args, **named: A.kwargs) -> T:
         """Run `function(connection, *arguments)` on a read-only snapshot of the database."""
         self.prepare()
-        value: T = self._read_now(function, arguments)
+        value: T = self._read_now(partial(function, **named), arguments)
         return value
 
-    async def aread(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def aread(
+        self, function: Callable[Concatenate[Connection, A], T], *arguments: A.args, **named: A.kwargs
+    ) -> T:
         """`read`, awaited."""
-        return await asyncio.to_thread(self.read, function, *arguments)
+        return await asyncio.to_thread(lambda: self.read(function, *arguments, **named))
 
     def close(self) -> None:
         """Close the connection of this app; a later use opens it again."""
@@ -408,6 +413,12 @@ class App:
             if self._client is not None:
                 self._client.close()
                 self._client = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # Inside
 
@@ -449,14 +460,6 @@ def _enqueue_in_pieces(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
     for start in range(0, len(tasks), MOST_IN_ONE_STATEMENT):
         ids += yield from enqueue(tasks[start : start + MOST_IN_ONE_STATEMENT], now)
     return ids
-
-
-def _status_named(word: str) -> Status:
-    try:
-        return Status[word.upper()]
-    except KeyError:
-        known = ", ".join(status.word for status in Status)
-        raise ConfigError(f"{word!r} is no status; there are: {known}") from None
 
 
 def _refuse_inside_stage() -> None:

@@ -12,22 +12,27 @@ import uuid
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
 from onceward.errors import ConfigError, LeaseLost, NotInThisVersion, StageEnded
 from onceward.logs import bound_logger
 from onceward.model import codec
+from onceward.model.connection import Connection
 from onceward.model.decide import readable
 from onceward.model.outcome import SchemaMismatch
 from onceward.model.payload import Payload
 from onceward.model.task import CURSOR_PART, ONCE_PREFIX, RESULT_PART, Keep, Lease, Move, Part, Report, Write
+from onceward.model.times import moment
 from onceward.stage import Stage
 
 P = TypeVar("P", bound=Payload)
 R = TypeVar("R")
 T = TypeVar("T")
+A = ParamSpec("A")
 
 current: ContextVar[Context[Any] | None] = ContextVar("onceward_context", default=None)
 """The context of the stage that this code runs in."""
@@ -75,8 +80,8 @@ class TaskInfo:
     lineage: uuid.UUID
     parent: int | None
     depth: int
-    created_at: int
-    started_at: int
+    created_at: datetime
+    started_at: datetime
 
 
 class Context(Generic[P]):
@@ -123,7 +128,7 @@ class Context(Generic[P]):
         lease = self._lease
         return TaskInfo(
             lease.task, lease.kind, lease.run, self._stage.name, lease.failures + 1, lease.deferrals, lease.lineage,
-            lease.parent, lease.depth, lease.created_at, lease.started_at,
+            lease.parent, lease.depth, moment(lease.created_at), moment(lease.started_at),
         )  # fmt: skip
 
     @property
@@ -158,14 +163,16 @@ class Context(Generic[P]):
         """Whether this attempt still holds its task. A long stage that sees False should stop; it can write nothing."""
         return not self._has_ended and self._desk.is_held(self._lease)
 
-    def read(self, function: Callable[..., T], *arguments: Any) -> T:
+    def read(self, function: Callable[Concatenate[Connection, A], T], *arguments: A.args, **named: A.kwargs) -> T:
         """Run `function(connection, *arguments)` on a read-only snapshot of the database."""
-        value: T = self._desk.read(function, arguments)
+        value: T = self._desk.read(partial(function, **named), arguments)
         return value
 
-    async def aread(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def aread(
+        self, function: Callable[Concatenate[Connection, A], T], *arguments: A.args, **named: A.kwargs
+    ) -> T:
         """`read`, awaited."""
-        value: T = await self._desk.aread(function, arguments)
+        value: T = await self._desk.aread(partial(function, **named), arguments)
         return value
 
     @property
@@ -178,7 +185,9 @@ class Context(Generic[P]):
 
     # What a stage may want written
 
-    def write(self, function: Callable[..., None], *arguments: Any) -> None:
+    def write(
+        self, function: Callable[Concatenate[Connection, A], None], *arguments: A.args, **named: A.kwargs
+    ) -> None:
         """Have `function(connection, *arguments)` run in the transaction that commits this stage.
 
         It may run more than once, and only the last time counts: SQL only, no side effects, nothing returned.
@@ -186,6 +195,8 @@ class Context(Generic[P]):
         self._refuse_if_ended()
         if inspect.iscoroutinefunction(function):
             raise ConfigError("ctx.write takes a plain function: it runs inside the commit, where nothing is awaited")
+        if named:
+            raise ConfigError("ctx.write passes on plain arguments only, without names")
         self._writes.append((function, arguments))
 
     def checkpoint(self, cursor: Any) -> None:

@@ -34,8 +34,8 @@ class _StageMaker(Protocol[P]):
 class Pipeline(Generic[P]):
     """The stages for one kind of payload.
 
-    `priority` from -2 to 2, higher first; `queue` names the line its tasks stand in; `version` is a number of yours
-    that you raise when stored results of older code should not be used any more.
+    `priority` from -2 to 2, higher first; `queue` names the line its tasks stand in; `version` is a number of yours:
+    a task made by newer code waits for it, and a task parked because stored data did not fit is tried again under it.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.payload import Payload, read_payload
 from onceward.model.status import Event, Status
@@ -80,7 +81,12 @@ class Task:
     def result(self, stage: Any, type: type[T] | None = None) -> Any:
         """What a stage returned, as the type it is annotated with, or as a given one."""
         name = stage if isinstance(stage, str) else stage.name
-        data = self._raw_results[name]
+        data = self._raw_results.get(name)
+        if data is None:
+            if self.status is Status.SUCCEEDED and name == self.stage:
+                return None  # the last stage, which returned nothing
+            finished = ", ".join(self._raw_results) or "none"
+            raise ConfigError(f"task {self.id} has no result of a stage {name!r}; finished are: {finished}")
         if type is not None:
             return codec.decoder(type)(data)
         return codec.decoder(Any)(data) if isinstance(stage, str) else stage.reader(data)

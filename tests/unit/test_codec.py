@@ -1,4 +1,4 @@
-"""Values as bytes: what is stored comes back equal, and what could not is refused by name before anything is written."""
+"""Values as bytes: what is stored comes back equal, and what could not is refused by name before it is written."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_a_broad_except_cannot_swallow_a_verdict() -> None:
 
 
 def test_waiting_for_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match="after= .* until="):
+    with pytest.raises(ConfigError, match=r"after= .* until="):
         Waiting()
     for name in ("", "a\x00b", "\ud800", "a\nb"):
         with pytest.raises(ConfigError, match="no name of a signal"):

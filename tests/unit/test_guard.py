@@ -60,7 +60,7 @@ def test_rows_of_the_applications_own_are_its_own_business(sql: str) -> None:
     ],
 )
 def test_a_statement_that_begins_or_ends_a_transaction_is_refused(sql: str) -> None:
-    with pytest.raises(WriteRefused, match="is not allowed in ctx.write: the engine commits these rows"):
+    with pytest.raises(WriteRefused, match=r"is not allowed in ctx\.write: the engine commits these rows"):
         refuse_transaction_control(sql)
 
 
@@ -87,5 +87,5 @@ def test_a_statement_that_begins_or_ends_a_transaction_is_refused(sql: str) -> N
     ],
 )
 def test_the_engines_own_tables_are_only_for_reading(sql: str) -> None:
-    with pytest.raises(WriteRefused, match="the engine's own; ctx.write may only read them"):
+    with pytest.raises(WriteRefused, match=r"the engine's own; ctx\.write may only read them"):
         refuse_transaction_control(sql)

@@ -186,7 +186,7 @@ def test_a_result_type_that_cannot_be_stored_is_refused_before_work_begins() -> 
     def odd(ctx: Context[Listing]) -> int | set[int] | list[int]:
         return 1
 
-    with pytest.raises(ConfigError, match="stage 'odd' returns .* cannot be stored"):
+    with pytest.raises(ConfigError, match=r"stage 'odd' returns .* cannot be stored"):
         App("sqlite:///:memory:", [made]).run(until_idle=True)
 
 

@@ -125,7 +125,7 @@ def test_a_coroutine_cannot_be_written() -> None:
     def wrong(ctx: Context[Book]) -> None:
         ctx.write(insert_later)  # type: ignore[arg-type]
 
-    with pytest.raises(ConfigError, match="ctx.write takes a plain function"):
+    with pytest.raises(ConfigError, match=r"ctx\.write takes a plain function"):
         run_stage(wrong, Book("x"))
 
 

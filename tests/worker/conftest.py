@@ -9,9 +9,7 @@ from typing import Any, Protocol
 import psycopg
 import pytest
 
-from onceward import App, Migration, Pipeline
-from onceward.store.guard import Connection
-from onceward.store.migrate import migrate
+from onceward import App, Connection, Migration, Pipeline
 from onceward.store.op import Op, drive
 from onceward.store.session import Session
 from onceward.testing import FakeClock, Harness
@@ -56,7 +54,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         tables = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
         for name in tables:
             if not name.startswith("onceward_"):
-                connection.execute(f"DROP TABLE {name}")
+                connection.execute(f"DROP TABLE {name} CASCADE")
         rest = [name for name in tables if name.startswith("onceward_") and name != "onceward_schema"]
         if rest:
             connection.execute("SET session_replication_role = replica")  # references or not, everything goes

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from onceward import (
-    App, ConfigError, Connection, Context, Enqueued, Migration, NotInThisVersion, Payload, PayloadError, Pipeline,
+    App,
+    ConfigError,
+    Connection,
+    Context,
+    Enqueued,
+    Migration,
+    NotInThisVersion,
+    Payload,
+    PayloadError,
+    Pipeline,
     Status,
 )  # fmt: skip
 from onceward.model.task import LARGEST_INLINE

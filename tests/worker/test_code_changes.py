@@ -1,4 +1,4 @@
-"""Changed code meets stored data: what no longer fits is parked with the reason, and woken when the code has changed."""
+"""Changed code meets stored data: what no longer fits is parked with the reason, and woken when the code changes."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ MISFITS = {
 }
 REASONS = {
     "a result of another type": "the stored result of stage 'extract' no longer fits: Object missing required field",
-    "a stage renamed that was next": "the task stands at stage 'save', which pipeline 'doc' does not have: extract, sto",
-    "a stage renamed that had finished": "stage 'extract' has finished, but pipeline 'doc' does not have it: read, save",
+    "a stage renamed that was next": "the task stands at stage 'save', which pipeline 'doc' does not have: extract",
+    "a stage renamed that had finished": "stage 'extract' has finished, but pipeline 'doc' does not have it: read",
     "a stage put in before the next": "stage 'clean' stands before 'save' now, but has no stored result",
     "a payload with another field": "the stored payload no longer fits DocWithPages: Object missing required field",
 }
@@ -164,7 +164,9 @@ def test_a_cursor_that_no_longer_fits_parks_its_task(start: Start) -> None:
     changed = start(reading(str, 1), after=before)
     changed.drain()
     assert changed.task(task).status is Status.WAITING
-    assert str(changed.task(task).reason).startswith("the cursor of stage 'read' is stored in a form that no longer fits")
+    assert str(changed.task(task).reason).startswith(
+        "the cursor of stage 'read' is stored in a form that no longer fits"
+    )
     mended = start(reading(int, 2), after=changed)
     mended.drain()
     assert mended.task(task).result("read") == "from 7"

@@ -1,4 +1,4 @@
-"""Effects: committed with a result or a verdict that keeps them, dropped with an error, and never beyond their bounds."""
+"""Effects: committed with a result or a verdict that keeps them, dropped with an error, never beyond their bounds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ from typing import Any
 
 import pytest
 
-from onceward import App, Context, Failed, Filtered, Payload, Pipeline, Retry, Retryable, Skipped, Status, Waiting
+from onceward import (
+    App,
+    Connection,
+    Context,
+    Failed,
+    Filtered,
+    Payload,
+    Pipeline,
+    Retry,
+    Retryable,
+    Skipped,
+    Status,
+    Waiting,
+)  # fmt: skip
 from onceward.errors import WriteRefused
-from onceward.store.guard import Connection
 from tests.worker.conftest import NOTES, Start, insert_note, notes, words
 
 

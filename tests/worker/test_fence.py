@@ -9,7 +9,20 @@ import pytest
 
 from onceward import Event, Status
 from onceward.model.task import (
-    CURSOR_PART, NEVER, Advance, Crash, Defer, Finish, HandOver, Keep, Lease, Move, Park, Part, Release, Report,
+    CURSOR_PART,
+    NEVER,
+    Advance,
+    Crash,
+    Defer,
+    Finish,
+    HandOver,
+    Keep,
+    Lease,
+    Move,
+    Park,
+    Part,
+    Release,
+    Report,
     TryAgain,
 )  # fmt: skip
 from onceward.store import operate
@@ -86,7 +99,8 @@ def test_nothing_of_a_lost_lease_is_kept_and_the_log_says_so(hands: Hands, lose:
         assert hands.commit(lease, move) is False, move
         assert everything(hands) == before, move
         [(event, fence, worker, note)] = hands.sql(
-            "SELECT event, fence, worker, note FROM onceward_attempt WHERE task = ? ORDER BY id DESC LIMIT 1", lease.task
+            "SELECT event, fence, worker, note FROM onceward_attempt WHERE task = ? ORDER BY id DESC LIMIT 1",
+            lease.task,
         )
         assert (event, fence, worker) == (Event.LOST, lease.fence, lease.worker)
         assert note == f"{type(move).__name__} refused by the fence"

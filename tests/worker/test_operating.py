@@ -8,8 +8,19 @@ from typing import Any
 import pytest
 
 from onceward import (
-    ConfigError, Context, Failed, Filtered, IllegalTransition, LeaseLost, Payload, Pipeline, Retryable, Skipped,
-    Status, TaskNotFound, Waiting,
+    ConfigError,
+    Context,
+    Failed,
+    Filtered,
+    IllegalTransition,
+    LeaseLost,
+    Payload,
+    Pipeline,
+    Retryable,
+    Skipped,
+    Status,
+    TaskNotFound,
+    Waiting,
 )  # fmt: skip
 from tests.worker.conftest import NOTES, Start, insert_note, notes, words
 
@@ -96,7 +107,16 @@ def test_a_task_that_waits_is_cancelled(start: Start, script: Script, error: Bas
 
 @pytest.mark.parametrize(
     "after",
-    [None, Filtered("x"), Skipped("x"), Failed("x"), Waiting(after=1), Waiting(until="x"), Retryable("x"), ValueError()],
+    [
+        None,
+        Filtered("x"),
+        Skipped("x"),
+        Failed("x"),
+        Waiting(after=1),
+        Waiting(until="x"),
+        Retryable("x"),
+        ValueError(),
+    ],
 )
 def test_nothing_of_a_running_task_commits_after_cancel_has_answered(
     start: Start, script: Script, after: BaseException | None

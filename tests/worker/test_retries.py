@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -50,7 +51,7 @@ class Clock:
 
 
 def delays(when: list[int]) -> list[float]:
-    return [(later - earlier) / 1_000 for earlier, later in zip(when, when[1:], strict=False)]
+    return [(later - earlier) / 1_000 for earlier, later in pairwise(when)]
 
 
 def test_an_error_is_tried_again_with_growing_delays_until_the_retries_are_used_up(start: Start) -> None:

@@ -257,7 +257,7 @@ def signal(
     output: Output = NOTHING_SAID,
 ) -> int:
     """Send a signal to a task, before or while it waits for it."""
-    meant = None if value is None else _as_json_or_text(value)
+    meant = True if value is None else _as_json_or_text(value)
     with database(where) as app:
         app.signal(task_id, name, meant)
         _answer(

@@ -25,8 +25,8 @@ from onceward import demo
 from onceward.app import App
 from onceward.cli import asking, documents, screens
 from onceward.cli.exits import BAD_ANSWER, FINE
+from onceward.model.connection import Connection
 from onceward.model.status import Event, Status
-from onceward.store.guard import Connection
 from onceward.store.reports import WorkerRow
 from onceward.store.verify import Report
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from onceward.errors import IllegalTransition
+from onceward.errors import ConfigError, IllegalTransition
 
 
 class Status(IntEnum):
@@ -88,6 +88,14 @@ TRANSITIONS: dict[Event, tuple[frozenset[Status], frozenset[Status]]] = {
 }
 """For each event the statuses it may leave and those it may reach. A claim leaves `CLAIMABLE` for running; its
 record is the claim row. Events that are not here (signalled, lost) move nothing."""
+
+
+def status_named(word: str) -> Status:
+    """The status that a person means by a word."""
+    try:
+        return Status[word.upper()]
+    except KeyError:
+        raise ConfigError(f"{word!r} is no status; there are: {', '.join(one.word for one in Status)}") from None
 
 
 def check_transition(event: Event, before: Status, after: Status) -> None:

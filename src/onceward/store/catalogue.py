@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-Dialect = Literal["sqlite", "postgres"]
+from onceward.model.connection import Dialect
 
 _COMMON = ("tasks", "lines", "workers", "reports", "pruning", "transactions")
 _BLOCK = re.compile(r"^-- name: (\w+)\n", re.M)

@@ -17,8 +17,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from onceward.errors import ConfigError, SchemaTooOld, WrongTwin
+from onceward.model.connection import Dialect
 from onceward.store import catalogue
-from onceward.store.catalogue import Dialect, Statement
+from onceward.store.catalogue import Statement
 from onceward.store.op import Many, Query, Request, Row, Rows
 from onceward.store.sqlite import bound
 

@@ -6,13 +6,13 @@ It runs inside the engine's transaction, so it may neither end that transaction 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any
 
 from onceward.errors import OncewardError, WriteRefused
+from onceward.model.connection import Dialect
 from onceward.model.retry import described
-from onceward.store.catalogue import Dialect
 
 _TRANSACTION_WORDS = frozenset(
     {"begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "prepare", "attach", "detach"}
@@ -20,32 +20,6 @@ _TRANSACTION_WORDS = frozenset(
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|(\$\w*\$).*?\1", re.S)
 _OWN_TABLE = re.compile(r"\b(?:insert\s+into|update|delete\s+from|merge\s+into|drop\s+table|alter\s+table|truncate)\b"
                         r"(?:\s+(?:only|table|if\s+exists))*\s+\"?(?:\w+\"?\.\"?)?onceward_", re.I)  # fmt: skip
-
-
-class Rows(Protocol):
-    """What `Connection.execute` returns."""
-
-    def fetchone(self) -> tuple[Any, ...] | None:
-        """The next row."""
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows that are left."""
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
-
-
-class Connection(Protocol):
-    """The connection that functions given to `ctx.write` and `ctx.read` receive."""
-
-    @property
-    def dialect(self) -> Dialect:
-        """`"sqlite"` or `"postgres"`."""
-
-    def execute(self, sql: str, params: Sequence[Any] | dict[str, Any] = ()) -> Rows:
-        """Run one statement. Parameters are `?` or `:name` on SQLite, `%s` or `%(name)s` on PostgreSQL."""
-
-    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run one statement for many rows."""
 
 
 def refuse_transaction_control(sql: str) -> None:

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import apsw
 
 from onceward.errors import ConfigError, SchemaTooNew, SchemaTooOld, StoreError, StoreUnavailable
+from onceward.model.connection import Connection, Dialect
 from onceward.store import catalogue
-from onceward.store.catalogue import Dialect
-from onceward.store.guard import Connection, GuardedConnection, refuse_transaction_control
-from onceward.store.op import Query
+from onceward.store.guard import refuse_transaction_control
+from onceward.store.op import Call, Query
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 
 Result = TypeVar("Result")
@@ -192,11 +192,7 @@ def _carry_out(session: Session, migration: Migration) -> None:
         for statement in _statements(work, session.dialect):
             _execute(session.opened(), statement, what)
     else:
-        guarded = GuardedConnection(session.opened(), session.dialect)
-        try:
-            work(guarded)
-        finally:
-            guarded.shut()
+        session.run(Call([(work, ())]))
     if not session.in_transaction():
         raise ConfigError(f"{what} has ended the transaction it runs in; leave that to the engine")
 

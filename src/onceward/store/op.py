@@ -51,7 +51,7 @@ class Many(NamedTuple):
 class Call(NamedTuple):
     """Code of the application that is run with the connection, inside the transaction."""
 
-    functions: Sequence[tuple[Callable[..., None], tuple[Any, ...]]]
+    functions: Sequence[tuple[Callable[..., object], tuple[Any, ...]]]
 
 
 Request = Query | Many | Call

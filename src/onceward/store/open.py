@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from onceward.errors import ConfigError
+from onceward.model.connection import Dialect
 from onceward.model.times import Clock, StoreClock, SystemClock
-from onceward.store.catalogue import Dialect
 from onceward.store.session import Session
 from onceward.store.sqlite import SqliteStore
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onceward.errors import ConfigError, StoreError, StoreFull, StoreUnavailable, WriteRefused
+from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store import catalogue
 from onceward.store.guard import GuardedConnection, call
@@ -35,7 +36,7 @@ _KEEPALIVE: dict[str, Any] = {
 class PostgresSession(Session):
     """One connection to PostgreSQL."""
 
-    dialect: catalogue.Dialect = "postgres"
+    dialect: Dialect = "postgres"
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ def _meant(error: psycopg.Error) -> Exception:
 class PostgresStore:
     """A PostgreSQL database. Every session is a connection of its own."""
 
-    dialect: catalogue.Dialect = "postgres"
+    dialect: Dialect = "postgres"
     is_memory = False
 
     def __init__(

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from onceward.errors import ForkedConnection, OutcomeUnknown, StoreError, StoreUnavailable
+from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
-from onceward.store.catalogue import Dialect
 from onceward.store.op import Op, Query, Request, Rows, drive
 
 Result = TypeVar("Result")

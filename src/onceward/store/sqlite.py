@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 
 from onceward.errors import StoreError, StoreFull, StoreUnavailable, WriteRefused
+from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store import catalogue, one_library
 from onceward.store.guard import GuardedConnection, call
@@ -61,7 +62,7 @@ def _flags(path: str) -> int:
 class SqliteSession(Session):
     """One connection to a SQLite database."""
 
-    dialect: catalogue.Dialect = "sqlite"
+    dialect: Dialect = "sqlite"
 
     def __init__(
         self,
@@ -185,7 +186,7 @@ def _meant(error: apsw.Error, path: str) -> Exception:
 class SqliteStore:
     """A SQLite database, opened lazily. Every session is a connection of its own."""
 
-    dialect: catalogue.Dialect = "sqlite"
+    dialect: Dialect = "sqlite"
 
     def __init__(self, path: str, clock: StoreClock, on_connect: OnConnect | None = None) -> None:
         self.is_memory = path == ":memory:"
@@ -201,11 +202,11 @@ class SqliteStore:
 
     def client_session(self) -> Session:
         """The session of a program that enqueues and asks: by the SQLite library that the process already uses."""
-        if not self.is_memory and one_library.uses_standard_library(self.path):
-            from onceward.store.sqlite_standard import StandardSqliteSession
+        if self.is_memory:
+            return self.session()
+        from onceward.store.sqlite_standard import ClientSqliteSession
 
-            return StandardSqliteSession(self.path, self.clock, self._on_connect)
-        return self.session()
+        return ClientSqliteSession(self.path, self.clock, self._on_connect)
 
     @property
     def place(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import apsw
 
 from onceward.errors import StoreError, StoreFull, StoreUnavailable, TwoSqliteLibraries, WriteRefused
+from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store import catalogue, one_library
 from onceward.store.guard import GuardedConnection
@@ -48,7 +49,7 @@ def _warn_once() -> None:
 class StandardSqliteSession(Session):
     """One connection to a SQLite file through sqlite3."""
 
-    dialect: catalogue.Dialect = "sqlite"
+    dialect: Dialect = "sqlite"
 
     def __init__(
         self,
@@ -174,7 +175,7 @@ class ClientSqliteSession(Session):
     its own, a thread cannot open the file through sqlite3.
     """
 
-    dialect: catalogue.Dialect = "sqlite"
+    dialect: Dialect = "sqlite"
 
     def __init__(
         self,

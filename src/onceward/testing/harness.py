@@ -42,7 +42,8 @@ class Harness:
         self.clock = FakeClock()
         self.app = app.on(url, clock=self.clock)
         self._dice = random.Random(seed)
-        self._armed: str | None = None
+        self._armed = ""
+        self._times = 0
         self.crashes = 0
         self.app.prepare()
 
@@ -54,13 +55,16 @@ class Harness:
         """`app.task`, by id or by what `enqueue` returned."""
         return self.app.task(task if isinstance(task, int) else task.id)
 
-    def crash(self, point: str) -> None:
-        """Make the next worker that comes to a point die there: "after claim", "after scrape", "inside commit", …"""
+    def crash(self, point: str, times: int = 1) -> None:
+        """Make the next worker that comes to a point die there: "after claim", "after scrape", "inside commit", …
+
+        With `times`, so do the workers after it, until that many have died.
+        """
         stages = {stage.name for pipeline in self.app.registry for stage in pipeline.stages}
         when, _, name = point.partition(" ")
         if point not in points.POINTS and not (when in ("before", "after") and name in stages):
             raise ConfigError(f"{point!r} is no crash point; there are: {', '.join(points.POINTS)}")
-        self._armed = point
+        self._armed, self._times = point, times
 
     def advance(self, duration: Duration) -> None:
         """Let time pass."""
@@ -88,8 +92,8 @@ class Harness:
                 return
 
     def _reached(self, point: str, worker: _InlineWorker) -> None:
-        if point == self._armed:
-            self._armed = None
+        if point == self._armed and self._times and not worker.is_dead:
+            self._times -= 1
             worker.die()
         if worker.is_dead:
             raise _SimulatedCrash
@@ -138,6 +142,7 @@ class _InlineWorker:
             monotonic=self._store.clock.monotonic,
             presence=None,
             app_path=None,
+            isolates=False,
             dice=self._dice,
         )
         runner.look_again()

@@ -111,10 +111,10 @@ class Housekeeping:
         introduced = worker.pid != 0
         path = Path(worker.presence) if worker.presence and introduced and worker.host == self._host else None
         if path is not None and self._check_presence and presence.is_dead(path):
-            overdue = presence.overdue(path)
-            if overdue:
-                # Killed for a stage that ignored its time limit, by a supervisor that has not told yet.
-                return Death("was killed: a stage ignored its time limit", frozenset(), overdue)
+            late = presence.overdue(path)
+            if late:
+                # By a supervisor, which has not told yet.
+                return killed_for_time(frozenset(one.task for one in late), presence.culprits(late, None))
             return Death("died", self._started(path))
         _, since = self._beats[worker.id]
         stood_still_ms = self._clock.monotonic() - since
@@ -157,6 +157,16 @@ class Housekeeping:
 
     def _prune_receipts(self) -> Op[None]:
         yield Query("prune_receipts", {"before": self._clock.now() - RECEIPTS_KEPT_MS})
+
+
+def killed_for_time(late: frozenset[int], culprits: frozenset[int]) -> Death:
+    """The death of a process in which stages ignored their time limits.
+
+    Whoever it was has failed once. Where that cannot be told all of them are suspects, and will run with fewer
+    neighbours until it can.
+    """
+    started = frozenset() if culprits else late
+    return Death("was killed: a stage ignored its time limit", started, culprits)
 
 
 def _forget_presence(path: Path) -> None:

@@ -10,24 +10,31 @@ import fcntl
 import mmap
 import os
 import struct
+import threading
 import time
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_SLOT = struct.Struct("<qq")
+_SLOT = struct.Struct("<qqq")
+_LIMIT = struct.Struct("<q")
 NO_LIMIT = 0
 KILL_MARGIN_MS = 500
 """How long after its time limit a stage may take to be stopped from inside, before its process is killed."""
+COMPUTING_WATCHED_S = 0.2
+COMPUTING_TICKS = 5
+"""A thread that computed for so many hundredths of a second in that time was at work, not waiting for its turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A stage that runs: its task, and when its time is up on this machine's monotonic clock."""
+    """A stage that runs: its task, when its time is up on this machine's monotonic clock, and its thread."""
 
     task: int
     limit_at: int
+    thread: int
 
 
 class Presence:
@@ -44,16 +51,16 @@ class Presence:
     def enter(self, task: int, limit_at: int) -> int:
         """A stage begins; returns its slot."""
         slot = self._free.pop()
-        _SLOT.pack_into(self._map, slot * _SLOT.size, task, limit_at)
+        _SLOT.pack_into(self._map, slot * _SLOT.size, task, limit_at, threading.get_native_id())
         return slot
 
-    def extend(self, slot: int, task: int, limit_at: int) -> None:
+    def extend(self, slot: int, limit_at: int) -> None:
         """The time limit of a stage begins anew."""
-        _SLOT.pack_into(self._map, slot * _SLOT.size, task, limit_at)
+        _LIMIT.pack_into(self._map, slot * _SLOT.size + _LIMIT.size, limit_at)
 
     def leave(self, slot: int) -> None:
         """A stage has ended."""
-        _SLOT.pack_into(self._map, slot * _SLOT.size, 0, 0)
+        _SLOT.pack_into(self._map, slot * _SLOT.size, 0, 0, 0)
         self._free.append(slot)
 
     def remove(self) -> None:
@@ -85,15 +92,34 @@ def running(path: Path) -> list[Running] | None:
         data = path.read_bytes()
     except OSError:
         return None
-    return [Running(task, limit_at) for task, limit_at in _SLOT.iter_unpack(data) if task]
+    return [Running(*slot) for slot in _SLOT.iter_unpack(data) if slot[0]]
 
 
-def overdue(path: Path) -> frozenset[int]:
-    """The tasks whose stages have ignored their time limits for longer than a process may take to stop them."""
+def overdue(path: Path) -> list[Running]:
+    """The stages that have ignored their time limits for longer than a process may take to stop them."""
     now = monotonic_ms()
-    return frozenset(
-        one.task for one in running(path) or () if one.limit_at != NO_LIMIT and now > one.limit_at + KILL_MARGIN_MS
-    )
+    return [one for one in running(path) or () if one.limit_at != NO_LIMIT and now > one.limit_at + KILL_MARGIN_MS]
+
+
+def culprits(late: Sequence[Running], pid: int | None) -> frozenset[int]:
+    """Which of the stages that are late keep their process from stopping them; none if that cannot be told.
+
+    One that holds the interpreter makes its innocent neighbours late too. It is the only one that gets to compute.
+    """
+    if len(late) > 1 and pid is not None:
+        before = {one.thread: _computed(pid, one.thread) for one in late}
+        time.sleep(COMPUTING_WATCHED_S)
+        late = [one for one in late if _computed(pid, one.thread) - before[one.thread] >= COMPUTING_TICKS]
+    return frozenset(one.task for one in late) if len(late) == 1 else frozenset()
+
+
+def _computed(pid: int, thread: int) -> int:
+    """How long a thread has computed, in the ticks of the kernel; 0 where there is no telling."""
+    try:
+        after_name = Path(f"/proc/{pid}/task/{thread}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(after_name[11]) + int(after_name[12])
 
 
 def is_dead(path: Path) -> bool:

@@ -133,6 +133,7 @@ class WorkerProcess:
                 self._lost_everything = False
         finally:
             sys.setswitchinterval(usual_s)
+            one_library.insist_no_longer()
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()

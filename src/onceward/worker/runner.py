@@ -24,7 +24,21 @@ from onceward.model.decide import after_crash, after_error, after_failure, exhau
 from onceward.model.outcome import Failed, Filtered, SchemaMismatch, Skipped, Verdict, Waiting, unwrapped
 from onceward.model.retry import described
 from onceward.model.status import Status
-from onceward.model.task import Advance, Commit, Finish, HandOver, Lease, Move, Release, Report, Write
+from onceward.model.task import (
+    Advance,
+    Commit,
+    Crash,
+    Defer,
+    Finish,
+    HandOver,
+    Lease,
+    Move,
+    Park,
+    Release,
+    Report,
+    TryAgain,
+    Write,
+)
 from onceward.model.times import spoken
 from onceward.stage import NOTHING
 from onceward.store.commits import Verdict as Written_
@@ -63,6 +77,7 @@ class Runner:
         presence: Presence | None,
         app_path: str | None,
         suspects_only: bool = False,
+        isolates: bool = True,
         dice: random.Random | None = None,
     ) -> None:
         self._registry = registry
@@ -77,6 +92,7 @@ class Runner:
         self._presence = presence
         self._app_path = app_path
         self._suspects_only = suspects_only
+        self._isolates = isolates
         self._dice = dice or random.Random()
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -226,7 +242,7 @@ class Runner:
     def _run(self, attempt: Attempt) -> None:
         stage = attempt.stage
         attempt.ended = attempt.timed_out = False
-        if stage.isolation is not None:
+        if stage.isolation is not None and self._isolates:
             self._start_clock(attempt)
             attempt.task = self._loop.create_task(self._run_isolated(attempt))
         elif stage.is_async:
@@ -369,6 +385,18 @@ class Runner:
         self._close_claim(attempt.lease)
         if not verdict:
             logger.warning("lease lost, nothing was written", task=attempt.lease.task, kind=attempt.lease.kind)
+        elif type(move) is not Finish:
+            self._look_again_for(move)
+
+    def _look_again_for(self, move: Move) -> None:
+        """A task will be back in line by a commit of our own, of which nobody else tells us."""
+        if isinstance(move, TryAgain | Defer):
+            at = move.due_at
+        elif isinstance(move, Park | Crash):  # what it waits for may have come already
+            at = self._now()
+        else:
+            return
+        self.next_due_at = at if self.next_due_at is None else min(self.next_due_at, at)
 
     def _advance(self, attempt: Attempt, move: Advance) -> None:
         attempt.finished_stage(move.stage, move.value)
@@ -508,7 +536,7 @@ class Runner:
         if attempt is not None and attempt.lease.token == lease.token and attempt.limit_at is not None:
             attempt.limit_at = self._monotonic() + (attempt.stage.timeout_ms or 0)
             if attempt.slot is not None and self._presence is not None:
-                self._presence.extend(attempt.slot, lease.task, attempt.limit_at)
+                self._presence.extend(attempt.slot, attempt.limit_at)
 
     def is_held(self, lease: Lease) -> bool:
         attempt = self._attempts.get(lease.task)

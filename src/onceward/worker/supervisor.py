@@ -1,4 +1,4 @@
-"""The supervisor: it imports no code of the application, so nothing of the application can keep it from its duties.
+"""The supervisor: it runs no code of the application, so nothing of the application can keep it from its duties.
 
 It starts the children, renews all their leases in one statement, releases the leases of a dead one at once and starts
 another, and kills a child in which a stage ignores its time limit: limits hold for any code, C extensions included.
@@ -23,11 +23,12 @@ from typing import Any
 from onceward.config import PREFIX, Config
 from onceward.errors import StoreError
 from onceward.logs import EngineLog
+from onceward.model.times import milliseconds
 from onceward.store.claims import Death, NewWorker, living, register
 from onceward.store.op import Query, drive
 from onceward.store.session import ConnectionLost, TryAgainLater
 from onceward.worker import presence
-from onceward.worker.housekeeping import Housekeeping
+from onceward.worker.housekeeping import Housekeeping, killed_for_time
 from onceward.worker.process import Summary, worker_name
 
 STEP_S = 0.05
@@ -47,7 +48,9 @@ class Child:
     name: str
     presence: Path
     for_suspects: bool
-    overdue: frozenset[int] = frozenset()
+    late: frozenset[int] = frozenset()
+    """The tasks for whose time limits it was killed, and which of them it was, if that can be told."""
+    culprits: frozenset[int] = frozenset()
     too_slow: bool = False
 
 
@@ -158,11 +161,12 @@ class Supervisor:
 
     def _environment(self) -> dict[str, str]:
         """The config of this process, for the children: they would find the same app, but not what `run` was told."""
-        told = {
-            f"{PREFIX}{one.name.upper()}": str(value)
-            for one in fields(Config)
-            if one.init and (value := getattr(self._config, one.name)) is not None
-        }
+        told = {}
+        for one in fields(Config):
+            value = getattr(self._config, one.name)
+            if one.init and value is not None:
+                is_duration = "Duration" in str(one.type)
+                told[f"{PREFIX}{one.name.upper()}"] = f"{milliseconds(value)}ms" if is_duration else str(value)
         return {**os.environ, **told}
 
     # Watching
@@ -192,14 +196,17 @@ class Supervisor:
 
     def _kill_overdue(self) -> None:
         for child in self._children:
-            if child.overdue or child.process.poll() is not None:
+            if child.late or child.process.poll() is not None:
                 continue
-            child.overdue = presence.overdue(child.presence)
-            if child.overdue:
+            late = presence.overdue(child.presence)
+            if late:
+                child.late = frozenset(one.task for one in late)
+                child.culprits = presence.culprits(late, child.process.pid)
                 logger.warning(
                     "killing a worker whose stage ignores its time limit",
                     worker=child.name,
-                    tasks=sorted(child.overdue),
+                    late=sorted(child.late),
+                    culprits=sorted(child.culprits),
                 )
                 child.process.kill()
 
@@ -250,8 +257,8 @@ class Supervisor:
 
 
 def _death(child: Child, code: int) -> Death:
-    if child.overdue:
-        return Death("was killed: a stage ignored its time limit", frozenset(), child.overdue)
+    if child.late:
+        return killed_for_time(child.late, child.culprits)
     if child.too_slow:
         return Death("was killed: it did not stop within its grace period", frozenset())
     return Death(_how(code), frozenset(one.task for one in presence.running(child.presence) or ()))

@@ -77,6 +77,7 @@ def terminate_one(url: str, dice: random.Random) -> int:
 
 def judge(fleet: Fleet, workers: list[Any], ids: list[int], faults: str) -> None:
     """Let the workers finish, stop them, and look at what they have done."""
+    fleet.app.close()  # its connection may be as dead as theirs
     wait_until(lambda: fleet.ended() == len(ids), "every task has ended", fleet.state, limit_s=60 + len(ids) / 20)
     for worker in workers:
         worker.send(signal.SIGTERM)
@@ -147,7 +148,6 @@ def crash_server(fleet: Fleet, server: PostgresServer, *, tasks: int, crashes: i
         wait_until(lambda: not server.get_postmaster_info().is_running(), "the server is gone")
         (server.pgdata / "postmaster.pid").unlink(missing_ok=True)
         server.ensure_postgres_running()
-    fleet.app.close()  # its connection is as dead as those of the workers
     judge(fleet, workers, ids, f"{crashes} immediate server crashes")
 
 

@@ -39,7 +39,7 @@ lent: ContextVar[bool] = ContextVar("onceward_lent", default=False)
 """Whether this code is a function given to `ctx.write`, inside the commit of its stage."""
 
 
-def call(function: Callable[..., None], connection: GuardedConnection, arguments: Sequence[Any]) -> None:
+def call(function: Callable[..., object], connection: GuardedConnection, arguments: Sequence[Any]) -> None:
     """Call a function given to `ctx.write`. What it raises is an error of its stage, never one of the engine's.
 
     A verdict or an exit would end the thread that commits for everybody, and an error of ours, from the use of an app

@@ -7,9 +7,7 @@ wait is hidden by the other tasks. Stages that only wait cost nothing but memory
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import random
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +16,7 @@ import msgspec
 
 from onceward.config import Config
 from onceward.context import Context, current
-from onceward.errors import ConfigError, LeaseLost, PayloadError, WrongTwin
+from onceward.errors import ConfigError, LeaseLost, PayloadError
 from onceward.logs import EngineLog
 from onceward.model.decide import after_crash, after_error, after_failure, exhausted, readable
 from onceward.model.outcome import Failed, Filtered, SchemaMismatch, Skipped, Verdict, Waiting, unwrapped
@@ -35,7 +33,6 @@ from onceward.model.task import (
     Move,
     Park,
     Release,
-    Report,
     TryAgain,
     Write,
 )
@@ -45,6 +42,7 @@ from onceward.store.commits import Verdict as Written_
 from onceward.worker import points
 from onceward.worker.attempt import Attempt, StageTimeout
 from onceward.worker.committer import Wish, Written
+from onceward.worker.desk import AttemptDesk
 from onceward.worker.isolated import ProcessDied, RemoteError, Stored, run_isolated
 from onceward.worker.presence import NO_LIMIT, Presence
 from onceward.worker.registry import Registry
@@ -52,7 +50,6 @@ from onceward.worker.registry import Registry
 TICK_S = 0.05
 AHEAD_S = 0.05
 MOST_AHEAD = 400
-REPORT_EVERY_MS = 1_000
 LOW_CLAIM_STEP = 64
 
 _KEEPS_EFFECTS = (Filtered, Skipped, Failed, Waiting)
@@ -86,7 +83,6 @@ class Runner:
         self._submit = submit
         self._wish = wish
         self._threads = threads
-        self._read = read
         self._now = now
         self._monotonic = monotonic
         self._presence = presence
@@ -95,8 +91,8 @@ class Runner:
         self._isolates = isolates
         self._dice = dice or random.Random()
         self._loop = asyncio.get_running_loop()
-        self._loop_thread = threading.get_ident()
         self._attempts: dict[int, Attempt] = {}
+        self._desk = AttemptDesk(self._attempts, submit, read, monotonic, presence)
         self._buffer: deque[Attempt] = deque()
         self._closing = 0
         self._asked = False
@@ -236,7 +232,7 @@ class Runner:
             reason = exhausted(pipeline.retry.retries, "it ignored its time limit and its worker had to be killed")
             self._conclude(attempt, Finish(stage.name, None, Status.FAILED, reason), ())
             return
-        attempt.context = Context(payload, lease, stage, attempt.parts, attempt.signals, self)
+        attempt.context = Context(payload, lease, stage, attempt.parts, attempt.signals, self._desk)
         self._run(attempt)
 
     def _run(self, attempt: Attempt) -> None:
@@ -286,7 +282,7 @@ class Runner:
     async def _run_isolated(self, attempt: Attempt) -> None:
         stage = attempt.stage
         try:
-            value = await run_isolated(attempt, self._app_path, self)
+            value = await run_isolated(attempt, self._app_path, self._desk)
         except BaseException as error:  # as above; a death of its process is an error too, of a kind of its own
             self._ended(attempt, stage, None, error)
         else:
@@ -411,7 +407,7 @@ class Runner:
         )
         attempt.stage = stage = attempt.pipeline.stage_named(move.next_stage)
         payload = attempt.context.payload
-        attempt.context = Context(payload, lease, stage, attempt.parts, attempt.signals, self)
+        attempt.context = Context(payload, lease, stage, attempt.parts, attempt.signals, self._desk)
 
     def _leave_slot(self, attempt: Attempt) -> None:
         if attempt.slot is not None and self._presence is not None:
@@ -495,61 +491,3 @@ class Runner:
             attempt = self._buffer.popleft()
             self._attempts[attempt.lease.task] = attempt
             self._conclude(attempt, Release(), ())
-
-    # The desk of the contexts
-
-    def keep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
-        if threading.get_ident() == self._loop_thread:
-            raise WrongTwin("this would block the event loop; in an async stage use await ctx.acheckpoint or ctx.aonce")
-        answer: concurrent.futures.Future[Written_] = concurrent.futures.Future()
-        self._loop.call_soon_threadsafe(self._submit_keep, lease, move, writes, answer.set_result)
-        return self._kept(answer.result(), lease)
-
-    async def akeep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
-        answer: asyncio.Future[Written_] = self._loop.create_future()
-        self._submit_keep(lease, move, writes, lambda verdict: None if answer.done() else answer.set_result(verdict))
-        return self._kept(await answer, lease)
-
-    def _submit_keep(
-        self, lease: Lease, move: Move, writes: tuple[Write, ...], answer: Callable[[Written_], None]
-    ) -> None:
-        self._submit(Commit(lease, move, writes), answer)
-
-    def _kept(self, verdict: Written_, lease: Lease) -> bool:
-        if isinstance(verdict, Exception):
-            raise verdict
-        self._extend(lease)
-        return verdict
-
-    def report(self, lease: Lease, move: Report) -> None:
-        attempt = self._attempts.get(lease.task)
-        if attempt is None:
-            raise LeaseLost(f"task {lease.task} belongs to another attempt now")
-        self._extend(lease)
-        now = self._monotonic()
-        if now - attempt.reported_at >= REPORT_EVERY_MS or move.done == move.total:
-            attempt.reported_at = now
-            self._submit(Commit(lease, move), _nobody)
-
-    def _extend(self, lease: Lease) -> None:
-        attempt = self._attempts.get(lease.task)
-        if attempt is not None and attempt.lease.token == lease.token and attempt.limit_at is not None:
-            attempt.limit_at = self._monotonic() + (attempt.stage.timeout_ms or 0)
-            if attempt.slot is not None and self._presence is not None:
-                self._presence.extend(attempt.slot, attempt.limit_at)
-
-    def is_held(self, lease: Lease) -> bool:
-        attempt = self._attempts.get(lease.task)
-        return attempt is not None and attempt.lease.token == lease.token and not (attempt.lost or attempt.timed_out)
-
-    def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        if threading.get_ident() == self._loop_thread:
-            raise WrongTwin("this would block the event loop; in an async stage use await ctx.aread")
-        return self._read(function, arguments)
-
-    async def aread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        return await asyncio.to_thread(self._read, function, arguments)
-
-
-def _nobody(_verdict: Written_) -> None:
-    """Progress that could not be shown is no trouble."""

@@ -1,0 +1,95 @@
+"""The desk of the contexts: where a running stage hands in what it wants kept, and asks what it may know."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from onceward.errors import LeaseLost, WrongTwin
+from onceward.model.task import Commit, Lease, Move, Report, Write
+from onceward.store.commits import Verdict
+from onceward.worker.attempt import Attempt
+from onceward.worker.presence import Presence
+
+REPORT_EVERY_MS = 1_000
+
+
+class AttemptDesk:
+    """Serves the stages of all attempts of one process."""
+
+    def __init__(
+        self,
+        attempts: Mapping[int, Attempt],
+        submit: Callable[[Commit, Callable[[Verdict], None]], None],
+        read: Callable[..., Any],
+        monotonic: Callable[[], int],
+        presence: Presence | None,
+    ) -> None:
+        self._attempts = attempts
+        self._submit = submit
+        self._read = read
+        self._monotonic = monotonic
+        self._presence = presence
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+
+    def keep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+        """Commit something while the stage goes on, and wait for it; False if the lease was lost."""
+        if threading.get_ident() == self._loop_thread:
+            raise WrongTwin("this would block the event loop; in an async stage use await ctx.acheckpoint or ctx.aonce")
+        answer: concurrent.futures.Future[Verdict] = concurrent.futures.Future()
+        self._loop.call_soon_threadsafe(self._submit, Commit(lease, move, writes), answer.set_result)
+        return self._kept(answer.result(), lease)
+
+    async def akeep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+        """`keep`, awaited."""
+        answer: asyncio.Future[Verdict] = self._loop.create_future()
+        self._submit(Commit(lease, move, writes), lambda verdict: None if answer.done() else answer.set_result(verdict))
+        return self._kept(await answer, lease)
+
+    def _kept(self, verdict: Verdict, lease: Lease) -> bool:
+        if isinstance(verdict, Exception):
+            raise verdict
+        self._extend(lease)
+        return verdict
+
+    def report(self, lease: Lease, move: Report) -> None:
+        """Show progress, at most once a second, and at the end."""
+        attempt = self._attempts.get(lease.task)
+        if attempt is None:
+            raise LeaseLost(f"task {lease.task} belongs to another attempt now")
+        self._extend(lease)
+        now = self._monotonic()
+        if now - attempt.reported_at >= REPORT_EVERY_MS or move.done == move.total:
+            attempt.reported_at = now
+            self._submit(Commit(lease, move), _nobody)
+
+    def _extend(self, lease: Lease) -> None:
+        """The time limit of the stage begins anew."""
+        attempt = self._attempts.get(lease.task)
+        if attempt is not None and attempt.lease.token == lease.token and attempt.limit_at is not None:
+            attempt.limit_at = self._monotonic() + (attempt.stage.timeout_ms or 0)
+            if attempt.slot is not None and self._presence is not None:
+                self._presence.extend(attempt.slot, attempt.limit_at)
+
+    def is_held(self, lease: Lease) -> bool:
+        """Whether the lease is held, as far as is known here."""
+        attempt = self._attempts.get(lease.task)
+        return attempt is not None and attempt.lease.token == lease.token and not (attempt.lost or attempt.timed_out)
+
+    def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Run a function on a read-only snapshot."""
+        if threading.get_ident() == self._loop_thread:
+            raise WrongTwin("this would block the event loop; in an async stage use await ctx.aread")
+        return self._read(function, arguments)
+
+    async def aread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """`read`, awaited."""
+        return await asyncio.to_thread(self._read, function, arguments)
+
+
+def _nobody(_verdict: Verdict) -> None:
+    """Progress that could not be shown is no trouble."""

@@ -447,7 +447,7 @@ class App:
             return drive(operation(), self._session())
 
     def _read_now(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        session = self._store.session(read_only=True)
+        session = self._store.client_session(read_only=True)
         try:
             with session.reading() as raw:
                 return function(GuardedConnection(raw, self._store.dialect), *arguments)

@@ -18,7 +18,7 @@ from onceward.store.migrate import migrate
 from onceward.store.op import Op
 from onceward.store.postgres import PostgresStore
 from onceward.store.session import Session
-from onceward.store.sqlite import SqliteStore
+from onceward.store.sqlite_store import SqliteStore
 
 Result = TypeVar("Result")
 NOON = 1_700_000_000_000

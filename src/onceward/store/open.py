@@ -9,7 +9,7 @@ from onceward.errors import ConfigError
 from onceward.model.connection import Dialect
 from onceward.model.times import Clock, StoreClock, SystemClock
 from onceward.store.session import Session
-from onceward.store.sqlite import SqliteStore
+from onceward.store.sqlite_store import SqliteStore
 
 OnConnect = Callable[[Any], None]
 
@@ -24,7 +24,7 @@ class Store(Protocol):
     def session(self, *, read_only: bool = False, patience_s: float = 60.0) -> Session:
         """A new session."""
 
-    def client_session(self) -> Session:
+    def client_session(self, *, read_only: bool = False) -> Session:
         """The session of a program that enqueues and asks."""
 
     @property

@@ -157,9 +157,9 @@ class PostgresStore:
             self.url, self.clock, self._on_connect, read_only=read_only, patience_s=patience_s, prepare=self._prepare
         )
 
-    def client_session(self) -> PostgresSession:
+    def client_session(self, *, read_only: bool = False) -> PostgresSession:
         """The session of a program that enqueues and asks."""
-        return self.session()
+        return self.session(read_only=read_only)
 
     @property
     def place(self) -> str:

@@ -123,10 +123,10 @@ class Session(ABC):
     def reading(self) -> Iterator[Any]:
         """A look at one moment of the database, for reading only; lends the raw connection."""
         self._refuse_fork()
-        raw = self.opened()
+        self.opened()
         self.run(Query("begin_reading"))
         try:
-            yield raw
+            yield self.opened()
         finally:
             self.undo()
 

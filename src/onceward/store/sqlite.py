@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import time
 import uuid
@@ -54,7 +53,8 @@ def polite_wait(limit_s: float) -> Callable[[int], bool]:
     return wait
 
 
-def _flags(path: str) -> int:
+def flags_for(path: str) -> int:
+    """How a database is opened: one in memory by an address, a file by its path."""
     usual = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     return usual | apsw.SQLITE_OPEN_URI if path.endswith(IN_MEMORY) else usual
 
@@ -88,7 +88,7 @@ class SqliteSession(Session):
     def _open(self) -> apsw.Connection:
         one_library.opening_with_apsw(self._path)
         try:
-            connection = apsw.Connection(self._path, flags=_flags(self._path))
+            connection = apsw.Connection(self._path, flags=flags_for(self._path))
         except apsw.CantOpenError as error:
             folder = Path(self._path).absolute().parent
             why = "its folder does not exist" if not folder.exists() else str(error)
@@ -103,9 +103,11 @@ class SqliteSession(Session):
                 self._on_connect(connection)
             if self._read_only:
                 connection.execute("PRAGMA query_only = on")
-        except apsw.Error as error:
+        except BaseException as error:
             connection.close()
-            raise _meant(error, self._path) from error
+            if isinstance(error, apsw.Error):
+                raise _meant(error, self._path) from error
+            raise
         # Asked when a statement is prepared, not when it runs: the engine's own statements stay in apsw's cache.
         connection.authorizer = self._allow
         return connection
@@ -181,39 +183,3 @@ def _meant(error: apsw.Error, path: str) -> Exception:
         case apsw.CorruptError() | apsw.NotADBError():
             return StoreError(f"{path} is not a healthy SQLite database: {error}")
     return error
-
-
-class SqliteStore:
-    """A SQLite database, opened lazily. Every session is a connection of its own."""
-
-    dialect: Dialect = "sqlite"
-
-    def __init__(self, path: str, clock: StoreClock, on_connect: OnConnect | None = None) -> None:
-        self.is_memory = path == ":memory:"
-        self.path = f"file:/onceward-{uuid.uuid4().hex}{IN_MEMORY}" if self.is_memory else path
-        self.clock = clock
-        self._on_connect = on_connect
-        # A database in memory ends with its last connection: this one lasts as long as the store.
-        self._anchor = apsw.Connection(self.path, flags=_flags(self.path)) if self.is_memory else None
-
-    def session(self, *, read_only: bool = False, patience_s: float = 60.0) -> Session:
-        """A new session."""
-        return SqliteSession(self.path, self.clock, self._on_connect, read_only=read_only, patience_s=patience_s)
-
-    def client_session(self) -> Session:
-        """The session of a program that enqueues and asks: by the SQLite library that the process already uses."""
-        if self.is_memory:
-            return self.session()
-        from onceward.store.sqlite_standard import ClientSqliteSession
-
-        return ClientSqliteSession(self.path, self.clock, self._on_connect)
-
-    @property
-    def place(self) -> str:
-        """Where the database is, for people."""
-        return ":memory:" if self.is_memory else self.path
-
-    @property
-    def presence_folder(self) -> Path | None:
-        """Where workers of this database keep their presence files."""
-        return None if self.is_memory else Path(f"{os.path.realpath(self.path)}-workers")

@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import apsw
 import psycopg
 
 from onceward import App, Connection, Event, Payload, Status
@@ -195,6 +196,30 @@ class Fleet:
     def burned(self) -> list[tuple[Any, ...]]:
         """Tasks with a failure on their account."""
         return self.sql("SELECT id, failures, reason FROM onceward_task WHERE failures > 0")
+
+    def has_open_transaction(self) -> bool:
+        """Whether somebody writes and does not come to an end."""
+        give_up_at = time.monotonic() + 0.3
+        while time.monotonic() < give_up_at:
+            if not self._somebody_writes():
+                return False
+            time.sleep(0.01)
+        return True
+
+    def _somebody_writes(self) -> bool:
+        if self.app.dialect == "postgres":
+            return bool(self.sql(
+                "SELECT 1 FROM pg_stat_activity WHERE state = 'idle in transaction'"
+                " AND datname = current_database() AND pid <> pg_backend_pid()"
+            ))  # fmt: skip
+        connection = apsw.Connection(self.url.removeprefix("sqlite:///"))
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            return True
+        finally:
+            connection.close()
+        return False
 
     # Judging
 

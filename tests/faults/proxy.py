@@ -74,28 +74,26 @@ class Proxy:
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.sleep(0)  # for the callbacks that hang up
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        try:
-            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                if not self.is_down:
-                    await self._serve(reader, writer)
-        finally:
-            self._connections.discard(task)
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_down:
             _hang_up(writer)
+            return
+        serving = self._loop.create_task(self._serve(reader, writer))
+        self._connections.add(serving)
+        serving.add_done_callback(self._connections.discard)
+        serving.add_done_callback(lambda _: _hang_up(writer))
 
     async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         server, to_server = await asyncio.open_unix_connection(self._server)
         mute = asyncio.Event()
         answers = asyncio.ensure_future(self._pass_answers(server, to_client, mute))
         try:
-            await self._pass_requests(client, to_server, answers, mute)
+            with suppress(OSError, asyncio.IncompleteReadError):
+                await self._pass_requests(client, to_server, answers, mute)
         finally:
             answers.cancel()
-            await asyncio.gather(answers, return_exceptions=True)
             _hang_up(to_server)
 
     async def _pass_answers(

@@ -26,13 +26,13 @@ def freeze(fleet: Fleet, *, workers: int) -> None:
     """Freeze workers in the middle of a stage, let a healthy one take over, and thaw them.
 
     They are frozen inside a stage, not at random: a process that stops inside a SQLite write transaction stops all
-    writers with it, and only its end helps.
+    writers with it, and only its end helps; on PostgreSQL it keeps its own rows locked.
     """
     tasks = fleet.enqueue(Gate(number, str(fleet.folder)) for number in range(workers))
     frozen = [fleet.start(lease="1s", settings={"concurrency": 1}) for _ in range(workers)]
     for worker in frozen:
         _wait_until_inside(fleet, worker)
-        worker.send(signal.SIGSTOP)
+        _freeze_between_transactions(fleet, worker)
     (fleet.folder / "open").touch()
     healthy = fleet.start(lease="1s")
     more = fleet.enqueue(Steps(number, longest_ms=0) for number in range(50))
@@ -67,3 +67,16 @@ def freeze(fleet: Fleet, *, workers: int) -> None:
 def _wait_until_inside(fleet: Fleet, worker: Worker) -> None:
     """Now its claim is durable and its stage runs; nothing but its heartbeat writes."""
     wait_until(lambda: list(fleet.folder.glob(f"inside-*-{worker.pid}")), "the stage has begun", fleet.state)
+
+
+def _freeze_between_transactions(fleet: Fleet, worker: Worker) -> None:
+    """Stop it; if that was in the middle of a heartbeat, let it go on and try again."""
+
+    def frozen() -> bool:
+        worker.send(signal.SIGSTOP)
+        if not fleet.has_open_transaction():
+            return True
+        worker.send(signal.SIGCONT)
+        return False
+
+    wait_until(frozen, "it is frozen between two transactions", fleet.state)

@@ -14,6 +14,8 @@ from onceward import Event
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.work import STAGES, Steps
 
+PROCESSES = 4
+
 
 def test_random_kills_lose_nothing_and_double_nothing(fleet: Fleet) -> None:
     kill_at_random(fleet, tasks=300, kills=10)
@@ -27,15 +29,15 @@ def test_a_hundred_random_kills_lose_nothing_and_double_nothing(fleet: Fleet) ->
 def kill_at_random(fleet: Fleet, *, tasks: int, kills: int) -> None:
     """Kill children of a supervisor while they work; work that they could run out of is handed in bit by bit."""
     dice = random.Random(tasks)
-    worker = fleet.start(processes=4, settings={"concurrency": 8})
+    worker = fleet.start(processes=PROCESSES, settings={"concurrency": 8})
     portion = max(1, tasks // kills)
     ids: list[int] = []
     killed: set[int] = set()
     while len(killed) < kills:
         if len(ids) < tasks:
             ids += fleet.enqueue(Steps(number) for number in range(min(portion, tasks - len(ids))))
-        busy = wait_until(lambda: set(fleet.busy_pids()) - killed, "a child is at work", fleet.state)
-        pid = dice.choice(sorted(busy))
+        alive = wait_until(lambda: _most_are_there(fleet, killed), "most children are there", fleet.state)
+        pid = dice.choice(sorted(alive))
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         killed.add(pid)
@@ -54,3 +56,9 @@ def kill_at_random(fleet: Fleet, *, tasks: int, kills: int) -> None:
         f"\n{fleet.app.dialect}: {len(ids)} tasks of {len(STAGES)} stages, {len(killed)} kills, {reclaims} leases taken"
         f" back, lost 0, double 0, stale commits 0, fence rejections {fleet.events(Event.LOST)}"
     )
+
+
+def _most_are_there(fleet: Fleet, killed: set[int]) -> set[int]:
+    """The children that can be killed, unless there are so few that no work would ever be done."""
+    alive = set(fleet.living_pids()) - killed
+    return alive if len(alive) >= PROCESSES - 1 else set()

@@ -29,7 +29,7 @@ def poison(fleet: Fleet, *, hows: list[str], ordinary: int) -> None:
     """Among many ordinary tasks there are some that end every process they run in."""
     healthy = fleet.enqueue(Plain(number, seconds=0.1) for number in range(ordinary // 2))
     poisoned = fleet.enqueue(Poison(how) for how in hows)
-    healthy += fleet.enqueue(Plain(number, seconds=0.01) for number in range(ordinary - ordinary // 2))
+    healthy += fleet.enqueue(Plain(number, seconds=0.1) for number in range(ordinary - ordinary // 2))
     supervisor = fleet.start(processes=2, until_idle=True)
     assert supervisor.end() == 0, supervisor.said()
     tasks = [fleet.app.task(task) for task in poisoned]

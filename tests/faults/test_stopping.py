@@ -123,8 +123,9 @@ def test_a_child_that_cannot_stop_is_killed_and_nothing_is_burned(fleet: Fleet) 
     wait_until(lambda: fleet.app.task(task).status is Status.RUNNING, "the stage has begun", fleet.state)
     worker.send(signal.SIGTERM)
     assert worker.end(limit_s=40) == 0, worker.said()
-    assert fleet.app.task(task).status is Status.PENDING
-    nothing_is_held_and_nothing_burned(fleet)
+    blocked = fleet.app.task(task)
+    assert (blocked.status, blocked.failures, blocked.crashes) == (Status.PENDING, 0, 0)
+    assert [happening.event for happening in blocked.history] == [Event.RECLAIMED]
 
 
 def _is_alive(pid: int) -> bool:

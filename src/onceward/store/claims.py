@@ -17,6 +17,11 @@ from onceward.store.lines import Reader, Standing, pop, pop_suspects, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Row
 from onceward.store.rows import as_bytes, as_ids
+from onceward.store.session import TryAgainLater
+
+
+class StillBusy(Exception):
+    """A worker that seems dead holds locks in the database; it cannot be buried now."""
 
 
 class WorkerBuried(Exception):
@@ -240,6 +245,21 @@ def bury(
     worker: Seen, death: Death, deaths_allowed: int, retry_delay_ms: Callable[[int], int], now: int
 ) -> Op[Reclaimed | None]:
     """Declare a worker dead and put what it held back in line; None if it turns out to be alive or buried already.
+
+    Raises `StillBusy` where a transaction of it is still open: one that was frozen inside a commit keeps its locks, and
+    who waits for them can renew nothing meanwhile.
+    """
+    yield Query("wait_briefly")
+    try:
+        return (yield from _bury(worker, death, deaths_allowed, retry_delay_ms, now))
+    except TryAgainLater as error:
+        raise StillBusy(f"{worker.name} {death.how}, but a transaction of it is still open") from error
+
+
+def _bury(
+    worker: Seen, death: Death, deaths_allowed: int, retry_delay_ms: Callable[[int], int], now: int
+) -> Op[Reclaimed | None]:
+    """Take everything from a worker.
 
     What had not started goes back as if nothing had happened. What ran when the worker died gets a crash mark and
     will run with half as many neighbours, in the end alone; only a death while alone counts. Where a worker was

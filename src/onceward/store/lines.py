@@ -44,15 +44,15 @@ class Standing:
 
 def stand(standings: Iterable[Standing], now: int) -> Op[None]:
     """Put tasks in line: those that are due now, the others for later."""
-    ready: dict[tuple[str, int, int], list[tuple[int]]] = {}
+    ready: dict[tuple[str, int, int], list[int]] = {}
     later = []
     for one in standings:
         if one.due_at <= now:
-            ready.setdefault((one.lane, one.band, one.rank), []).append((one.task,))
+            ready.setdefault((one.lane, one.band, one.rank), []).append(one.task)
         else:
             later.append((one.due_at, one.task, one.lane, one.band, one.rank))
-    for where, tasks in ready.items():
-        yield Many("stand_in_line", tasks, (*where, now))
+    for (lane, band, rank), tasks in ready.items():
+        yield Query("stand_in_line", {"lane": lane, "band": band, "rank": rank, "at": now, "tasks": tasks})
     if later:
         yield Many("wait_until_due", later)
     if ready:

@@ -16,7 +16,7 @@ from onceward.config import Config
 from onceward.logs import EngineLog
 from onceward.model.retry import Retry, backoff_ms
 from onceward.model.times import spoken
-from onceward.store.claims import Death, Reclaimed, Seen, bury, living, renew
+from onceward.store.claims import Death, Reclaimed, Seen, StillBusy, bury, living, renew
 from onceward.store.op import Op, Query, drive
 from onceward.store.session import Session
 from onceward.worker import points, presence
@@ -62,10 +62,8 @@ class Housekeeping:
 
     def step(self) -> None:
         """Do what is due."""
+        self._renew_if_time()
         now = self._clock.monotonic()
-        if now - self._renewed_at >= self._config.heartbeat_ms:
-            self._renewed_at = now
-            self._renew()
         wait_ms = (
             min(LOOK_EVERY_MS, self._config.check_ms) if self._hurry or self._check_presence else self._config.check_ms
         )
@@ -76,6 +74,12 @@ class Housekeeping:
         if now - self._pruned_at >= RECEIPTS_KEPT_MS // 60:
             self._pruned_at = now
             self._session.transact(self._prune_receipts)
+
+    def _renew_if_time(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._renewed_at >= self._config.heartbeat_ms:
+            self._renewed_at = now
+            self._renew()
 
     def _renew(self) -> None:
         self._session.measure_clock()
@@ -103,6 +107,7 @@ class Housekeeping:
                 death = self._death_of(worker)
                 if death is not None:
                     self.bury(worker, death)
+                    self._renew_if_time()
         self._beats = {worker.id: self._beats[worker.id] for worker in seen}
         if self._session.run(Query("any_suspects")):
             self._suspects_found()
@@ -128,10 +133,14 @@ class Housekeeping:
         return None if running is None else frozenset(one.task for one in running)
 
     def bury(self, worker: Seen, death: Death) -> Reclaimed | None:
-        """Take back what a dead worker held."""
-        reclaimed = self._session.transact(
-            lambda: bury(worker, death, self._config.max_lost_workers, self._retry_delay_ms, self._clock.now())
-        )
+        """Take back what a dead worker held; None if that is done already, or cannot be done now."""
+        try:
+            reclaimed = self._session.transact(
+                lambda: bury(worker, death, self._config.max_lost_workers, self._retry_delay_ms, self._clock.now())
+            )
+        except StillBusy as error:
+            logger.warning("a lost worker cannot be buried yet", worker=worker.name, error=str(error))
+            return None
         points.reach("during reclaim")
         if reclaimed is None:
             return None

@@ -167,6 +167,9 @@ class WorkerProcess:
             app_path=self._orders.app_path,
             suspects_only=self._orders.suspects_only,
         )
+        if self._supervised:
+            # Its supervisor has a child of their own for suspects; in this one they would meet others.
+            runner.look_for_suspects = False
 
         def delivered(written: Written) -> None:
             runner.delivered(written)

@@ -179,7 +179,8 @@ class Supervisor:
             seen = next((one for one in drive(living(), self._session) if one.id == child.worker), None)
             if seen is not None:
                 # It has not signed off, whatever its exit code says: a stage can end its process with 0 too.
-                self._housekeeping.bury(seen, _death(child, code))
+                if self._housekeeping.bury(seen, _death(child, code)) is None:
+                    continue  # its last transaction is still open, or another was faster: the next look tells
                 self._pause_restarts(was_at_work=seen.pid != 0)
             elif code == 0 and not child.for_suspects and self._until_idle:
                 self._finished += 1

@@ -27,9 +27,11 @@ SELECT pg_snapshot_xmax(s)::text::bigint AS after, pg_snapshot_xmin(s)::text::bi
 FROM pg_current_snapshot() AS s
 
 -- name: stand_in_line
--- The number is the sequence's, because many transactions stand in line at once.
+-- The numbers are the sequence's, because many transactions stand in line at once.
 INSERT INTO onceward_ready (lane, band, rank, at, task)
-ROWS (same lane text, same band smallint, same rank bigint, same at bigint, task bigint)
+SELECT :lane, :band, :rank, :at, t.task
+FROM unnest(:tasks::bigint[]) WITH ORDINALITY AS t (task, place)
+ORDER BY t.place
 
 -- name: heads
 -- The first in each line after the last place seen there, because a held snapshot keeps the dead rows before it (R13).
@@ -96,6 +98,10 @@ WHERE id IN :ids
   AND status = 1
 ORDER BY id
 FOR UPDATE
+
+-- name: wait_briefly
+-- For the rest of this transaction: what another one has locked is not worth a longer wait.
+SET LOCAL lock_timeout = 500
 
 -- name: has_schema
 -- Whether Onceward has ever been here: by the search path, as all other names are found.

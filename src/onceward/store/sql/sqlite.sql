@@ -22,13 +22,12 @@ ROLLBACK /* onceward */
 -- Nothing: other processes see a commit by PRAGMA data_version.
 
 -- name: stand_in_line
--- The number is counted here, because one writer at a time makes that safe, and no reader starts behind the head.
+-- Numbered here, in the order given, because one writer at a time makes that safe and no reader starts behind the head.
 INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
-VALUES (
-    :lane, :band, :rank, :at,
-    (SELECT coalesce(max(seq), 0) + 1 FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = :rank),
-    :task
-)
+SELECT :lane, :band, :rank, :at,
+    (SELECT coalesce(max(seq), 0) FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = :rank) + t.key + 1,
+    t.value
+FROM json_each(:tasks) AS t
 
 -- name: heads
 -- The first in each line. No lower bound, because SQLite has no dead rows to step over.
@@ -94,6 +93,9 @@ WHERE id IN :ids
   AND token = :token
   AND status = 1
 ORDER BY id
+
+-- name: wait_briefly
+-- Nothing: the transaction already is the only writer.
 
 -- name: has_schema
 -- Whether Onceward has ever been here.

@@ -41,6 +41,7 @@ class Task:
     crashes: int = 0
     deferrals: int = 0
     waiting_for: str | None = None
+    wakes_at: int = NEVER
     signals: dict[str, int] = field(default_factory=dict)
     heard: int = 0
     finished: set[str] = field(default_factory=set)
@@ -51,7 +52,9 @@ class Task:
 
     def is_claimable(self, now: int) -> bool:
         """Whether a claim may take it; one whose wait is ended by time is woken by the claim itself."""
-        return self.status in (Status.PENDING, Status.RETRYABLE, Status.WAITING) and self.due_at <= now
+        if self.status is Status.WAITING:
+            return self.wakes_at <= now
+        return self.status in (Status.PENDING, Status.RETRYABLE) and self.due_at <= now
 
     def claimed(self, lease: Lease) -> None:
         self.status, self.holder, self.worker, self.fence = Status.RUNNING, lease.token, lease.worker, self.fence + 1
@@ -84,6 +87,7 @@ class Task:
                 has_come = self.signals.get(waiting_for.removeprefix("signal:"), 0) > lease.signals
                 self.waiting_for = waiting_for
                 self.let_go(Status.WAITING, now if has_come else due_at)
+                self.wakes_at = max(self.due_at, now + 1)
             case Crash(_, _, status):
                 self.crashes += 1
                 self.let_go(status, self.due_at)

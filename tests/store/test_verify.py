@@ -300,6 +300,7 @@ CASES = [
     Case("places", pending, "DELETE FROM onceward_ready WHERE task = ?", "is pending and stands in no line"),
     Case("places", retrying, "DELETE FROM onceward_due WHERE task = ?", "is retryable and stands in no line"),
     Case("places", pending, TASK.format("queue = 'other'"), "stands only in default:quiet"),
+    Case("places", waiting, TASK.format("due_at = 1"), "waits until a time, but stands in no line"),
     Case("waits", waiting, TASK.format("waiting_for = NULL"), "is waiting and waits for nothing"),
     Case("waits", pending, TASK.format("waiting_for = 'signal:go'"), "is pending and waits for signal:go"),
     Case(
@@ -404,7 +405,7 @@ def test_breaches_beyond_the_first_hundred_are_counted(hands: Hands) -> None:
 FACTS = TaskFacts(
     id=1, kind="note", queue="default", status=int(Status.PENDING), run=1, fence=0, token=None, worker=None,
     worker_row=None, worker_stopped_at=None, failures=0, deferrals=0, signals=0, touched=0, created_at=0,
-    started_at=None, ended_at=None, waiting_for=None, reason_length=0,
+    started_at=None, ended_at=None, waiting_for=None, due_at=0, reason_length=0,
 )  # fmt: skip
 
 

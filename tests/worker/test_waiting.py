@@ -121,6 +121,19 @@ def test_a_wait_with_a_limit_ends_by_itself(start: Start) -> None:
     assert words(harness, task) == ["stage committed", "parked", "woken", "finished"]
 
 
+def test_a_wait_whose_limit_has_passed_before_it_is_written_ends_too(clockwork: Clockwork) -> None:
+    hands = clockwork.hands()
+    [task] = hands.enqueue()
+    ant = hands.worker()
+    for gone_ms in (0, 5):
+        [lease] = hands.claim(ant)
+        assert hands.commit(lease, Park("first", "signal:go", hands.now - gone_ms, "waits a moment"))
+        hands.later(1)
+    [lease] = hands.claim(ant)
+    assert (lease.task, lease.fence) == (task, 3)
+    hands.commit(lease, Finish("first", None, Status.SUCCEEDED, None))
+
+
 def test_the_limit_of_a_wait_that_a_signal_has_ended_does_nothing_more(start: Start) -> None:
     order = Pipeline(Order)
     calls: list[str] = []

@@ -219,7 +219,8 @@ def _park(lease: Lease, move: Park, now: int) -> Op[Rows]:
         if (yield Query("newer_signal", {"task": lease.task, "name": name, "seen": lease.signals})):
             # It stays parked in the log; its due time brings it back in the same breath.
             yield Query("end_wait", {"task": lease.task, "now": now})
-            yield Many("wait_until_due", [(now, lease.task, lane_of(lease.queue, lease.kind), lease.band, lease.rank)])
+            lane = lane_of(lease.queue, lease.kind)
+            yield Many("wait_until_due", [(now + 1, lease.task, lane, lease.band, lease.rank)])
             yield Query("notify")
     return rows
 
@@ -247,7 +248,8 @@ def _record(lease: Lease, move: Move, batch: _Batch) -> None:
         case Park(stage, waiting_for, due_at, _):
             batch.note(lease, Event.PARKED, Status.WAITING, stage, waiting_for)
             if due_at < NEVER:
-                batch.standings.append(_back(lease, due_at))
+                # Never straight into line: only who comes out of the waiting room is woken.
+                batch.standings.append(_back(lease, max(due_at, batch.now + 1)))
         case Crash(stage, reason, status):
             batch.note(lease, Event.CRASHED, status, stage, reason)
             if not status.is_terminal:

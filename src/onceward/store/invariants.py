@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from onceward.model.status import CLAIMABLE, TRANSITIONS, Event, Status
-from onceward.model.task import CURSOR_PART, ONCE_PREFIX, RESULT_PART, lane_of
+from onceward.model.task import CURSOR_PART, NEVER, ONCE_PREFIX, RESULT_PART, lane_of
 
 CLOCK_SLACK_MS = 3_600_000
 """How far the clocks of two machines may differ before a time is called impossible."""
@@ -45,6 +45,7 @@ class TaskFacts(NamedTuple):
     started_at: int | None
     ended_at: int | None
     waiting_for: str | None
+    due_at: int
     reason_length: int
 
 
@@ -215,6 +216,8 @@ def places(history: History) -> Iterator[str]:
         if own.isdisjoint(history.lanes):
             where = f"only in {', '.join(history.lanes)}" if history.lanes else "in no line"
             yield f"task {task.id} is {_status(task.status)} and stands {where}: nobody would ever run it"
+    elif task.status == Status.WAITING and task.due_at < NEVER and not history.lanes:
+        yield f"task {task.id} waits until a time, but stands in no line: nobody would ever wake it"
 
 
 def waits(history: History) -> Iterator[str]:

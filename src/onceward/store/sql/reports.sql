@@ -88,7 +88,8 @@ ORDER BY d.lane
 -- name: verify_tasks
 -- What verify reads of every task, in the order of ids; so are the four after it, so that one pass can join them.
 SELECT t.id, t.kind, t.queue, t.status, t.run, t.fence, t.token, t.worker, w.id, w.stopped_at, t.failures, t.deferrals,
-    t.signals, t.touched, t.created_at, t.started_at, t.ended_at, t.waiting_for, coalesce(length(t.reason), 0)
+    t.signals, t.touched, t.created_at, t.started_at, t.ended_at, t.waiting_for, t.due_at,
+    coalesce(length(t.reason), 0)
 FROM onceward_task t
 LEFT JOIN onceward_worker w ON w.id = t.worker
 ORDER BY t.id

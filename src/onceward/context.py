@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -154,7 +154,11 @@ class Context(Generic[P]):
         data = self._parts.get((self._stage.name, CURSOR_PART))
         return None if data is None else _read(data, expected, f"the cursor of stage {self._stage.name!r}")
 
-    def signal(self, name: str, type: type[T] | Any = Any) -> Any:
+    @overload
+    def signal(self, name: str) -> Any: ...
+    @overload
+    def signal(self, name: str, type: type[T]) -> T | None: ...
+    def signal(self, name: str, type: Any = Any) -> Any:
         """The value of a signal that has come before this attempt began; None if it has not."""
         data = self._signals.get(name)
         return None if data is None else _read(data, type, f"the signal {name!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from onceward.errors import ConfigError
 from onceward.model import codec
@@ -13,9 +13,11 @@ from onceward.model.payload import Payload, read_payload
 from onceward.model.status import Event, Status
 from onceward.model.task import RESULT_PART
 from onceward.model.times import moment
+from onceward.stage import Stage
 from onceward.store import reports
 from onceward.worker.registry import Registry
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -78,7 +80,13 @@ class Task:
     progress: Progress | None
     _raw_results: dict[str, bytes]
 
-    def result(self, stage: Any, type: type[T] | None = None) -> Any:
+    @overload
+    def result(self, stage: str) -> Any: ...
+    @overload
+    def result(self, stage: Stage[Any, R]) -> R: ...
+    @overload
+    def result(self, stage: str | Stage[Any, Any], type: type[T]) -> T: ...
+    def result(self, stage: str | Stage[Any, Any], type: type[T] | None = None) -> Any:
         """What a stage returned, as the type it is annotated with, or as a given one."""
         name = stage if isinstance(stage, str) else stage.name
         data = self._raw_results.get(name)

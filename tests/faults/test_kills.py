@@ -18,15 +18,15 @@ PROCESSES = 4
 
 
 def test_random_kills_lose_nothing_and_double_nothing(fleet: Fleet) -> None:
-    kill_at_random(fleet, tasks=300, kills=10)
+    kill_at_random(fleet, tasks=300, kills=10, longest_ms=100)
 
 
 @pytest.mark.torture
 def test_a_hundred_random_kills_lose_nothing_and_double_nothing(fleet: Fleet) -> None:
-    kill_at_random(fleet, tasks=2_000, kills=100)
+    kill_at_random(fleet, tasks=2_000, kills=100, longest_ms=300)
 
 
-def kill_at_random(fleet: Fleet, *, tasks: int, kills: int) -> None:
+def kill_at_random(fleet: Fleet, *, tasks: int, kills: int, longest_ms: int) -> None:
     """Kill children of a supervisor while they work; work that they could run out of is handed in bit by bit."""
     dice = random.Random(tasks)
     worker = fleet.start(processes=PROCESSES, settings={"concurrency": 8})
@@ -35,14 +35,14 @@ def kill_at_random(fleet: Fleet, *, tasks: int, kills: int) -> None:
     killed: set[int] = set()
     while len(killed) < kills:
         if len(ids) < tasks:
-            ids += fleet.enqueue(Steps(number) for number in range(min(portion, tasks - len(ids))))
+            ids += fleet.enqueue(Steps(number, longest_ms) for number in range(min(portion, tasks - len(ids))))
         alive = wait_until(lambda: _most_are_there(fleet, killed), "most children are there", fleet.state)
         pid = dice.choice(sorted(alive))
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         killed.add(pid)
         time.sleep(min(0.5, dice.expovariate(1 / 0.1)))
-    ids += fleet.enqueue(Steps(number) for number in range(tasks - len(ids)))
+    ids += fleet.enqueue(Steps(number, longest_ms) for number in range(tasks - len(ids)))
     wait_until(lambda: fleet.ended() == len(ids), "every task has ended", fleet.state, limit_s=60 + kills)
     worker.send(signal.SIGTERM)
     assert worker.end() == 0

@@ -7,14 +7,19 @@ import signal
 from onceward.model.task import lane_of
 from onceward.store.claims import NewWorker, claim_suspects, register, stop
 from onceward.store.lines import Reader, Standing, stand
-from tests.faults.fleet import Fleet, wait_until
+from tests.faults.fleet import Fleet, Fleets, wait_until
 from tests.faults.work import SLOW_START, Plain
 
 
-def test_a_child_that_takes_long_to_start_is_not_declared_dead_by_others(fleet: Fleet) -> None:
-    other = fleet.start(lease="30s")
+def test_a_child_that_takes_long_to_start_is_not_declared_dead_by_others(fleets: Fleets) -> None:
+    fleets.on_each_store(start_slowly)
+
+
+def start_slowly(fleet: Fleet) -> None:
+    """A child is registered before it runs; meanwhile another worker looks for the dead."""
+    other = fleet.start(lease="5s")
     wait_until(fleet.living_pids, "the other is there", fleet.state)
-    supervisor = fleet.start(processes=1, lease="30s", environment={SLOW_START: "2.5"})
+    supervisor = fleet.start(processes=1, lease="5s", environment={SLOW_START: "1.2"})
     wait_until(lambda: len(fleet.living_pids()) == 2, "the child has introduced itself", fleet.state)
     tasks = fleet.enqueue(Plain(number) for number in range(20))
     wait_until(lambda: fleet.ended() == 20, "all have ended", fleet.state)

@@ -87,7 +87,7 @@ class Task:
                 has_come = self.signals.get(waiting_for.removeprefix("signal:"), 0) > lease.signals
                 self.waiting_for = waiting_for
                 self.let_go(Status.WAITING, now if has_come else due_at)
-                self.wakes_at = max(self.due_at, now + 1)
+                self.wakes_at = now if has_come else max(due_at, now + 1)
             case Crash(_, _, status):
                 self.crashes += 1
                 self.let_go(status, self.due_at)

@@ -219,8 +219,7 @@ def _park(lease: Lease, move: Park, now: int) -> Op[Rows]:
         if (yield Query("newer_signal", {"task": lease.task, "name": name, "seen": lease.signals})):
             # It stays parked in the log; its due time brings it back in the same breath.
             yield Query("end_wait", {"task": lease.task, "now": now})
-            lane = lane_of(lease.queue, lease.kind)
-            yield Many("wait_until_due", [(now + 1, lease.task, lane, lease.band, lease.rank)])
+            yield Many("wait_until_due", [(now, lease.task, lane_of(lease.queue, lease.kind), lease.band, lease.rank)])
             yield Query("notify")
     return rows
 

@@ -1,11 +1,12 @@
 """The one writer of a process: everything that its attempts have to say, and the next claim, in one transaction.
 
-It writes as soon as there is something to write. While one commit is on its way to the disk the next batch gathers,
-so an idle system answers after one fsync and a busy one makes large batches by itself.
+It writes when nothing more can run without it, not by timer: an idle system answers after one fsync, and a busy one
+makes large batches by itself. `submit`, `wish` and `watch` belong to the event loop; the writing to a thread.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import deque
@@ -168,8 +169,17 @@ class Committer:
     """A thread around a `Writer`."""
 
     def __init__(
-        self, writer: Writer, wakeup: Wakeup, deliver: Callable[[Written], None], look_again: Callable[[], None]
+        self,
+        writer: Writer,
+        wakeup: Wakeup,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        deliver: Callable[[Written], None],
+        look_again: Callable[[], None],
     ) -> None:
+        self._loop = loop
+        self._flush_is_coming = False
+        self._waiting_before = 0
         self._writer = writer
         self._wakeup = wakeup
         self._deliver = deliver
@@ -180,7 +190,7 @@ class Committer:
         self._stopping = False
         self._give_up_at: float | None = None
         self._hungry = False
-        self._thread = threading.Thread(target=self._loop, name="onceward committer", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="onceward committer", daemon=True)
 
     def start(self) -> None:
         """Begin to write."""
@@ -189,12 +199,27 @@ class Committer:
     def submit(self, commit: Commit, answer: Answer) -> None:
         """Have something written; `answer` is called with the verdict by whoever takes the delivery."""
         self._inbox.append(Item(commit, answer))
-        if not self._wake.is_set():
-            self._wake.set()
+        self._flush_soon()
 
     def wish(self, wish: Wish) -> None:
         """Have something claimed with the next transaction."""
         self._wish = wish
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        """Write when nothing more can run without it: while stages end one after the other, their batch grows."""
+        if not self._flush_is_coming:
+            self._flush_is_coming = True
+            self._waiting_before = 0
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        waiting = len(self._inbox)
+        if self._waiting_before < waiting < LARGEST_BATCH:
+            self._waiting_before = waiting
+            self._loop.call_soon(self._flush)
+            return
+        self._flush_is_coming = False
         self._wake.set()
 
     def watch(self, hungry: bool) -> None:
@@ -210,7 +235,7 @@ class Committer:
         self._wake.set()
         self._thread.join()
 
-    def _loop(self) -> None:
+    def _work(self) -> None:
         while True:
             self._wake.clear()
             if self._inbox or self._wish:

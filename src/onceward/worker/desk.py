@@ -65,7 +65,7 @@ class AttemptDesk:
         now = self._monotonic()
         if now - attempt.reported_at >= REPORT_EVERY_MS or move.done == move.total:
             attempt.reported_at = now
-            self._submit(Commit(lease, move), _nobody)
+            self._loop.call_soon_threadsafe(self._submit, Commit(lease, move), _nobody)
 
     def _extend(self, lease: Lease) -> None:
         """The time limit of the stage begins anew."""

@@ -152,7 +152,7 @@ class WorkerProcess:
             with suppress(RuntimeError):  # the loop may have closed this very moment
                 loop.call_soon_threadsafe(look_again)
 
-        committer = Committer(writer, wakeup, deliver, look_again=heard)
+        committer = Committer(writer, wakeup, loop, deliver=deliver, look_again=heard)
         runner = Runner(
             self._registry,
             self._config,

@@ -366,6 +366,8 @@ class App:
     def signal(self, task_id: int, name: str, value: Any = True) -> None:
         """Send a signal to a task, before or while it waits for it. Its stage reads the value with `ctx.signal`."""
         codec.checked_name(name, "a signal")
+        if value is None:
+            raise ConfigError(f"None is what a stage reads as long as {name!r} has not come; send another value")
         data = codec.encoded(value, f"the value of signal {name!r}")
         self._transact(lambda: operate.signal(task_id, name, data, self._store.clock.now()))
 

@@ -86,6 +86,23 @@ def test_a_server_cannot_put_a_task_off_for_ever() -> None:
     assert judged(Forever()) == TryAgain("scrape", NOW + 86_400_000, "Forever")
 
 
+def test_what_a_stage_or_a_server_asks_for_wins_over_the_cap() -> None:
+    hasty = Retry(base="1s", cap="5s")
+    assert judged(Overloaded(), retry=hasty) == TryAgain("scrape", NOW + 45_000, "Overloaded")
+    assert judged(Retryable("full", after="3d"), retry=hasty) == TryAgain("scrape", NOW + 3 * 86_400_000, "full")
+
+
+def test_an_application_may_have_verdicts_of_its_own() -> None:
+    class FiveStrikes(Filtered):
+        """Out."""
+
+    class NotAgain(Skipped):
+        """Known."""
+
+    assert judged(FiveStrikes("out")) == Finish("scrape", None, Status.FILTERED, "out")
+    assert judged(NotAgain("known")) == Finish("scrape", None, Status.SKIPPED, "known")
+
+
 @pytest.mark.parametrize(("crashes", "move"), [
     (0, Crash("scrape", "was killed", Status.PENDING)),
     (1, Crash("scrape", "was killed", Status.PENDING)),

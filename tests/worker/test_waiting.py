@@ -208,6 +208,8 @@ def test_a_signal_for_nobody_is_refused(start: Start) -> None:
     for name in ("", "a\x00b", "\ud800"):
         with pytest.raises(ConfigError, match="is no name of a signal"):
             harness.app.signal(task.id, name)
+    with pytest.raises(ConfigError, match="None is what a stage reads as long as 'approved' has not come"):
+        harness.app.signal(task.id, "approved", None)
 
 
 # Whoever parks a task and whoever signals it meet at the task's row: on PostgreSQL, two transactions at once.

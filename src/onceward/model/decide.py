@@ -9,6 +9,9 @@ from onceward.model.retry import Retry, backoff_ms, described, retry_after_ms
 from onceward.model.status import Status
 from onceward.model.task import NEVER, Crash, Defer, Finish, Lease, Move, Park, TryAgain
 
+LONGEST_WISH_MS = 86_400_000
+"""A server's wish wins over the policy of the pipeline, but it cannot put a task off for ever."""
+
 _ENDS: dict[type[Verdict], Status] = {
     Filtered: Status.FILTERED,
     Skipped: Status.SKIPPED,
@@ -22,7 +25,8 @@ def after_error(
     """The move for a stage that raised. Verdicts say it themselves; anything else is an error of this attempt."""
     match error:
         case Filtered() | Skipped() | Failed():
-            return Finish(stage, None, _ENDS[type(error)], readable(error.reason))
+            status = next(status for verdict, status in _ENDS.items() if isinstance(error, verdict))
+            return Finish(stage, None, status, readable(error.reason))
         case Waiting():
             due_at = NEVER if error.after_ms is None else now + error.after_ms
             if error.until is None:
@@ -34,7 +38,10 @@ def after_error(
             return after_failure(error.reason, lease, stage, retry, error.after_ms, now, dice)
     if retry.is_permanent(error):
         return Finish(stage, None, Status.FAILED, readable(described(error)))
-    return after_failure(described(error), lease, stage, retry, retry_after_ms(error, now), now, dice)
+    asked_ms = retry_after_ms(error, now)
+    if asked_ms is not None:
+        asked_ms = min(asked_ms, max(LONGEST_WISH_MS, retry.cap_ms))
+    return after_failure(described(error), lease, stage, retry, asked_ms, now, dice)
 
 
 def after_failure(
@@ -44,7 +51,7 @@ def after_failure(
     failures = lease.failures + 1
     if failures > retry.retries:
         return Finish(stage, None, Status.FAILED, exhausted(retry.retries, reason))
-    delay_ms = backoff_ms(retry, failures, dice) if after_ms is None else min(after_ms, retry.cap_ms)
+    delay_ms = backoff_ms(retry, failures, dice) if after_ms is None else after_ms
     return TryAgain(stage, now + delay_ms, readable(reason))
 
 

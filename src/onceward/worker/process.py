@@ -177,8 +177,11 @@ class WorkerProcess:
                 writer.low_claim, runner.low_claim = runner.low_claim, 0
             committer.watch(not self._stop_requests and runner.wants_more)
 
+        is_ready = False
+
         def look_again() -> None:
-            runner.look_again()
+            if is_ready:  # a notification may come while the wake-up is still being tried out
+                runner.look_again()
 
         committer.start()
         keeper = Keeper(
@@ -193,6 +196,7 @@ class WorkerProcess:
         keeper.start()
         if listener is not None:
             await asyncio.to_thread(self._probe, listener)
+        is_ready = True
         try:
             await self._loop_until_done(runner)
             await self._end(runner)

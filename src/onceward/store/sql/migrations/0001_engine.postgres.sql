@@ -38,7 +38,7 @@ CREATE TABLE onceward_task (
     started_at bigint,
     progressed_at bigint,
     ended_at bigint,
-    waiting_for text,
+    waiting_for text COLLATE "C",
     reason text
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 

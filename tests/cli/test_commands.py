@@ -181,7 +181,7 @@ def test_signal_wakes_a_task_with_a_value_in_json_or_text(worked: App, ask: Ask)
         return ask("signal", "5", "note", *value, "--json", "--db", worked.url).document["value"]
 
     assert [value_of(), value_of("yes"), value_of("-5"), value_of('{"by": "phone"}')] == [
-        None,
+        True,
         "yes",
         -5,
         {"by": "phone"},

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-settings.register_profile("unit", max_examples=50, deadline=None, database=None, derandomize=True)
+settings.register_profile("unit", max_examples=30, deadline=None, database=None, derandomize=True)
 settings.load_profile("unit")

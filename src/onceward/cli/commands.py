@@ -249,7 +249,11 @@ def signal(
     name: Annotated[str, Parameter(name="NAME", help="The name of the signal.")],
     value: Annotated[
         str | None,
-        Parameter(name="VALUE", allow_leading_hyphen=True, help="A value in JSON; what is not JSON is taken as text."),
+        Parameter(
+            name="VALUE",
+            allow_leading_hyphen=True,
+            help="A value in JSON, true by default; what is not JSON is taken as text.",
+        ),
     ] = None,
     /,
     *,

@@ -446,7 +446,8 @@ class App:
 
     def _ask(self, operation: Callable[[], Op[T]]) -> T:
         with self._lock:
-            return drive(operation(), self._session())
+            session = self._session()
+            return session.patiently(lambda: drive(operation(), session))
 
     def _read_now(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         session = self._store.client_session(read_only=True)

@@ -97,6 +97,11 @@ class StoreFull(StoreError):
 class OutcomeUnknown(StoreError):
     """A commit was sent, and the database could not be asked whether it happened."""
 
+    token: bytes = b""
+    """The receipt by which it can still be found out."""
+    result: object = None
+    """What the transaction returns if it has committed."""
+
 
 class SchemaTooNew(StoreError):
     """A newer Onceward has migrated this database."""

@@ -9,13 +9,15 @@ import pytest
 
 from onceward import Event, Status
 from tests.faults.fleet import Fleet, Fleets, wait_until
-from tests.faults.work import Block, Overdue, Plain
+from tests.faults.work import Block, Overdue, Plain, Slow
 
 
 def test_code_that_blocks_in_c_keeps_its_lease_and_is_killed_at_its_time_limit(fleets: Fleets) -> None:
     fleets.on_each_store(
         partial(keep_blocking, lease="1.5s", seconds=4, with_regex=False),
         ignore_a_time_limit,
+        block_during_a_commit,
+        at_once=6,
     )
 
 
@@ -61,3 +63,16 @@ def ignore_a_time_limit(fleet: Fleet) -> None:
     ) == [(60, 0, 0, Status.SUCCEEDED, Status.SUCCEEDED)]
     fleet.exactly_once((neighbour, "do") for neighbour in neighbours)
     assert fleet.events(Event.CRASHED) == 0
+
+
+def block_during_a_commit(fleet: Fleet) -> None:
+    """The process is killed although it holds locks of the database, for which its supervisor might wait in vain."""
+    file = str(fleet.folder / "inside the commit")
+    late, slow = fleet.enqueue([Overdue(1, seconds=30, wait_for=file), Slow(file)])
+    supervisor = fleet.start(processes=1)
+    wait_until(lambda: fleet.ended() == 2, "both have ended", fleet.state, limit_s=25)
+    supervisor.send(signal.SIGTERM)
+    assert supervisor.end() == 0
+    assert "time limit" in (fleet.app.task(late).reason or "")
+    fleet.all_succeeded([slow])
+    fleet.exactly_once([(slow, "write_slowly")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import random
@@ -222,7 +223,8 @@ def test_a_commit_in_doubt_for_longer_than_the_session_is_patient_is_still_not_r
     [lease] = writer.write((), Wish(1)).claimed.leases
     told: list[Written] = []
     heard = threading.Event()
-    committer = Committer(writer, PollOnly(), deliver=told.append, look_again=lambda: None)
+    loop = asyncio.new_event_loop()
+    committer = Committer(writer, PollOnly(), loop, deliver=told.append, look_again=lambda: None)
     committer.start()
 
     def lose(_: int) -> Fault:
@@ -233,6 +235,9 @@ def test_a_commit_in_doubt_for_longer_than_the_session_is_patient_is_still_not_r
     proxy.choose = lose
     commit = Commit(lease, Advance("first", b"1", "second"), ((record, (task, "first")),))
     committer.submit(commit, lambda _: None)
+    loop.call_later(0.01, loop.stop)
+    loop.run_forever()  # it is flushed from the loop
+    loop.close()
     wait_until(lambda: proxy.is_down, "the commit is in doubt")
     heard.wait(1.0)  # for longer than the session is patient
     assert not told

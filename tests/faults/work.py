@@ -165,10 +165,11 @@ def block(ctx: Context[Block]) -> None:
 
 
 class Overdue(Payload, kind="overdue"):
-    """The same with a time limit, and no retry."""
+    """The same with a time limit, and no retry; it may wait for a file before it begins."""
 
     number: int
     seconds: float
+    wait_for: str | None = None
 
 
 overdue = Pipeline(Overdue, retry=Retry(retries=0))
@@ -176,8 +177,32 @@ overdue = Pipeline(Overdue, retry=Retry(retries=0))
 
 @overdue.stage(timeout="1s")
 def block_too_long(ctx: Context[Overdue]) -> None:
+    while ctx.payload.wait_for is not None and not Path(ctx.payload.wait_for).exists():
+        time.sleep(0.005)
+        ctx.progress(0)
     hold_the_interpreter(ctx.payload.seconds, with_regex=False)
     leave_row(ctx)
+
+
+class Slow(Payload, kind="slow"):
+    """A stage whose row takes a while to be written, which it says by a file."""
+
+    file: str
+
+
+slow = Pipeline(Slow)
+
+
+def record_slowly(connection: Connection, task: int, stage: str, file: str) -> None:
+    """One row, in a transaction that stays open for a while."""
+    record(connection, task, stage)
+    Path(file).touch()
+    time.sleep(0.5)
+
+
+@slow.stage
+def write_slowly(ctx: Context[Slow]) -> None:
+    ctx.write(record_slowly, ctx.task.id, ctx.task.stage, ctx.payload.file)
 
 
 class Poison(Payload, kind="poison"):
@@ -288,7 +313,7 @@ def make_app(url: str) -> App:
     """The app on a database."""
     return App(
         url,
-        pipelines=[steps, plain, gate, patient, overdue, poison, contained, apart],
+        pipelines=[steps, plain, gate, patient, overdue, slow, poison, contained, apart],
         migrations=[Migration("effects", "CREATE TABLE effect (task bigint NOT NULL, stage text NOT NULL)")],
     )
 

@@ -287,7 +287,7 @@ class Engine(RuleBasedStateMachine):
 
 
 QUICK = settings(
-    max_examples=200,
+    max_examples=120,
     stateful_step_count=40,
     deadline=None,
     database=None,
@@ -321,4 +321,18 @@ def postgres_engine(postgres_url: str) -> type[Engine]:
 
 
 def test_postgres_does_what_the_model_says(postgres_engine: type[Engine]) -> None:
-    run_state_machine_as_test(postgres_engine, settings=settings(QUICK, max_examples=20, stateful_step_count=30))
+    run_state_machine_as_test(postgres_engine, settings=settings(QUICK, max_examples=12, stateful_step_count=30))
+
+
+@pytest.mark.torture
+def test_sqlite_does_what_the_model_says_for_long() -> None:
+    run_state_machine_as_test(
+        Engine, settings=settings(QUICK, max_examples=3_000, stateful_step_count=60, derandomize=False)
+    )
+
+
+@pytest.mark.torture
+def test_postgres_does_what_the_model_says_for_long(postgres_engine: type[Engine]) -> None:
+    run_state_machine_as_test(
+        postgres_engine, settings=settings(QUICK, max_examples=500, stateful_step_count=60, derandomize=False)
+    )

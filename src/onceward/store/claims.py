@@ -19,6 +19,9 @@ from onceward.store.op import Many, Op, Query, Row
 from onceward.store.rows import as_bytes, as_ids
 from onceward.store.session import TryAgainLater
 
+OUTSIDE_KILLS_ALLOWED = 10
+"""How often in a row a stage that runs alone may be killed by somebody else: some kill what takes too much memory."""
+
 
 class StillBusy(Exception):
     """A worker that seems dead holds locks in the database; it cannot be buried now."""
@@ -153,8 +156,15 @@ def register(worker: NewWorker, now: int) -> Op[int]:
 
 
 def renew(workers: Sequence[int], now: int) -> Op[set[int]]:
-    """Renew all leases of some workers; returns those that are still counted among the living."""
-    rows = yield Query("renew", {"ids": list(workers), "now": now})
+    """Renew all leases of some workers; returns those that are still counted among the living.
+
+    Raises `StillBusy` where one of them is stuck inside a transaction: the others must not wait for it.
+    """
+    yield Query("wait_briefly")
+    try:
+        rows = yield Query("renew", {"ids": list(workers), "now": now})
+    except TryAgainLater as error:
+        raise StillBusy("a worker is stuck inside a transaction") from error
     return {row[0] for row in rows}
 
 
@@ -228,6 +238,8 @@ class Death:
     """The tasks whose stages were running; None where nobody can tell, and then all that it held are suspects."""
     overdue: frozenset[int] = frozenset()
     """Those that had ignored their time limit, if it was killed for that."""
+    by_outsider: bool = False
+    """Whether somebody else has killed it, so that nothing that ran in it is likely to blame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,15 +274,20 @@ def _bury(
     """Take everything from a worker.
 
     What had not started goes back as if nothing had happened. What ran when the worker died gets a crash mark and
-    will run with half as many neighbours, in the end alone; only a death while alone counts. Where a worker was
-    killed for a stage that ignored its time limit, that stage has failed once and its neighbours not at all.
+    will run with half as many neighbours, in the end alone; only a death while alone counts, and a kill by an outsider
+    does not, unless there is no end of them. Where a worker was killed for a stage that ignored its time limit, that
+    stage has failed once and its neighbours not at all.
     """
     rows = yield Query("bury_worker", {"worker": worker.id, "beat": worker.beat, "how": death.how, "now": now})
     if not rows:
         return None
     held = yield from _held(worker.id, rows[0][2])
     suspects = _suspects(held, death)
-    alone = len(suspects) == 1
+    kills = 0
+    if len(suspects) == 1 and death.by_outsider:
+        [(marks,)] = yield Query("crash_marks", {"task": min(suspects)})
+        kills = marks + 1
+    counts = len(suspects) == 1 and (not death.by_outsider or kills >= OUTSIDE_KILLS_ALLOWED)
     note = f"{worker.name} {death.how}"
     quarantined: list[int] = []
     timed_out = released = 0
@@ -286,10 +303,10 @@ def _bury(
             due_at = now + retry_delay_ms(1)
             status, event, timed_out = Status.RETRYABLE, Event.TIMED_OUT, timed_out + 1
             yield Query("record_timeout", {"task": task, "token": token, "due_at": due_at, "reason": death.how})
-        elif task in suspects and alone:
+        elif task in suspects and counts:
             event, suspect, lane_rank = Event.CRASHED, True, 1
-            status = Status.FAILED if crashes + 1 >= deaths_allowed else Status.PENDING
-            reason = lost_workers(crashes + 1)
+            status = Status.FAILED if kills or crashes + 1 >= deaths_allowed else Status.PENDING
+            reason = lost_workers(kills or crashes + 1)
             ended_at = now if status is Status.FAILED else None
             yield Query(
                 "record_crash",
@@ -315,7 +332,7 @@ def _bury(
             standings.append(Standing(task, lane_of(queue, kind, suspect=suspect), band, lane_rank, due_at))
     for token, tasks in plain.items():
         yield Query("take_back", {"ids": tasks, "token": token, "now": now})
-    if suspects and not alone:
+    if suspects and not counts:
         yield Query("suspect", {"ids": sorted(suspects), "company": _company_of(len(suspects))})
     yield from log(entries)
     yield from stand(standings, now)

@@ -9,19 +9,18 @@ first step there is no table for one).
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import apsw
 
-from onceward.errors import ConfigError, SchemaTooNew, SchemaTooOld, StoreError, StoreUnavailable
+from onceward.errors import ConfigError, SchemaTooNew, SchemaTooOld, StoreError
 from onceward.model.connection import Connection, Dialect
 from onceward.store import catalogue
 from onceward.store.guard import refuse_transaction_control
 from onceward.store.op import Call, Query
-from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.session import Session
 
 Result = TypeVar("Result")
 Work = str | Callable[[Connection], object]
@@ -39,7 +38,7 @@ def newest_version(dialect: Dialect) -> int:
 
 def schema_version(session: Session) -> int:
     """The version of the database's schema; 0 where Onceward has never been."""
-    return _patiently(session, lambda: _version(session))
+    return session.patiently(lambda: _version(session))
 
 
 def check(session: Session) -> None:
@@ -68,7 +67,7 @@ def migrate(session: Session, now: int) -> list[str]:
     return [
         name
         for number, name, statements in catalogue.migrations(session.dialect)
-        if number > version and _patiently(session, _step(session, number, name, statements, now))
+        if number > version and session.patiently(_step(session, number, name, statements, now))
     ]
 
 
@@ -150,12 +149,11 @@ def apply_app_migrations(session: Session, migrations: Sequence[Migration], now:
             raise ConfigError(f"two migrations are named {name!r}")
     if not migrations:
         return []
-    known = _patiently(session, lambda: _applied(session))
+    known = session.patiently(lambda: _applied(session))
     return [
         migration.name
         for migration in migrations
-        if not _is_applied(migration, session.dialect, known)
-        and _patiently(session, _app_step(session, migration, now))
+        if not _is_applied(migration, session.dialect, known) and session.patiently(_app_step(session, migration, now))
     ]
 
 
@@ -228,24 +226,3 @@ def _locked(session: Session, apply: Callable[[], bool]) -> bool:
     done = apply()
     session.run(Query("commit" if done else "rollback"))
     return done
-
-
-def _patiently(session: Session, work: Callable[[], Result]) -> Result:
-    """Do something that may be done again from the start, past lost connections and locks."""
-    attempt = 0
-    while True:
-        try:
-            session.opened()
-            return work()
-        except (ConnectionLost, TryAgainLater) as error:
-            if isinstance(error, ConnectionLost):
-                session.discard()
-            else:
-                session.undo()
-            attempt += 1
-            if attempt == TRIES:
-                raise StoreUnavailable(f"the database could not be used: {error}") from error
-        except BaseException:
-            session.undo()
-            raise
-        time.sleep(FIRST_PAUSE_S * 2**attempt)

@@ -99,7 +99,7 @@ class Session(ABC):
                 return result  # type: ignore[no-any-return]
             except ConnectionLost as error:
                 self.discard()
-                if sent and self._has_committed(token, deadline):
+                if sent and self._settled(token, result, deadline):
                     return result  # type: ignore[no-any-return]
                 if time.monotonic() >= deadline:
                     raise StoreUnavailable(f"the database could not be reached: {error}") from error
@@ -111,6 +111,29 @@ class Session(ABC):
                 self.undo()
                 raise
             time.sleep(pause_s * (0.5 + secrets.randbelow(1000) / 1000))
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    def patiently(self, work: Callable[[], Result]) -> Result:
+        """Do something that may be done again from the start: asking, or what commits by itself. Past lost connections
+        and locks, for as long as the session's patience lasts."""
+        self._refuse_fork()
+        deadline = time.monotonic() + self._patience_s
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                self.opened()
+                return work()
+            except (ConnectionLost, TryAgainLater) as error:
+                if isinstance(error, ConnectionLost):
+                    self.discard()
+                else:
+                    self.undo()
+                if time.monotonic() >= deadline:
+                    raise StoreUnavailable(f"the database could not be used: {error}") from error
+            except BaseException:
+                self.undo()
+                raise
+            time.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     def measure_clock(self) -> None:
@@ -138,8 +161,19 @@ class Session(ABC):
         except Exception:  # whatever is wrong with this connection, a new one begins clean
             self.discard()
 
-    def _has_committed(self, token: bytes, deadline: float) -> bool:
+    def settle(self, doubt: OutcomeUnknown) -> bool:
+        """Ask again whether a doubtful transaction has committed. Until that is known it must not be run again."""
+        return self._has_committed(doubt.token, time.monotonic() + self._patience_s)
+
+    def _settled(self, token: bytes, result: object, deadline: float) -> bool:
         self.doubts.unknown += 1
+        try:
+            return self._has_committed(token, deadline)
+        except OutcomeUnknown as doubt:
+            doubt.token, doubt.result = token, result
+            raise
+
+    def _has_committed(self, token: bytes, deadline: float) -> bool:
         pause_s = FIRST_PAUSE_S
         while True:
             try:

@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from onceward.errors import StoreUnavailable
 from onceward.model.status import Event
 from onceward.store import catalogue
 from onceward.store.invariants import RULES, Claim, History, Logged, Stored, TaskFacts
 from onceward.store.op import Query, Row
-from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.session import Session
 
 MOST_KEPT = 100
 """How many breaches of one rule are kept word for word; the others are counted."""
@@ -72,12 +71,12 @@ class Report:
 
 def verify(session: Session, now: int) -> Report:
     """Look at everything, at one moment, while others go on working."""
-    try:
+
+    def look() -> Report:
         with session.reading():
             return _verified(session, now)
-    except (ConnectionLost, TryAgainLater) as error:
-        session.discard()
-        raise StoreUnavailable(f"the database could not be read to its end: {error}") from error
+
+    return session.patiently(look)
 
 
 def _verified(session: Session, now: int) -> Report:

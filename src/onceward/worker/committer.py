@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from onceward.errors import StoreError
+from onceward.errors import OutcomeUnknown, StoreError
 from onceward.logs import EngineLog
 from onceward.model.task import Commit
 from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_suspects, mark_low_claim
@@ -277,6 +277,18 @@ class Committer:
             except (ConnectionLost, TryAgainLater, StoreError):  # the next transaction will say it better
                 self._wake.wait(PAUSE_AFTER_TROUBLE_S)
 
+    def _until_settled(self, doubt: OutcomeUnknown) -> Written | None:
+        """What a doubtful transaction has done; None if it has not committed, and only then may it be run again."""
+        while True:
+            logger.warning("the database went away during a commit, asking whether it happened")
+            if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
+                return Written((), ())
+            try:
+                committed = self._writer.session.settle(doubt)
+            except OutcomeUnknown:
+                continue  # each time the session has been patient already
+            return cast(Written, doubt.result) if committed else None
+
     def _until_written(self, items: Sequence[Item], wish: Wish | None) -> Written:
         """The database may be away or full for a while: nothing that was handed over is given up."""
         while True:
@@ -284,6 +296,10 @@ class Committer:
                 if wish is not None:
                     self._wakeup.before_looking()
                 return self._writer.write(items, wish)
+            except OutcomeUnknown as doubt:
+                settled = self._until_settled(doubt)
+                if settled is not None:
+                    return settled
             except (StoreError, ConnectionLost, TryAgainLater) as error:
                 logger.warning("the database takes no writes, trying again", error=str(error), waiting=len(items))
                 self._writer.session.discard()

@@ -85,10 +85,18 @@ class Housekeeping:
         self._session.measure_clock()
         mine = list(self._mine())
         if mine:
-            alive = self._session.transact(lambda: renew(mine, self._clock.now()))
+            alive = self._renewed(mine)
             if dead := self._declared(set(mine) - alive):
                 logger.error("declared dead by others: the leases are gone", workers=sorted(dead))
                 self._declared_dead(dead)
+
+    def _renewed(self, mine: Sequence[int]) -> set[int]:
+        try:
+            return self._session.transact(lambda: renew(mine, self._clock.now()))
+        except StillBusy:
+            if len(mine) == 1:
+                return set(mine)  # it cannot be declared dead either
+            return {one for worker in mine for one in self._renewed([worker])}
 
     def _declared(self, gone: set[int]) -> set[int]:
         """Those whom others have declared dead; a child that has just signed off is on its way out."""

@@ -8,6 +8,7 @@ A child that dies leaves suspects; those run in a child of their own, in halves,
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -52,6 +53,8 @@ class Child:
     """The tasks for whose time limits it was killed, and which of them it was, if that can be told."""
     culprits: frozenset[int] = frozenset()
     too_slow: bool = False
+    memory_kills: int | None = None
+    """How many processes of this machine had been killed for their memory when this one was started."""
 
 
 class Supervisor:
@@ -78,6 +81,8 @@ class Supervisor:
         self._session = store.session(patience_s=5.0)
         self._children: list[Child] = []
         self._number = 0
+        self._is_over = threading.Event()
+        self._watchdog = threading.Thread(target=self._watch_limits, name="onceward watchdog", daemon=True)
         self._stop_requests = 0
         self._stop_at: float | None = None
         self._suspects = True
@@ -101,6 +106,7 @@ class Supervisor:
         if self._store.presence_folder is None:
             raise StoreError("a database in memory cannot be shared by processes; use a file")
         before = self._take_signals()
+        self._watchdog.start()
         try:
             told = 0
             while True:
@@ -109,7 +115,6 @@ class Supervisor:
                     self._tell_to_stop(told)
                 self._guarded(self._housekeeping.step)
                 self._guarded(self._reap)
-                self._kill_overdue()
                 if self._stop_requests:
                     if not self._children:
                         break
@@ -120,6 +125,7 @@ class Supervisor:
                     self._guarded(self._start_missing)
                 time.sleep(STEP_S)
         finally:
+            self._is_over.set()
             for child in self._children:
                 child.process.kill()
             for number, handler in before:
@@ -157,7 +163,7 @@ class Supervisor:
         elif self._until_idle:
             command += ["--until-idle"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, env=self._environment())
-        self._children.append(Child(process, worker, name, path, for_suspects))
+        self._children.append(Child(process, worker, name, path, for_suspects, memory_kills=_memory_kills()))
 
     def _environment(self) -> dict[str, str]:
         """The config of this process, for the children: they would find the same app, but not what `run` was told."""
@@ -195,8 +201,16 @@ class Supervisor:
         self._restart_pause_s = min(max(0.1, self._restart_pause_s * 2), LONGEST_RESTART_PAUSE_S)
         self._restart_at = time.monotonic() + self._restart_pause_s
 
+    def _watch_limits(self) -> None:
+        """In a thread of its own: a child that blocks with a lock of the database in its hands must be killed too."""
+        while not self._is_over.wait(STEP_S):
+            try:
+                self._kill_overdue()
+            except Exception:  # a loop that must live
+                logger.exception("looking for stages that ignore their time limits failed")
+
     def _kill_overdue(self) -> None:
-        for child in self._children:
+        for child in list(self._children):
             if child.late or child.process.poll() is not None:
                 continue
             late = presence.overdue(child.presence)
@@ -262,7 +276,21 @@ def _death(child: Child, code: int) -> Death:
         return killed_for_time(child.late, child.culprits)
     if child.too_slow:
         return Death("was killed: it did not stop within its grace period", frozenset())
-    return Death(_how(code), frozenset(one.task for one in presence.running(child.presence) or ()))
+    # The kernel kills what takes too much memory with the same signal as everybody else, but counts it.
+    counted = _memory_kills()
+    by_outsider = code in (-signal.SIGKILL, -signal.SIGTERM) and counted is not None and counted == child.memory_kills
+    running = presence.running(child.presence) or ()
+    return Death(_how(code), frozenset(one.task for one in running), by_outsider=by_outsider)
+
+
+def _memory_kills() -> int | None:
+    """How many processes of this machine were killed for their memory so far; None where nobody counts."""
+    try:
+        counters = Path("/proc/vmstat").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^oom_kill (\d+)$", counters, re.MULTILINE)
+    return None if found is None else int(found[1])
 
 
 def _how(code: int) -> str:

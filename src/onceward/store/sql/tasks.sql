@@ -132,6 +132,18 @@ WHERE id = :task
   AND status = 1
 RETURNING id
 
+-- name: crash_marks
+-- How often the present stage of a task was running when its worker died, since something of the task was last committed.
+SELECT count(*)
+FROM onceward_attempt
+WHERE task = :task
+  AND event = 10
+  AND id > (
+    SELECT coalesce(max(id), 0)
+    FROM onceward_attempt
+    WHERE task = :task AND event IN (1, 8, 15)
+  )
+
 -- name: record_timeout
 -- A stage ignored its time limit and its worker was killed for it: one failure, judged when it is claimed again.
 UPDATE onceward_task

@@ -126,10 +126,18 @@ class Writer:
     def _verdict_alone(self, item: Item) -> Verdict:
         try:
             return self.session.transact(lambda: commit([item.commit], self.session.clock.now()))[0]
+        except OutcomeUnknown as doubt:
+            return cast(list[Verdict], doubt.result)[0] if self._is_settled(doubt) else self._verdict_alone(item)
         except (StoreError, ConnectionLost, TryAgainLater):
             raise
         except Exception as error:  # its own trouble: the attempt hears of it and is judged by it
             return error
+
+    def _is_settled(self, doubt: OutcomeUnknown) -> bool:
+        """Whether a doubtful commit happened. The rest of its batch is written, so nothing goes on before this is known."""
+        while True:
+            with suppress(OutcomeUnknown):
+                return self.session.settle(doubt)
 
     def _operation(self, items: Sequence[Item], wish: Wish | None, reader: Reader, suspects: Reader) -> Op[Written]:
         """A transaction, from the start: what was remembered of the lines by one that did not commit is forgotten."""

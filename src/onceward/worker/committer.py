@@ -134,7 +134,7 @@ class Writer:
             return error
 
     def _is_settled(self, doubt: OutcomeUnknown) -> bool:
-        """Whether a doubtful commit happened. The rest of its batch is written, so nothing goes on before this is known."""
+        """Whether a doubtful commit happened. The rest of its batch is written, so nothing goes on before we know."""
         while True:
             with suppress(OutcomeUnknown):
                 return self.session.settle(doubt)

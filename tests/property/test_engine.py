@@ -334,5 +334,5 @@ def test_sqlite_does_what_the_model_says_for_long() -> None:
 @pytest.mark.torture
 def test_postgres_does_what_the_model_says_for_long(postgres_engine: type[Engine]) -> None:
     run_state_machine_as_test(
-        postgres_engine, settings=settings(QUICK, max_examples=500, stateful_step_count=60, derandomize=False)
+        postgres_engine, settings=settings(QUICK, max_examples=300, stateful_step_count=60, derandomize=False)
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,8 @@ def _compile_once(pytestconfig: pytest.Config) -> None:
     """Hundreds of processes are started here: let them find what they import compiled, outside of the source tree."""
     assert pytestconfig.cache is not None
     fleets_.COMPILED = pytestconfig.cache.mkdir("faults-compiled")
+    command = [sys.executable, "-c", "import psycopg, tests.faults.worker, onceward.worker.disposable, uvloop"]
+    subprocess.run(command, cwd=fleets_.ROOT, env=fleets_.compiling_once(), check=True)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -29,6 +29,14 @@ COMPILED: Path | None = None
 """Where worker processes keep their compiled code."""
 
 
+def compiling_once() -> dict[str, str]:
+    """Our environment, for a process that finds or leaves compiled code in one place."""
+    if COMPILED is None:
+        return dict(os.environ)
+    mine = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**mine, "PYTHONPYCACHEPREFIX": str(COMPILED)}
+
+
 def wait_until(
     true: Callable[[], Any],
     what: str,
@@ -59,6 +67,11 @@ class Worker:
     def send(self, number: signal.Signals) -> None:
         """Send it a signal."""
         self.process.send_signal(number)
+
+    def is_stopped(self) -> bool:
+        """Whether a SIGSTOP has reached every thread: until then each of them may still take a lock."""
+        threads = Path(f"/proc/{self.pid}/task").glob("*/stat")
+        return {thread.read_text().rpartition(")")[2].split()[0] for thread in threads} == {"T"}
 
     def end(self, limit_s: float = DEADLINE_S) -> int:
         """Wait for its end; returns its exit code."""
@@ -118,14 +131,11 @@ class Fleet:
             command += ["--until-idle"]
         told = {"lease": lease, **(settings or {})}
         variables = {
-            **os.environ,
+            **compiling_once(),
             DATABASE: self.url,
             **{f"ONCEWARD_{name.upper()}": str(value) for name, value in told.items()},
             **(environment or {}),
         }
-        if COMPILED is not None:
-            variables.pop("PYTHONDONTWRITEBYTECODE", None)
-            variables["PYTHONPYCACHEPREFIX"] = str(COMPILED)
         if crash_at is not None:
             variables["ONCEWARD_CRASH_POINT"] = crash_at
         output = self.folder / f"worker-{len(self.workers) + 1}.log"

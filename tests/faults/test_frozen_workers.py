@@ -76,6 +76,7 @@ def _freeze_between_transactions(fleet: Fleet, worker: Worker) -> None:
 
     def frozen() -> bool:
         worker.send(signal.SIGSTOP)
+        wait_until(worker.is_stopped, "all its threads stand still", fleet.state, every_s=0.001)
         if not fleet.has_open_transaction():
             return True
         worker.send(signal.SIGCONT)

@@ -18,7 +18,7 @@ PROCESSES = 4
 
 
 def test_random_kills_lose_nothing_and_double_nothing(fleet: Fleet) -> None:
-    kill_at_random(fleet, tasks=300, kills=10, longest_ms=100)
+    kill_at_random(fleet, tasks=300, kills=10, longest_ms=50)
 
 
 @pytest.mark.torture

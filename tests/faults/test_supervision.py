@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
+from pathlib import Path
 
+import pytest
+
+from onceward import Config
 from onceward.model.task import lane_of
 from onceward.store.claims import NewWorker, claim_suspects, register, stop
 from onceward.store.lines import Reader, Standing, stand
+from onceward.worker.supervisor import Supervisor
 from tests.faults.fleet import Fleet, Fleets, wait_until
-from tests.faults.work import SLOW_START, Plain
+from tests.faults.work import DATABASE, SLOW_START, Plain
 
 
 def test_a_child_that_takes_long_to_start_is_not_declared_dead_by_others(fleets: Fleets) -> None:
@@ -46,3 +52,28 @@ def test_a_worker_that_has_run_suspects_finds_later_ones_that_stand_before_them(
     session.transact(lambda: stop(worker, "stopped", now))
     session.close()
     assert found == [[task] for task in tasks]
+
+
+def test_a_signal_that_comes_in_the_middle_of_a_round_stops_a_supervisor_in_good_order(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DATABASE, sqlite_url)
+    with Fleet(sqlite_url, tmp_path) as fleet:
+        supervisor = Supervisor(
+            fleet.app._store,
+            "tests.faults.work:app",
+            Config(),
+            processes=1,
+            queues=None,
+            until_idle=False,
+            name=None,
+        )
+        rounds = itertools.count(1)
+
+        def step() -> None:
+            if next(rounds) == 2:
+                supervisor.request_stop()
+
+        monkeypatch.setattr(supervisor._housekeeping, "step", step)
+        supervisor.run()
+        assert fleet.sql("SELECT ended_how FROM onceward_worker") == [("stopped",)]

@@ -12,6 +12,7 @@ import random
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 from onceward import App, Connection, Context, Failed, Filtered, Isolation, Migration, Payload, Pipeline, Retry, Waiting
 
@@ -27,7 +28,7 @@ def record(connection: Connection, task: int, stage: str) -> None:
     connection.execute(f"INSERT INTO effect (task, stage) VALUES {values}", (task, stage))
 
 
-def leave_row(ctx: Context[Payload]) -> None:
+def leave_row(ctx: Context[Any]) -> None:
     """Have the row of this stage written with its result."""
     ctx.write(record, ctx.task.id, ctx.task.stage)
 
@@ -283,7 +284,7 @@ def work_apart(ctx: Context[Apart]) -> dict[str, int]:
         case "wait":
             if ctx.signal("go") is None:
                 raise Waiting(until="go")
-            return {"signal": ctx.signal("go", type=int)}
+            return {"signal": ctx.signal("go", type=int) or 0}
         case "err":
             raise ValueError("an ordinary error")
         case "memory":

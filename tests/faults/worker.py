@@ -7,15 +7,32 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
+import threading
+import time
 from dataclasses import asdict
 
 from tests.faults.work import app
+
+
+def end_with_the_tests() -> None:
+    """Nothing of a test run that was killed stays behind; what runs under us ends with us."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--processes", type=int)
     parser.add_argument("--until-idle", action="store_true")
-    parser.add_argument("--name")
     given = parser.parse_args()
-    summary = app.run(processes=given.processes, until_idle=given.until_idle, name=given.name)
+    end_with_the_tests()
+    summary = app.run(processes=given.processes, until_idle=given.until_idle)
     print(json.dumps(asdict(summary)), flush=True)

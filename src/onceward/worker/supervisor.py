@@ -115,7 +115,7 @@ class Supervisor:
                     self._tell_to_stop(told)
                 self._guarded(self._housekeeping.step)
                 self._guarded(self._reap)
-                if self._stop_requests:
+                if told:  # not what was asked meanwhile: the children have not heard of that yet
                     if not self._children:
                         break
                     self._kill_stragglers()
@@ -191,6 +191,9 @@ class Supervisor:
             elif code == 0 and not child.for_suspects and self._until_idle:
                 self._finished += 1
             child.presence.unlink(missing_ok=True)
+            with suppress(OSError):
+                assert child.process.stdin is not None
+                child.process.stdin.close()
             self._children.remove(child)
 
     def _pause_restarts(self, *, was_at_work: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ from onceward import (
     Waiting,
 )  # fmt: skip
 from onceward.errors import WriteRefused
+from onceward.testing import Harness
+from onceward.worker.runner import UNWRITABLE
 from tests.worker.conftest import NOTES, Start, insert_note, notes, words
 
 
@@ -260,3 +263,53 @@ def test_asking_the_app_for_work_inside_a_write_is_an_error_of_the_stage(start: 
     assert harness.task(task).status is Status.FAILED
     assert "ctx.write" in (harness.task(task).reason or "")
     assert harness.app.counts()[Status.PENDING] == 0
+
+
+Refuse = Callable[[Harness, str], None]
+
+
+@pytest.fixture
+def refuse() -> Iterator[Refuse]:
+    """Has the database itself refuse task rows of some statuses."""
+    with ExitStack() as stack:
+
+        def refuse_statuses(harness: Harness, statuses: str) -> None:
+            session = harness.app._store.session()
+            stack.callback(session.close)
+            connection = session.opened()
+            if session.dialect == "sqlite":
+                connection.execute(
+                    f"CREATE TRIGGER refusal BEFORE UPDATE ON onceward_task WHEN NEW.status IN ({statuses})"
+                    " BEGIN SELECT RAISE(ABORT, 'the database refuses'); END"
+                )
+            else:
+                connection.execute(
+                    f"ALTER TABLE onceward_task ADD CONSTRAINT refusal CHECK (status NOT IN ({statuses})) NOT VALID"
+                )
+                stack.callback(connection.execute, "ALTER TABLE onceward_task DROP CONSTRAINT refusal")
+
+        yield refuse_statuses
+
+
+def nothing(ctx: Context[Job]) -> None:
+    """A stage without a result."""
+
+
+def test_a_move_that_the_database_refuses_is_an_error_of_its_stage(start: Start, refuse: Refuse) -> None:
+    harness = start(pipeline_of(nothing, retry=Retry(retries=1)))
+    refuse(harness, f"{Status.SUCCEEDED:d}")
+    task = harness.enqueue(Job())
+    harness.drain()
+    harness.advance("2s")
+    harness.drain()
+    assert words(harness, task) == ["retry scheduled", "finished"]
+    assert harness.task(task).status is Status.FAILED
+    assert (harness.task(task).reason or "").startswith("failed after 1 retry: ")
+
+
+def test_a_task_of_which_nothing_can_be_written_fails_all_the_same(start: Start, refuse: Refuse) -> None:
+    harness = start(pipeline_of(nothing))
+    refuse(harness, f"{Status.SUCCEEDED:d}, {Status.RETRYABLE:d}")
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert (harness.task(task).status, harness.task(task).reason) == (Status.FAILED, UNWRITABLE)

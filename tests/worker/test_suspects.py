@@ -98,6 +98,41 @@ def test_only_deaths_alone_count(fleet: Fleet) -> None:
     assert set(fleet.statuses().values()) == {Status.SUCCEEDED}
 
 
+def test_a_stage_that_somebody_else_kills_while_it_runs_alone_is_not_blamed(fleet: Fleet) -> None:
+    [task] = fleet.hands.enqueue()
+    for number in range(5):
+        worker = fleet.hands.worker(f"unlucky {number}")
+        assert [lease.task for lease in fleet.claim(worker)] == [task]
+        fleet.hands.bury(worker, frozenset([task]), by_outsider=True)
+        assert (fleet.statuses()[task], fleet.fact(task, "crashes")) == (Status.PENDING, 0)
+    fleet.work(lambda lease: False)
+    assert fleet.statuses()[task] is Status.SUCCEEDED
+
+
+def test_there_is_an_end_to_kills_from_outside_too(fleet: Fleet) -> None:
+    [task] = fleet.hands.enqueue()
+    deaths = 0
+    while leases := fleet.claim(worker := fleet.hands.worker(f"unlucky {deaths}")):
+        fleet.hands.bury(worker, frozenset(lease.task for lease in leases), by_outsider=True)
+        deaths += 1
+        assert deaths <= claims.OUTSIDE_KILLS_ALLOWED, "it ends"
+    assert deaths == claims.OUTSIDE_KILLS_ALLOWED
+    assert (fleet.statuses()[task], fleet.fact(task, "reason")) == (Status.FAILED, "lost 10 workers")
+
+
+def test_a_stage_that_comes_to_its_end_has_survived_its_kills(fleet: Fleet) -> None:
+    [task] = fleet.hands.enqueue()
+    for round_ in range(3):
+        for number in range(claims.OUTSIDE_KILLS_ALLOWED - 1):
+            worker = fleet.hands.worker(f"unlucky {round_} {number}")
+            fleet.claim(worker)
+            fleet.hands.bury(worker, frozenset([task]), by_outsider=True)
+        [lease] = fleet.claim(fleet.hands.worker(f"lucky {round_}"))
+        fleet.hands.commit(lease, Advance(f"stage {round_}", b"1", f"stage {round_ + 1}", None))
+        fleet.hands.commit(lease, Release())
+    assert fleet.statuses()[task] is Status.PENDING
+
+
 def test_what_was_leased_but_had_not_started_is_no_suspect(fleet: Fleet) -> None:
     tasks = fleet.hands.enqueue(4)
     worker = fleet.hands.worker("ant")

@@ -19,8 +19,8 @@ class Attempt:
     """One lease being worked on."""
 
     __slots__ = (
-        "context", "ended", "lease", "limit_at", "lost", "parts", "pipeline", "reported_at", "signals", "slot", "stage",
-        "started_at", "task", "ticket", "timed_out",
+        "context", "ended", "lease", "limit_at", "lost", "parts", "pipeline", "refusals", "reported_at", "signals",
+        "slot", "stage", "started_at", "task", "ticket", "timed_out",
     )  # fmt: skip
 
     def __init__(self, lease: Lease, parts: list[Part], signals: dict[str, bytes]) -> None:
@@ -37,6 +37,7 @@ class Attempt:
         self.limit_at: int | None = None
         self.started_at = 0
         self.reported_at = 0
+        self.refusals = 0
         self.ended = False
         self.lost = False
         self.timed_out = False

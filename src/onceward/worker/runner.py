@@ -51,6 +51,7 @@ TICK_S = 0.05
 AHEAD_S = 0.05
 MOST_AHEAD = 400
 LOW_CLAIM_STEP = 64
+UNWRITABLE = "what came of it could not be written; the log of its worker says why"
 
 _KEEPS_EFFECTS = (Filtered, Skipped, Failed, Waiting)
 logger = EngineLog("onceward.worker")
@@ -348,23 +349,13 @@ class Runner:
         if not goes_on and self._attempts.pop(attempt.lease.task, None) is not None:
             self._closing += 1
             self._finished += 1
-        self._submit(
-            Commit(attempt.lease, move, writes), lambda verdict: self._after_commit(attempt, move, writes, verdict)
-        )
+        self._submit(Commit(attempt.lease, move, writes), lambda verdict: self._after_commit(attempt, move, verdict))
         if not goes_on and self._buffer:
             self.pump()
 
-    def _after_commit(self, attempt: Attempt, move: Move, writes: tuple[Write, ...], verdict: Written_) -> None:
+    def _after_commit(self, attempt: Attempt, move: Move, verdict: Written_) -> None:
         if isinstance(verdict, Exception):
-            # Its domain rows could not be written: that is an error of the stage, and nothing of it was kept.
-            if type(move) is not Advance:
-                self._closing -= 1
-                self._attempts[attempt.lease.task] = attempt
-            if writes:
-                self._conclude(attempt, self._judged(attempt, verdict, attempt.stage.name), ())
-            else:
-                logger.error("a move could not be written", task=attempt.lease.task, error=described(verdict))
-                self._forget(attempt)
+            self._after_refusal(attempt, move, verdict)
             return
         if type(move) is Advance and verdict:
             if attempt.lost or self._no_new_claims:
@@ -383,6 +374,25 @@ class Runner:
             logger.warning("lease lost, nothing was written", task=attempt.lease.task, kind=attempt.lease.kind)
         elif type(move) is not Finish:
             self._look_again_for(move)
+
+    def _after_refusal(self, attempt: Attempt, move: Move, error: Exception) -> None:
+        """The database refuses a move, most often for its domain rows: an error of the stage, and nothing was kept.
+
+        If that cannot be written either, the task fails in words that can: as it is, nobody would look after it.
+        """
+        if type(move) is not Advance:
+            self._closing -= 1
+            self._attempts[attempt.lease.task] = attempt
+        attempt.refusals += 1
+        stage: str | None = getattr(move, "stage", None)
+        if stage is not None and attempt.refusals == 1:
+            self._conclude(attempt, self._judged(attempt, error, stage), ())
+            return
+        logger.error("a move could not be written", task=attempt.lease.task, error=described(error))
+        if stage is not None and attempt.refusals == 2:
+            self._conclude(attempt, Finish(stage, None, Status.FAILED, UNWRITABLE), ())
+        else:
+            self._forget(attempt)
 
     def _look_again_for(self, move: Move) -> None:
         """A task will be back in line by a commit of our own, of which nobody else tells us."""

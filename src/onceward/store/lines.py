@@ -30,6 +30,9 @@ START: Place = (-1, -1)
 Line = tuple[str, int]
 """A lane and a band."""
 
+Head = tuple[str, int, int, int, int]
+"""The first in a line: lane, band, rank, number, and since when it stands there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -121,14 +124,27 @@ def make_due(reader: Reader, now: int) -> Op[int]:
     return len(moved)
 
 
-def peek(reader: Reader, now: int) -> Op[bool]:
-    """Whether there seems to be something to take, seen without a transaction; or it is time to sweep."""
-    if reader.sweeps and now - reader.swept_at >= SWEEP_EVERY_MS:
-        return True
-    if (yield from _heads(reader)):
-        return True
-    due_at = yield from next_due()
-    return due_at is not None and due_at <= now
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a look at the lines without a transaction has found, so that the claim need not look again."""
+
+    heads: list[Head]
+    next_due_at: int | None
+
+    def is_due(self, now: int) -> bool:
+        """Whether somebody in the waiting room has become due."""
+        return self.next_due_at is not None and self.next_due_at <= now
+
+
+def peek(reader: Reader) -> Op[Sight]:
+    """Look at the lines and the waiting room."""
+    heads = yield from _heads(reader)
+    return Sight(heads, (yield from next_due()))
+
+
+def is_time_to_sweep(reader: Reader, now: int) -> bool:
+    """Whether the next claim looks behind the places seen, whatever stands before them."""
+    return reader.sweeps and now - reader.swept_at >= SWEEP_EVERY_MS
 
 
 def peek_lines(reader: Reader) -> Op[bool]:
@@ -143,8 +159,11 @@ def next_due() -> Op[int | None]:
     return at
 
 
-def pop(reader: Reader, count: int, now: int) -> Op[list[int]]:
-    """Take up to `count` tasks out of the lines, oldest head first."""
+def pop(reader: Reader, count: int, now: int, sight: Sight | None = None) -> Op[list[int]]:
+    """Take up to `count` tasks out of the lines, oldest head first.
+
+    With a sight of this moment's lines only those in sight are taken from; what came after it is for the next claim.
+    """
     yield from _sweep_if_time(reader, now)
     if reader.busy_line is not None and now < reader.busy_until:
         taken = yield from _pop_line(reader, reader.busy_line, count, ANY_RANK)
@@ -153,9 +172,11 @@ def pop(reader: Reader, count: int, now: int) -> Op[list[int]]:
         count -= len(taken)
     else:
         taken = []
-    yield from make_due(reader, now)
     reader.busy_line = None
-    heads = yield from _heads(reader)
+    if sight is None or sight.is_due(now):
+        yield from make_due(reader, now)
+        sight = None
+    heads = (yield from _heads(reader)) if sight is None else sight.heads
     heads.sort(key=lambda head: head[4] + head[1] * BAND_BONUS_MS)
     for lane, band, *_ in heads:
         if count == 0:
@@ -181,7 +202,7 @@ def pop_suspects(reader: Reader) -> Op[list[int]]:
     return taken
 
 
-def _heads(reader: Reader) -> Op[list[tuple[str, int, int, int, int]]]:
+def _heads(reader: Reader) -> Op[list[Head]]:
     lines = reader.lines()
     places = [reader.seen.get(line, START) for line in lines]
     rows = yield Query(
@@ -222,7 +243,7 @@ def _sweep_if_time(reader: Reader, now: int) -> Op[None]:
         reader.marked_at = now
         [(after, oldest)] = yield Query("snapshot")
         reader.marks.append(_Mark(after, dict(reader.highest)))
-        if now - reader.swept_at >= SWEEP_EVERY_MS:
+        if is_time_to_sweep(reader, now):
             reader.swept_at = now
             _start_over(reader, oldest)
     if now < reader.due_seen:  # the clock was set back

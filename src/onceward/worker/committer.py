@@ -20,7 +20,7 @@ from onceward.logs import EngineLog
 from onceward.model.task import Commit
 from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_suspects, mark_low_claim
 from onceward.store.commits import SendAlone, Verdict, commit
-from onceward.store.lines import Reader, next_due, peek
+from onceward.store.lines import Reader, Sight, is_time_to_sweep, next_due, peek
 from onceward.store.op import Op, drive
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker import points
@@ -85,9 +85,12 @@ class Writer:
     def write(self, items: Sequence[Item], wish: Wish | None) -> Written:
         """Commit what is there and claim what is wished for. Each item is accepted or refused on its own."""
         points.reach("before commit")
-        if not items and wish is not None and not self._anything_to_claim(wish):
-            return Written((), (), NOTHING, wish, self._next_due())
-        written = self._transaction(items, wish)
+        sight = None
+        if not items and wish is not None:
+            sight = self._look(wish)
+            if sight is not None and not sight.heads and not sight.is_due(self.session.clock.now()):
+                return Written((), (), NOTHING, wish, sight.next_due_at)
+        written = self._transaction(items, wish, sight)
         points.reach("after commit")
         # From here on no trouble with the database may be raised: the caller would hand everything in again, and what
         # is committed would be committed twice.
@@ -99,10 +102,16 @@ class Writer:
         self._count(written)
         return written
 
-    def _transaction(self, items: Sequence[Item], wish: Wish | None) -> Written:
+    def _look(self, wish: Wish) -> Sight | None:
+        """A look without a transaction, so that idle workers do not stand in each other's way; None if it is time for
+        more than a look."""
+        reader = self.suspects if wish.suspects else self.reader
+        return None if is_time_to_sweep(reader, self.session.clock.now()) else drive(peek(reader), self.session)
+
+    def _transaction(self, items: Sequence[Item], wish: Wish | None, sight: Sight | None) -> Written:
         reader, suspects = self.reader, self.suspects
         try:
-            return self.session.transact(lambda: self._operation(items, wish, reader, suspects))
+            return self.session.transact(lambda: self._operation(items, wish, sight, reader, suspects))
         except (StoreError, ConnectionLost):
             self.reader, self.suspects = reader, suspects
             raise
@@ -139,7 +148,9 @@ class Writer:
             with suppress(OutcomeUnknown):
                 return self.session.settle(doubt)
 
-    def _operation(self, items: Sequence[Item], wish: Wish | None, reader: Reader, suspects: Reader) -> Op[Written]:
+    def _operation(
+        self, items: Sequence[Item], wish: Wish | None, sight: Sight | None, reader: Reader, suspects: Reader
+    ) -> Op[Written]:
         """A transaction, from the start: what was remembered of the lines by one that did not commit is forgotten."""
         self.reader, self.suspects = reader.copy(), suspects.copy()
         now = self.session.clock.now()
@@ -152,14 +163,10 @@ class Writer:
             if wish.suspects:
                 claimed = yield from claim_suspects(self.suspects, self.worker, now)
             else:
-                claimed = yield from claim(self.reader, self.worker, wish.count, now)
+                claimed = yield from claim(self.reader, self.worker, wish.count, now, sight)
         if self.low_claim:
             yield from mark_low_claim(self.worker, self.low_claim)
         return Written(items, verdicts, claimed, wish)
-
-    def _anything_to_claim(self, wish: Wish) -> bool:
-        """A look without a transaction, so that idle workers do not stand in each other's way."""
-        return drive(peek(self.suspects if wish.suspects else self.reader, self.session.clock.now()), self.session)
 
     def _next_due(self) -> int | None:
         return drive(next_due(), self.session)

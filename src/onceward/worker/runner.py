@@ -98,6 +98,7 @@ class Runner:
         self._closing = 0
         self._asked = False
         self._more = True
+        self._look_after_answer = False
         self._rate = 0.0
         self._finished = 0
         self._measured_at = monotonic()
@@ -140,6 +141,7 @@ class Runner:
     def look_again(self) -> None:
         """There may be new work."""
         self._more = True
+        self._look_after_answer = self._asked
         self.pump()
 
     def pump(self) -> None:
@@ -188,6 +190,9 @@ class Runner:
         if not wish.suspects and len(claimed.leases) < wish.count:
             self._more = False
             self.next_due_at = written.next_due_at
+        if self._look_after_answer:  # whoever claimed may have looked before the new work was there
+            self._look_after_answer = False
+            self._more = True
         if self._no_new_claims:
             self._give_back_buffer()
 

@@ -23,16 +23,16 @@ ONLY_THERE = {"snapshot": "postgres"}
 
 HOT: dict[str, dict[str, Any]] = {
     "pop": {"lane": "default:note", "band": 2, "rank": 0, "seq": 10_000, "rank_max": 1 << 62, "count": 100},
-    "heads": {
+    "look": {
         "lanes": ["default:note", "default:page"],
         "bands": [1, 2],
         "line_lanes": ["default:note", "default:page"],
         "line_bands": [2, 2],
         "ranks": [-1, 0],
         "seqs": [-1, 10_000],
+        "due_after": NOON,
     },
     "pop_due": {"after": 0, "now": NOON, "count": 500},
-    "next_due": {},
     "behind": {"lane": "default:note", "band": 2, "rank": 0, "seq": 10},
     "lease_tasks": {"ids": [5, 500, 5_000], "token": b"t" * 16, "worker": 1, "now": NOON},
     "advance": {"ids": [5, 500, 5_000], "token": b"t" * 16, "stage": "next", "queue": None, "now": NOON},

@@ -34,19 +34,18 @@ def enqueue(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
         same = (task.kind, task.version, task.queue, task.band, task.due_at, task.created_at)
         alike.setdefault(same, []).append(place)
     ids: dict[int, int] = {}
+    standings: list[Standing] = []
     for same, places in alike.items():
+        kind, _, queue, band, due_at, _ = same
         rows = yield Many(
             "insert_tasks",
             [(tasks[place].key, tasks[place].identity, *payloads[place], tasks[place].lineage) for place in places],
             same,
         )
         # Numbered in the order of the rows, but not always returned in it.
-        ids.update(zip(places, sorted(row[0] for row in rows), strict=True))
-    yield from stand(
-        (
-            Standing(ids[place], lane_of(task.queue, task.kind), task.band, 0, task.due_at)
-            for place, task in enumerate(tasks)
-        ),
-        now,
-    )
+        numbered = sorted((task, stands) for task, stands in rows)
+        ids.update(zip(places, (task for task, _ in numbered), strict=True))
+        lane = lane_of(queue, kind)
+        standings += [Standing(task, lane, band, 0, due_at) for task, stands in numbered if not stands]
+    yield from stand(standings, now)
     return [ids[place] for place in range(len(tasks))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onceward.store.lines import Reader, peek_lines
+from onceward.store.lines import Reader, look
 from onceward.store.op import Op, Query
 
 
@@ -13,7 +13,7 @@ def anything_left(lanes: Sequence[str], kinds: Sequence[str]) -> Op[bool]:
 
     Tasks that wait for a signal or for other code do not count.
     """
-    if (yield from peek_lines(Reader(tuple(lanes)))):
+    if (yield from look(Reader(tuple(lanes)))).heads:
         return True
     later = yield Query("lanes_due_later")
     if {row[0] for row in later} & set(lanes):

@@ -58,8 +58,6 @@ def stand(standings: Iterable[Standing], now: int) -> Op[None]:
         yield Query("stand_in_line", {"lane": lane, "band": band, "rank": rank, "at": now, "tasks": tasks})
     if later:
         yield Many("wait_until_due", later)
-    if ready:
-        yield Query("notify")
 
 
 @dataclass(slots=True)
@@ -86,6 +84,8 @@ class Reader:
     """A line that gave all that was asked for: it is taken from again for a moment without comparing the others."""
     busy_until: int = 0
     due_seen: int = -1
+    next_due_at: int | None = None
+    """When the next one in the waiting room becomes due, at the last look."""
     swept_at: int = -SWEEP_EVERY_MS
     marked_at: int = 0
     marks: list[_Mark] = field(default_factory=list)
@@ -126,7 +126,7 @@ def make_due(reader: Reader, now: int) -> Op[int]:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a look at the lines without a transaction has found, so that the claim need not look again."""
+    """What one look at the lines and the waiting room has found."""
 
     heads: list[Head]
     next_due_at: int | None
@@ -135,28 +135,40 @@ class Sight:
         """Whether somebody in the waiting room has become due."""
         return self.next_due_at is not None and self.next_due_at <= now
 
+    def has_work(self, now: int) -> bool:
+        """Whether anybody could be taken now."""
+        return bool(self.heads) or self.is_due(now)
 
-def peek(reader: Reader) -> Op[Sight]:
-    """Look at the lines and the waiting room."""
-    heads = yield from _heads(reader)
-    return Sight(heads, (yield from next_due()))
+
+def look(reader: Reader) -> Op[Sight]:
+    """Look who stands first in each line, and when the next one in the waiting room becomes due."""
+    lines = reader.lines()
+    places = [reader.seen.get(line, START) for line in lines]
+    rows = yield Query(
+        "look",
+        {
+            "lanes": list(reader.lanes),
+            "bands": list(BANDS),
+            "line_lanes": [lane for lane, _ in lines],
+            "line_bands": [band for _, band in lines],
+            "ranks": [rank for rank, _ in places],
+            "seqs": [seq for _, seq in places],
+            "due_after": reader.due_seen,
+        },
+    )
+    heads = [(lane, band, rank, seq, at) for lane, band, rank, seq, at in rows if lane is not None]
+    [next_due_at] = [at for lane, *_, at in rows if lane is None]
+    if len(heads) < len(lines):
+        for line in set(lines) - {(lane, band) for lane, band, *_ in heads}:
+            # Nobody stands there: the dead rows up to the highest place need not be stepped over again.
+            reader.seen[line] = reader.highest.get(line, START)
+    reader.next_due_at = next_due_at
+    return Sight(heads, next_due_at)
 
 
 def is_time_to_sweep(reader: Reader, now: int) -> bool:
     """Whether the next claim looks behind the places seen, whatever stands before them."""
     return reader.sweeps and now - reader.swept_at >= SWEEP_EVERY_MS
-
-
-def peek_lines(reader: Reader) -> Op[bool]:
-    """Whether anybody stands in the lines."""
-    return bool((yield from _heads(reader)))
-
-
-def next_due() -> Op[int | None]:
-    """When the next task in the waiting room becomes due."""
-    rows = yield Query("next_due")
-    at: int | None = rows[0][0] if rows else None
-    return at
 
 
 def pop(reader: Reader, count: int, now: int, sight: Sight | None = None) -> Op[list[int]]:
@@ -173,12 +185,12 @@ def pop(reader: Reader, count: int, now: int, sight: Sight | None = None) -> Op[
     else:
         taken = []
     reader.busy_line = None
-    if sight is None or sight.is_due(now):
+    if sight is None:
+        sight = yield from look(reader)
+    if sight.is_due(now):
         yield from make_due(reader, now)
-        sight = None
-    heads = (yield from _heads(reader)) if sight is None else sight.heads
-    heads.sort(key=lambda head: head[4] + head[1] * BAND_BONUS_MS)
-    for lane, band, *_ in heads:
+        sight = yield from look(reader)
+    for lane, band, *_ in sorted(sight.heads, key=lambda head: head[4] + head[1] * BAND_BONUS_MS):
         if count == 0:
             break
         more = yield from _pop_line(reader, (lane, band), count, ANY_RANK)
@@ -191,7 +203,7 @@ def pop(reader: Reader, count: int, now: int, sight: Sight | None = None) -> Op[
 
 def pop_suspects(reader: Reader) -> Op[list[int]]:
     """Take suspects that may run together: as many as their company allows, which is the rank they stand at."""
-    heads = yield from _heads(reader)
+    heads = (yield from look(reader)).heads
     if not heads:
         return []
     company = min(head[2] for head in heads)
@@ -200,28 +212,6 @@ def pop_suspects(reader: Reader) -> Op[list[int]]:
         if rank == company and len(taken) < company:
             taken += yield from _pop_line(reader, (lane, band), company - len(taken), company)
     return taken
-
-
-def _heads(reader: Reader) -> Op[list[Head]]:
-    lines = reader.lines()
-    places = [reader.seen.get(line, START) for line in lines]
-    rows = yield Query(
-        "heads",
-        {
-            "lanes": list(reader.lanes),
-            "bands": list(BANDS),
-            "line_lanes": [lane for lane, _ in lines],
-            "line_bands": [band for _, band in lines],
-            "ranks": [rank for rank, _ in places],
-            "seqs": [seq for _, seq in places],
-        },
-    )
-    heads = [(lane, band, rank, seq, at) for lane, band, rank, seq, at in rows]
-    if len(heads) < len(lines):
-        for line in set(lines) - {(lane, band) for lane, band, *_ in heads}:
-            # Nobody stands there: the dead rows up to the highest place need not be stepped over again.
-            reader.seen[line] = reader.highest.get(line, START)
-    return heads
 
 
 def _pop_line(reader: Reader, line: Line, count: int, rank_max: int) -> Op[list[int]]:

@@ -25,6 +25,7 @@ except ImportError as missing:  # pragma: no cover - the extra is part of the de
 OnConnect = Callable[[Any], None]
 
 _STATEMENTS = catalogue.statements("postgres", catalogue.percent)
+_BEGIN_WITH_RECEIPT = f"{_STATEMENTS['begin'].text}; {_STATEMENTS['write_receipt'].text}"
 _KEEPALIVE: dict[str, Any] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -64,12 +65,12 @@ class PostgresSession(Session):
                 )
             except psycopg.Error as error:
                 raise _meant(error) from error
-            if self._prepare:
-                # A prepared plan that was made on a small table must not be a scan of the large one it has become.
-                connection.execute("SET enable_seqscan = off")
-                connection.execute("SET jit = off")
-            else:
+            if not self._prepare:
                 connection.prepare_threshold = None
+            elif not self._read_only:
+                # Planned once, because planning takes longer than what it plans; and a plan that was made on a small
+                # table must not be a scan of the large one it has become.
+                connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off")
             if self._on_connect is not None:
                 self._on_connect(connection)
             self._connection = connection
@@ -102,6 +103,13 @@ class PostgresSession(Session):
                 self._lend(connection, request)
                 return []
             return cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise _meant(error) from error
+
+    def begin_with_receipt(self, token: bytes) -> None:
+        # In one message: the way to the server and back costs more than what it does there.
+        try:
+            psycopg.ClientCursor(self.opened()).execute(_BEGIN_WITH_RECEIPT, {"token": token, "now": self.clock.now()})
         except psycopg.Error as error:
             raise _meant(error) from error
 

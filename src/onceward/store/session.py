@@ -70,6 +70,11 @@ class Session(ABC):
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
 
+    def begin_with_receipt(self, token: bytes) -> None:
+        """Begin a transaction that leaves a receipt."""
+        self.run(Query("begin"))
+        self.run(Query("write_receipt", {"token": token, "now": self.clock.now()}))
+
     def close(self) -> None:
         """Close the connection; a later use opens it again."""
         self.discard()
@@ -91,8 +96,7 @@ class Session(ABC):
             sent = False
             try:
                 self.opened()
-                self.run(Query("begin"))
-                self.run(Query("write_receipt", {"token": token, "now": self.clock.now()}))
+                self.begin_with_receipt(token)
                 result = drive(operation(), self)
                 sent = True
                 self.run(Query("commit"))

@@ -14,7 +14,7 @@ from onceward.model.payload import Payload
 from onceward.model.task import Commit
 from onceward.model.times import Duration
 from onceward.store.claims import Death, NewWorker, Seen, bury, living, register, stop
-from onceward.store.lines import Reader, next_due
+from onceward.store.lines import Reader, look
 from onceward.store.op import Op, drive
 from onceward.store.operate import wake_for_code
 from onceward.testing.clock import FakeClock
@@ -148,7 +148,7 @@ class _InlineWorker:
         runner.look_again()
         for _ in range(MOST_ROUNDS):
             await self._settle(writer, runner)
-            due_at = drive(next_due(), self._session)
+            due_at = drive(look(Reader(())), self._session).next_due_at
             if due_at is None or not wait_for_due:
                 break
             if due_at > self._clock.now():

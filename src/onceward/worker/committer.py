@@ -20,7 +20,7 @@ from onceward.logs import EngineLog
 from onceward.model.task import Commit
 from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_suspects, mark_low_claim
 from onceward.store.commits import SendAlone, Verdict, commit
-from onceward.store.lines import Reader, Sight, is_time_to_sweep, next_due, peek
+from onceward.store.lines import Reader, Sight, is_time_to_sweep, look
 from onceward.store.op import Op, drive
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker import points
@@ -88,7 +88,7 @@ class Writer:
         sight = None
         if not items and wish is not None:
             sight = self._look(wish)
-            if sight is not None and not sight.heads and not sight.is_due(self.session.clock.now()):
+            if sight is not None and not sight.has_work(self.session.clock.now()):
                 return Written((), (), NOTHING, wish, sight.next_due_at)
         written = self._transaction(items, wish, sight)
         points.reach("after commit")
@@ -96,9 +96,6 @@ class Writer:
         # is committed would be committed twice.
         if any(isinstance(verdict, SendAlone) for verdict in written.verdicts):
             written.verdicts = self._one_by_one(items, written.verdicts)
-        if wish is not None and not written.claimed.leases:
-            with suppress(StoreError, ConnectionLost, TryAgainLater):  # then the next poll finds what is due
-                written.next_due_at = self._next_due()
         self._count(written)
         return written
 
@@ -106,7 +103,7 @@ class Writer:
         """A look without a transaction, so that idle workers do not stand in each other's way; None if it is time for
         more than a look."""
         reader = self.suspects if wish.suspects else self.reader
-        return None if is_time_to_sweep(reader, self.session.clock.now()) else drive(peek(reader), self.session)
+        return None if is_time_to_sweep(reader, self.session.clock.now()) else drive(look(reader), self.session)
 
     def _transaction(self, items: Sequence[Item], wish: Wish | None, sight: Sight | None) -> Written:
         reader, suspects = self.reader, self.suspects
@@ -166,10 +163,7 @@ class Writer:
                 claimed = yield from claim(self.reader, self.worker, wish.count, now, sight)
         if self.low_claim:
             yield from mark_low_claim(self.worker, self.low_claim)
-        return Written(items, verdicts, claimed, wish)
-
-    def _next_due(self) -> int | None:
-        return drive(next_due(), self.session)
+        return Written(items, verdicts, claimed, wish, self.reader.next_due_at)
 
     def _count(self, written: Written) -> None:
         self.low_claim = 0

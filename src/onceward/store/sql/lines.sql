@@ -6,11 +6,6 @@ INSERT INTO onceward_due (due_at, task, lane, band, rank)
 ROWS (due_at bigint, task bigint, lane text, band smallint, rank bigint)
 ON CONFLICT DO NOTHING
 
--- name: next_due
--- When the next task in the waiting room becomes due.
-SELECT min(due_at)
-FROM onceward_due
-
 -- name: lanes_due_later
 -- The lines of tasks that may run when their time comes; those that wait for something else do not count.
 SELECT DISTINCT d.lane

@@ -26,15 +26,44 @@ SELECT pg_notify('onceward', '')
 SELECT pg_snapshot_xmax(s)::text::bigint AS after, pg_snapshot_xmin(s)::text::bigint AS oldest
 FROM pg_current_snapshot() AS s
 
--- name: stand_in_line
--- The numbers are the sequence's, because many transactions stand in line at once.
-INSERT INTO onceward_ready (lane, band, rank, at, task)
-SELECT :lane, :band, :rank, :at, t.task
-FROM unnest(:tasks::bigint[]) WITH ORDINALITY AS t (task, place)
-ORDER BY t.place
+-- name: insert_tasks
+-- New tasks, numbered in the order of the rows, and their places in line or in the waiting room: in one statement,
+-- because the way to the server and back is most of what an enqueue costs.
+WITH new AS (
+    INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
+    ROWS (same kind text, same version integer, same queue text, same band smallint, same due_at bigint,
+          same created_at bigint, key text, identity bytea, payload bytea, payload_blob bytea, lineage uuid)
+    RETURNING id, kind, queue, band, due_at, created_at
+), ready AS (
+    INSERT INTO onceward_ready (lane, band, rank, at, task)
+    SELECT queue || ':' || kind, band, 0, created_at, id
+    FROM new
+    WHERE due_at <= created_at
+    ORDER BY id
+), later AS (
+    INSERT INTO onceward_due (due_at, task, lane, band, rank)
+    SELECT due_at, id, queue || ':' || kind, band, 0
+    FROM new
+    WHERE due_at > created_at
+), told AS (
+    SELECT pg_notify('onceward', '')
+)
+SELECT new.id, 1
+FROM new, told
 
--- name: heads
--- The first in each line after the last place seen there, because a held snapshot keeps the dead rows before it (R13).
+-- name: stand_in_line
+-- The numbers are the sequence's, because many transactions stand in line at once. Whoever waits is told at commit.
+WITH standing AS (
+    INSERT INTO onceward_ready (lane, band, rank, at, task)
+    SELECT :lane, :band, :rank, :at, t.task
+    FROM unnest(:tasks::bigint[]) WITH ORDINALITY AS t (task, place)
+    ORDER BY t.place
+)
+SELECT pg_notify('onceward', '')
+
+-- name: look
+-- The first in each line after the last place seen there, because a held snapshot keeps the dead rows before it (R13);
+-- then, for the same reason, when the next one is due after the last due time seen.
 SELECT w.lane, w.band, head.rank, head.seq, head.at
 FROM unnest(:line_lanes::text[], :line_bands::smallint[], :ranks::bigint[], :seqs::bigint[]) AS w (lane, band, rank, seq),
 LATERAL (
@@ -44,6 +73,10 @@ LATERAL (
     ORDER BY r.rank, r.seq
     LIMIT 1
 ) AS head
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, min(due_at)
+FROM onceward_due
+WHERE due_at > :due_after
 
 -- name: pop
 -- By ctid, because the rows are locked here and never updated; skipping what another claim has locked.

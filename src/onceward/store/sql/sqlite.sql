@@ -21,6 +21,13 @@ ROLLBACK /* onceward */
 -- name: notify
 -- Nothing: other processes see a commit by PRAGMA data_version.
 
+-- name: insert_tasks
+-- New tasks, numbered in the order of the rows. They do not stand in line yet: one statement fills one table here.
+INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
+ROWS (same kind text, same version integer, same queue text, same band smallint, same due_at bigint,
+      same created_at bigint, key text, identity bytea, payload bytea, payload_blob bytea, lineage uuid)
+RETURNING id, 0
+
 -- name: stand_in_line
 -- Numbered here, in the order given, because one writer at a time makes that safe and no reader starts behind the head.
 INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
@@ -29,8 +36,8 @@ SELECT :lane, :band, :rank, :at,
     t.value
 FROM json_each(:tasks) AS t
 
--- name: heads
--- The first in each line. No lower bound, because SQLite has no dead rows to step over.
+-- name: look
+-- The first in each line, then when the next one is due. No lower bounds, because SQLite has no dead rows to step over.
 SELECT r.lane, r.band, r.rank, r.seq, r.at
 FROM json_each(:lanes) AS l
 CROSS JOIN json_each(:bands) AS b
@@ -42,6 +49,9 @@ WHERE (r.rank, r.seq) = (
     ORDER BY rank, seq
     LIMIT 1
 )
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, min(due_at)
+FROM onceward_due
 
 -- name: pop
 -- No locking clause, because there is one writer.

@@ -1,12 +1,5 @@
 -- What happens to tasks. Every write of an attempt names its token: the fence (R1).
 
--- name: insert_tasks
--- New tasks; their ids come back in the order of the rows.
-INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
-ROWS (same kind text, same version integer, same queue text, same band smallint, same due_at bigint,
-      same created_at bigint, key text, identity bytea, payload bytea, payload_blob bytea, lineage uuid)
-RETURNING id
-
 -- name: insert_blobs
 -- Large values, once each by their hash.
 -- A conflict writes nothing, but locks the row, so that nobody prunes it before we refer to it.

@@ -65,6 +65,8 @@ def _lease(popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
     token = secrets.token_bytes(16)
     ids = sorted(set(popped))
     rows = yield Query("lease_tasks", {"ids": ids, "token": token, "worker": worker, "now": now})
+    if not rows and not (yield Query("is_living", {"worker": worker})):
+        raise WorkerBuried(f"worker {worker} was declared dead and may not claim any more")
     if len(rows) < len(ids):
         yield from _put_back(sorted(set(ids) - {row[0] for row in rows}))
     if not rows:
@@ -75,19 +77,10 @@ def _lease(popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
         large = {bytes(hashed): bytes(data) for hashed, data in blobs}
     by_id = {row[0]: _as_lease(row, token, worker, large) for row in rows}
     leases = [by_id[task] for task in dict.fromkeys(popped) if task in by_id]
-    numbered = yield Query(
-        "insert_claim",
-        {
-            "token": token,
-            "worker": worker,
-            "now": now,
-            "tasks": [lease.task for lease in leases],
-            "fences": [lease.fence for lease in leases],
-        },
-    )
-    if not numbered:
-        raise WorkerBuried(f"worker {worker} was declared dead and may not claim any more")
-    [(seq,)] = numbered
+    seq = rows[0][-1]
+    if seq is None:
+        held = {"tasks": [lease.task for lease in leases], "fences": [lease.fence for lease in leases]}
+        [(seq,)] = yield Query("insert_claim", {"token": token, "worker": worker, "now": now, **held})
     parts: dict[int, list[Part]] = {}
     signals: dict[int, dict[str, bytes]] = {}
     touched = [lease.task for lease in leases if lease.touched]
@@ -116,7 +109,7 @@ def _put_back(popped: Sequence[int]) -> Op[None]:
 
 def _as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes]) -> Lease:
     (task, fence, run, kind, version, queue, band, rank, stage, payload, blob, failures, crashes, company, deferrals,
-     signals, touched, lineage, parent, depth, created_at, started_at) = row  # fmt: skip
+     signals, touched, lineage, parent, depth, created_at, started_at, _) = row  # fmt: skip
     data = payload if blob is None else large[bytes(blob)]
     return Lease(
         task, fence, token, worker, run, kind, version, queue, band, rank, stage, data, failures, crashes, company,

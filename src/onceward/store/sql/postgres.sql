@@ -104,14 +104,38 @@ WHERE ctid = ANY (ARRAY (
 ))
 RETURNING task, lane, band, rank, due_at
 
+-- name: lease_tasks
+-- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim; and its claim
+-- row, in one statement, as in insert_tasks. Only for a living worker, whose row is locked so that it cannot be buried
+-- at the same time.
+WITH living AS (
+    SELECT id
+    FROM onceward_worker
+    WHERE id = :worker AND stopped_at IS NULL
+    FOR SHARE
+), leased AS (
+    UPDATE onceward_task t
+    SET status = 1, fence = fence + 1, token = :token, worker = living.id,
+        started_at = coalesce(started_at, :now)
+    FROM living
+    WHERE t.id IN :ids
+      AND t.status IN (0, 2)
+      AND t.due_at <= :now
+    RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
+        t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, t.lineage, t.parent, t.depth,
+        t.created_at, t.started_at
+), claim AS (
+    INSERT INTO onceward_claim (token, worker, at, tasks, fences)
+    SELECT :token, :worker, :now, array_agg(id ORDER BY id), array_agg(fence ORDER BY id)
+    FROM leased
+    HAVING count(*) > 0
+    RETURNING seq
+)
+SELECT leased.*, claim.seq
+FROM leased, claim
+
 -- name: insert_claim
--- Only for a living worker, whose row is locked so that it cannot be buried at the same time.
-INSERT INTO onceward_claim (token, worker, at, tasks, fences)
-SELECT :token, w.id, :now, :tasks::bigint[], :fences::bigint[]
-FROM onceward_worker w
-WHERE w.id = :worker AND w.stopped_at IS NULL
-FOR SHARE
-RETURNING seq
+-- Nothing: lease_tasks has done it.
 
 -- name: kinds_running
 -- The kinds of what living workers hold: by claim rows, because no index knows what is running.

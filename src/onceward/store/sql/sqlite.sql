@@ -78,12 +78,22 @@ WHERE (due_at, task) IN (
   )
 RETURNING task, lane, band, rank, due_at
 
+-- name: lease_tasks
+-- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim. Only for a
+-- living worker. The claim row comes after it: one statement fills one table here.
+UPDATE onceward_task
+SET status = 1, fence = fence + 1, token = :token, worker = :worker,
+    started_at = coalesce(started_at, :now)
+WHERE id IN :ids
+  AND status IN (0, 2)
+  AND due_at <= :now
+  AND EXISTS (SELECT 1 FROM onceward_worker w WHERE w.id = :worker AND w.stopped_at IS NULL)
+RETURNING id, fence, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
+    deferrals, signals, touched, lineage, parent, depth, created_at, started_at, NULL
+
 -- name: insert_claim
--- Only for a living worker.
 INSERT INTO onceward_claim (token, worker, at, tasks, fences)
-SELECT :token, w.id, :now, :tasks, :fences
-FROM onceward_worker w
-WHERE w.id = :worker AND w.stopped_at IS NULL
+VALUES (:token, :worker, :now, :tasks, :fences)
 RETURNING seq
 
 -- name: kinds_running

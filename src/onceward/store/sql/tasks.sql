@@ -7,17 +7,6 @@ INSERT INTO onceward_blob (hash, data)
 ROWS (hash bytea, data bytea)
 ON CONFLICT (hash) DO UPDATE SET data = excluded.data WHERE false
 
--- name: lease_tasks
--- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim.
-UPDATE onceward_task
-SET status = 1, fence = fence + 1, token = :token, worker = :worker,
-    started_at = coalesce(started_at, :now)
-WHERE id IN :ids
-  AND status IN (0, 2)
-  AND due_at <= :now
-RETURNING id, fence, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
-    deferrals, signals, touched, lineage, parent, depth, created_at, started_at
-
 -- name: not_due
 -- What was popped too early, by a clock a little ahead of the one that made it due.
 SELECT id, queue, kind, band, rank, company, due_at

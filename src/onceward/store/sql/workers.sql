@@ -46,6 +46,12 @@ FROM onceward_worker
 WHERE stopped_at IS NULL
 ORDER BY id
 
+-- name: is_living
+SELECT 1
+FROM onceward_worker
+WHERE id = :worker
+  AND stopped_at IS NULL
+
 -- name: bury_worker
 -- Declares a worker dead, unless it has renewed since we looked: then its beat has moved.
 UPDATE onceward_worker

@@ -97,8 +97,9 @@ def test_every_query_is_prepared_by_its_database(hands: Hands, subtests: pytest.
     else:
         for name, statement in catalogue.statements("postgres", catalogue.dollar).items():
             with subtests.test(name):
-                answer = connection.pgconn.prepare(b"", statement.text.encode())
-                assert not answer.error_message, f"{answer.error_message.decode()}\n{statement.text}"
+                for text in {statement.text, statement.text_for_one}:
+                    answer = connection.pgconn.prepare(b"", text.encode())
+                    assert not answer.error_message, f"{answer.error_message.decode()}\n{text}"
 
 
 def test_no_text_holds_what_a_driver_would_take_for_a_parameter() -> None:

@@ -34,6 +34,8 @@ class Statement:
     places: tuple[str, ...]
     columns: tuple[str, ...]
     """The columns of a `Many`, in the order in which its rows give them."""
+    text_for_one: str
+    """The text for a `Many` of one row, where a driver would rather take values than arrays of one."""
     has_uuids: bool
     """Whether a column of a `Many` is a UUID, which not every driver takes as it is."""
 
@@ -96,10 +98,14 @@ def _rows_as_arrays(match: re.Match[str]) -> str:
     return f"SELECT {chosen} FROM unnest({arrays}) WITH ORDINALITY AS given ({names}, place) ORDER BY place"
 
 
-def spelled(text: str, dialect: Dialect) -> str:
+def _row_as_values(match: re.Match[str]) -> str:
+    return f"SELECT {', '.join(f':{column.name}::{column.kind}' for column in _columns(match[1]))}"
+
+
+def spelled(text: str, dialect: Dialect, *, one_row: bool = False) -> str:
     """A query with the short forms written out for a database; its parameters are still `:name`."""
     if dialect == "postgres":
-        return _ROWS.sub(_rows_as_arrays, _LIST.sub(r"= ANY (:\1::bigint[])", text))
+        return _ROWS.sub(_row_as_values if one_row else _rows_as_arrays, _LIST.sub(r"= ANY (:\1::bigint[])", text))
     return _ROWS.sub(_rows_as_values, _LIST.sub(r"IN (SELECT value FROM json_each(:\1))", text))
 
 
@@ -118,7 +124,9 @@ def statements(dialect: Dialect, placeholder: Callable[[str, int], str]) -> dict
                 places.append(match[1])
             return placeholder(match[1], places.index(match[1]) + 1)
 
-        made[name] = Statement(_PARAMETER.sub(place, spelled(text, dialect)), tuple(places), columns, has_uuids)
+        spelled_out = _PARAMETER.sub(place, spelled(text, dialect))
+        for_one = _PARAMETER.sub(place, spelled(text, dialect, one_row=True))
+        made[name] = Statement(spelled_out, tuple(places), columns, for_one, has_uuids)
     return made
 
 
@@ -135,6 +143,11 @@ def percent(name: str, _place: int) -> str:
 def dollar(_name: str, place: int) -> str:
     """`$1`, as asyncpg takes it."""
     return f"${place}"
+
+
+def brace(name: str, _place: int) -> str:
+    """`{name}`, for `str.format`: only for values that need no quoting."""
+    return f"{{{name}}}"
 
 
 def migrations(dialect: Dialect) -> list[tuple[int, str, list[str]]]:

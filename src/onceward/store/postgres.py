@@ -25,7 +25,8 @@ except ImportError as missing:  # pragma: no cover - the extra is part of the de
 OnConnect = Callable[[Any], None]
 
 _STATEMENTS = catalogue.statements("postgres", catalogue.percent)
-_BEGIN_WITH_RECEIPT = f"{_STATEMENTS['begin'].text}; {_STATEMENTS['write_receipt'].text}"
+_IN_WORDS = catalogue.statements("postgres", catalogue.brace)
+_BEGIN_WITH_RECEIPT = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_receipt'].text}"
 _KEEPALIVE: dict[str, Any] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -97,8 +98,10 @@ class PostgresSession(Session):
                 if not request.rows:
                     return []
                 statement = _STATEMENTS[request.name]
-                columns = dict(zip(statement.columns, request.columns, strict=True))
-                cursor.execute(statement.text, columns, prepare=self._prepare)
+                is_one = len(request.rows) == 1
+                values = request.full_rows[0] if is_one else request.columns
+                text = statement.text_for_one if is_one else statement.text
+                cursor.execute(text, dict(zip(statement.columns, values, strict=True)), prepare=self._prepare)
             elif type(request) is Call:
                 self._lend(connection, request)
                 return []
@@ -107,9 +110,10 @@ class PostgresSession(Session):
             raise _meant(error) from error
 
     def begin_with_receipt(self, token: bytes) -> None:
-        # In one message: the way to the server and back costs more than what it does there.
+        # In one message, and with its values in the text: the way to the server and back costs more than what it does.
+        text = _BEGIN_WITH_RECEIPT.format(token=f"'\\x{token.hex()}'", now=self.clock.now())
         try:
-            psycopg.ClientCursor(self.opened()).execute(_BEGIN_WITH_RECEIPT, {"token": token, "now": self.clock.now()})
+            self.opened().execute(text, prepare=False)
         except psycopg.Error as error:
             raise _meant(error) from error
 

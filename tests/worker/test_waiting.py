@@ -98,6 +98,20 @@ def test_a_signal_may_come_before_anybody_waits_for_it(start: Start) -> None:
     assert harness.task(task).status is Status.SUCCEEDED
 
 
+def test_a_fresh_run_needs_a_new_signal(start: Start) -> None:
+    seen: list[Any] = []
+    harness = start(approval_pipeline(seen))
+    task = harness.enqueue(Order())
+    harness.app.signal(task.id, "approved", Approval("Ada", 7))
+    harness.drain()
+    harness.app.retry(task.id, fresh=True)
+    harness.drain()
+    assert harness.task(task).status is Status.WAITING
+    harness.app.signal(task.id, "approved", Approval("Bob", 8))
+    harness.drain()
+    assert seen == [Approval("Ada", 7), None, Approval("Bob", 8)]
+
+
 def test_another_signal_does_not_end_the_wait(start: Start) -> None:
     seen: list[Any] = []
     harness = start(approval_pipeline(seen))

@@ -31,6 +31,8 @@ def reopen(
     if not rows:
         yield from _refuse(task, Event.REOPENED, Status.PENDING)
     [(_, run, fence, kind, queue, band, rank, current)] = rows
+    if fresh:  # what was approved was the run before this one
+        yield Query("drop_signals", {"task": task})
     for name in forget:
         yield Query("drop_checkpoints", {"task": task, "run": run, "stage": name})
     note = "fresh" if fresh else "keeping finished stages"

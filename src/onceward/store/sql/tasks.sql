@@ -171,6 +171,10 @@ WHERE task = :task
   AND run = :run
   AND stage = :stage
 
+-- name: drop_signals
+DELETE FROM onceward_signal
+WHERE task = :task
+
 -- name: report_progress
 INSERT INTO onceward_progress (task, stage, done, total, note, at)
 VALUES (:task, :stage, :done, :total, :note, :now)

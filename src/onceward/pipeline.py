@@ -70,6 +70,7 @@ class Pipeline(Generic[P]):
         self.queue = checked_queue(queue)
         self.version = version
         self.stages: list[Stage[P, Any]] = []
+        self._following: dict[Stage[P, Any], Stage[P, Any] | None] = {}
 
     def __repr__(self) -> str:
         return f"<pipeline {self.kind}: {' → '.join(stage.name for stage in self.stages)}>"
@@ -127,6 +128,9 @@ class Pipeline(Generic[P]):
                 raise ConfigError(
                     f"pipeline {self.kind!r} already has a stage {stage.name!r}; names are stored, keep them apart"
                 )
+            if self.stages:
+                self._following[self.stages[-1]] = stage
+            self._following[stage] = None
             self.stages.append(stage)
             return stage
 
@@ -161,8 +165,7 @@ class Pipeline(Generic[P]):
 
     def stage_after(self, stage: Stage[P, Any]) -> Stage[P, Any] | None:
         """The next stage, if there is one."""
-        place = self.stages.index(stage) + 1
-        return self.stages[place] if place < len(self.stages) else None
+        return self._following[stage]
 
     def read(self, payload: bytes, version: int) -> P:
         """The payload of a task, if it still fits the code."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
 import uuid
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 
 from onceward.errors import StoreError, StoreFull, StoreUnavailable, WriteRefused
 from onceward.model.connection import Dialect
@@ -32,7 +32,7 @@ _STATEMENTS = catalogue.statements("sqlite", catalogue.colon)
 def bound(value: Any) -> Any:
     """A parameter as SQLite takes it: a list of ids is a JSON text, a UUID its sixteen bytes."""
     if type(value) is list:
-        return json.dumps(value)
+        return msgspec.json.encode(value).decode()
     if type(value) is uuid.UUID:
         return value.bytes
     return value

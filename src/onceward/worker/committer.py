@@ -59,6 +59,11 @@ class Written:
     asked: Wish | None = None
     next_due_at: int | None = None
 
+    @property
+    def all_accepted(self) -> bool:
+        """Whether nothing was refused, as nearly always."""
+        return self.verdicts.count(True) == len(self.verdicts)
+
 
 @dataclass(slots=True)
 class Counts:
@@ -94,7 +99,7 @@ class Writer:
         points.reach("after commit")
         # From here on no trouble with the database may be raised: the caller would hand everything in again, and what
         # is committed would be committed twice.
-        if any(isinstance(verdict, SendAlone) for verdict in written.verdicts):
+        if not written.all_accepted and any(isinstance(verdict, SendAlone) for verdict in written.verdicts):
             written.verdicts = self._one_by_one(items, written.verdicts)
         self._count(written)
         return written
@@ -169,7 +174,7 @@ class Writer:
         self.low_claim = 0
         self.counts.transactions += 1
         self.counts.commits += len(written.verdicts)
-        self.counts.refused += sum(verdict is False for verdict in written.verdicts)
+        self.counts.refused += written.verdicts.count(False)
         self.counts.claims += bool(written.claimed.leases)
         self.counts.claimed += len(written.claimed.leases)
 
@@ -259,6 +264,8 @@ class Committer:
 
     def _without_unsent(self, written: Written) -> Written:
         """What can be told; what had to be sent alone and could not be yet goes into the next batch."""
+        if written.all_accepted:
+            return written
         unsent = [
             item
             for item, verdict in zip(written.items, written.verdicts, strict=True)

@@ -7,6 +7,7 @@ supervisor, where the supervisor does.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import signal
@@ -14,8 +15,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ LAST_COMMITS_S = 10.0
 SWITCH_EVERY_S = 0.0002
 """How soon a thread may be asked to let another one run. The committer takes a short turn after every statement; with
 Python's five milliseconds it would wait longer for its turn than for the database."""
+GARBAGE_THRESHOLDS = (20_000, 20, 20)
 RETIRED = 75
 """The exit code of a child that ends because a thread of it is lost to a stage that does not end."""
 
@@ -122,17 +124,15 @@ class WorkerProcess:
         self._asked_to_stop = asyncio.Event()
         if self._stop_requests:
             self._asked_to_stop.set()
-        usual_s = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_EVERY_S)
         try:
-            while True:
-                await self._work()
-                if not self._lost_everything:
-                    return self.summary
-                # Others have declared us dead, and all our leases with us. We begin again under a new name.
-                self._lost_everything = False
+            with _tuned_interpreter():
+                while True:
+                    await self._work()
+                    if not self._lost_everything:
+                        return self.summary
+                    # Others have declared us dead, and all our leases with us. We begin again under a new name.
+                    self._lost_everything = False
         finally:
-            sys.setswitchinterval(usual_s)
             one_library.insist_no_longer()
 
     async def _work(self) -> None:
@@ -346,6 +346,22 @@ class WorkerProcess:
         with suppress(StoreError, ConnectionLost, TryAgainLater):
             session.transact(lambda: stop(worker, "stopped", self._store.clock.now()))
         session.close()
+
+
+@contextmanager
+def _tuned_interpreter() -> Iterator[None]:
+    """Threads hand over sooner, and the garbage collector looks less often: at its usual pace it takes a sixth of the
+    time of a busy worker, whose tasks leave next to nothing for it."""
+    usual_s, usual_thresholds = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(SWITCH_EVERY_S)
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual_s)
+        gc.unfreeze()
+        gc.set_threshold(*usual_thresholds)
 
 
 def _notify() -> Op[None]:

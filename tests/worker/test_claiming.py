@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from onceward import Config, Context, Payload, Pipeline
+from onceward.model.task import band_of, lane_of
 from onceward.store.claims import NOTHING
-from onceward.worker.committer import Wish, Written
+from onceward.store.lines import Reader, line_told
+from onceward.worker.committer import Wish, Writer, Written
 from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner
+from tests.worker.conftest import Clockwork
 
 
 class Job(Payload, kind="job"):
@@ -56,3 +59,38 @@ def test_news_that_come_while_a_claim_is_under_way_lead_to_another_one() -> None
         return counts
 
     assert asyncio.run(scene()) == [1, 2, 2]
+
+
+def test_news_of_one_line_are_looked_at_first_and_the_others_after_it() -> None:
+    async def scene() -> list[Wish]:
+        wishes: list[Wish] = []
+        runner = runner_that_wishes(wishes)
+        runner.look_again(("default:job", 2))
+        runner.delivered(Written((), (), NOTHING, wishes[-1]))
+        runner.delivered(Written((), (), NOTHING, wishes[-1]))
+        return wishes
+
+    assert [wish.line for wish in asyncio.run(scene())] == [("default:job", 2), None]
+
+
+def test_a_notification_names_its_line() -> None:
+    assert line_told("2 default:job") == ("default:job", 2)
+    assert line_told("") is None
+    assert line_told("something else") is None
+
+
+def test_who_comes_too_late_for_a_task_commits_nothing(clockwork: Clockwork) -> None:
+    hands = clockwork.hands()
+    [task] = hands.enqueue()
+    line = (lane_of("default", "note"), band_of(0))
+    writers = [
+        Writer(hands.session, hands.worker(name), Reader((line[0],), sweeps=False), Reader(()))
+        for name in ("ant", "bee")
+    ]
+    claimed = []
+    receipts = []
+    for writer in writers:
+        claimed.append([lease.task for lease in writer.write((), Wish(10, line=line)).claimed.leases])
+        receipts.append(hands.sql("SELECT count(*) FROM onceward_receipt")[0][0])
+    assert claimed == [[task], []]
+    assert receipts[0] == receipts[1]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from onceward.model.decide import lost_workers
 from onceward.model.status import Event, Status
 from onceward.model.task import Lease, Part, lane_of
-from onceward.store.lines import Reader, Sight, Standing, pop, pop_suspects, stand
+from onceward.store.lines import Line, Reader, Sight, Standing, pop, pop_from, pop_suspects, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Row
 from onceward.store.rows import as_bytes, as_ids
@@ -47,6 +47,12 @@ NOTHING = Claimed(0, [], {}, {})
 def claim(reader: Reader, worker: int, count: int, now: int, sight: Sight | None = None) -> Op[Claimed]:
     """Lease up to `count` ready tasks to a worker, of those in sight if it has looked at the lines just now."""
     ids = yield from pop(reader, count, now, sight)
+    return (yield from _lease(ids, worker, now))
+
+
+def claim_from(reader: Reader, line: Line, worker: int, count: int, now: int) -> Op[Claimed]:
+    """Lease up to `count` tasks that stand in one line."""
+    ids = yield from pop_from(reader, line, count)
     return (yield from _lease(ids, worker, now))
 
 

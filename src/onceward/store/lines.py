@@ -171,6 +171,17 @@ def is_time_to_sweep(reader: Reader, now: int) -> bool:
     return reader.sweeps and now - reader.swept_at >= SWEEP_EVERY_MS
 
 
+def line_told(notification: str) -> Line | None:
+    """The line that a notification speaks of, if it does."""
+    band, _, lane = notification.partition(" ")
+    return (lane, int(band)) if lane and band.isdecimal() else None
+
+
+def pop_from(reader: Reader, line: Line, count: int) -> Op[list[int]]:
+    """Take up to `count` tasks out of one line, in which somebody is known to stand."""
+    return (yield from _pop_line(reader, line, count, ANY_RANK))
+
+
 def pop(reader: Reader, count: int, now: int, sight: Sight | None = None) -> Op[list[int]]:
     """Take up to `count` tasks out of the lines, oldest head first.
 

@@ -18,9 +18,9 @@ from typing import NamedTuple, cast
 from onceward.errors import OutcomeUnknown, StoreError
 from onceward.logs import EngineLog
 from onceward.model.task import Commit
-from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_suspects, mark_low_claim
+from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_from, claim_suspects, mark_low_claim
 from onceward.store.commits import SendAlone, Verdict, commit
-from onceward.store.lines import Reader, Sight, is_time_to_sweep, look
+from onceward.store.lines import Line, Reader, Sight, is_time_to_sweep, look
 from onceward.store.op import Op, drive
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker import points
@@ -40,6 +40,8 @@ class Wish:
 
     count: int
     suspects: bool = False
+    line: Line | None = None
+    """The line in which there is news, if that is known: then the others are not looked at."""
 
 
 class Item(NamedTuple):
@@ -76,6 +78,10 @@ class Counts:
     claims: int = 0
 
 
+class _NothingThere(Exception):
+    """Somebody else was first; there is nothing to commit."""
+
+
 @dataclass(slots=True)
 class Writer:
     """The transactions of one worker, on one session. It has no thread of its own."""
@@ -91,11 +97,14 @@ class Writer:
         """Commit what is there and claim what is wished for. Each item is accepted or refused on its own."""
         points.reach("before commit")
         sight = None
-        if not items and wish is not None:
+        if not items and wish is not None and wish.line is None:
             sight = self._look(wish)
             if sight is not None and not sight.has_work(self.session.clock.now()):
                 return Written((), (), NOTHING, wish, sight.next_due_at)
-        written = self._transaction(items, wish, sight)
+        try:
+            written = self._transaction(items, wish, sight)
+        except _NothingThere:
+            return Written((), (), NOTHING, wish)
         points.reach("after commit")
         # From here on no trouble with the database may be raised: the caller would hand everything in again, and what
         # is committed would be committed twice.
@@ -114,7 +123,7 @@ class Writer:
         reader, suspects = self.reader, self.suspects
         try:
             return self.session.transact(lambda: self._operation(items, wish, sight, reader, suspects))
-        except (StoreError, ConnectionLost):
+        except (StoreError, ConnectionLost, _NothingThere):
             self.reader, self.suspects = reader, suspects
             raise
         except Exception as error:  # one of these commits cannot be written at all, or we are thought dead: others
@@ -164,6 +173,10 @@ class Writer:
         if wish is not None:
             if wish.suspects:
                 claimed = yield from claim_suspects(self.suspects, self.worker, now)
+            elif wish.line is not None:
+                claimed = yield from claim_from(self.reader, wish.line, self.worker, wish.count, now)
+                if not items and not claimed.leases:
+                    raise _NothingThere
             else:
                 claimed = yield from claim(self.reader, self.worker, wish.count, now, sight)
         if self.low_claim:

@@ -27,7 +27,7 @@ from onceward.logs import EngineLog
 from onceward.store import one_library
 from onceward.store.claims import NewWorker, register, stop
 from onceward.store.idle import anything_left
-from onceward.store.lines import Reader
+from onceward.store.lines import Line, Reader, line_told
 from onceward.store.op import Op, Query, drive
 from onceward.store.operate import wake_for_code
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
@@ -142,15 +142,16 @@ class WorkerProcess:
         here = self._make_presence()
         worker = await asyncio.to_thread(self._introduce, session, here)
         writer = Writer(session, worker, self._new_reader(self._reader_lanes), self._new_reader(self._suspect_lanes))
+        lines = frozenset(writer.reader.lines())
         threads = StageThreads(loop, self._config.threads)
-        wakeup, listener = self._wakeup(session, lambda: heard())
+        wakeup, listener = self._wakeup(session, lambda notification: heard(line_told(notification)))
 
         def deliver(written: Written) -> None:
             loop.call_soon_threadsafe(delivered, written)
 
-        def heard() -> None:
+        def heard(line: Line | None = None) -> None:
             with suppress(RuntimeError):  # the loop may have closed this very moment
-                loop.call_soon_threadsafe(look_again)
+                loop.call_soon_threadsafe(look_again, line if line in lines else None)
 
         committer = Committer(writer, wakeup, loop, deliver=deliver, look_again=heard)
         runner = Runner(
@@ -179,9 +180,9 @@ class WorkerProcess:
 
         is_ready = False
 
-        def look_again() -> None:
+        def look_again(line: Line | None) -> None:
             if is_ready:  # a notification may come while the wake-up is still being tried out
-                runner.look_again()
+                runner.look_again(line)
 
         committer.start()
         keeper = Keeper(
@@ -260,7 +261,7 @@ class WorkerProcess:
     def _new_reader(self, lanes: tuple[str, ...]) -> Reader:
         return Reader(lanes, sweeps=self._store.dialect == "postgres")
 
-    def _wakeup(self, session: Session, heard: Callable[[], None]) -> tuple[Wakeup, Listener | None]:
+    def _wakeup(self, session: Session, heard: Callable[[str], None]) -> tuple[Wakeup, Listener | None]:
         if self._store.dialect == "sqlite":
             return WatchFile(session), None  # type: ignore[arg-type]
         return PollOnly(), Listener(self._store.url, heard)

@@ -39,6 +39,7 @@ from onceward.model.task import (
 from onceward.model.times import spoken
 from onceward.stage import NOTHING
 from onceward.store.commits import Verdict as Written_
+from onceward.store.lines import Line
 from onceward.worker import points
 from onceward.worker.attempt import Attempt, StageTimeout
 from onceward.worker.committer import Wish, Written
@@ -99,6 +100,7 @@ class Runner:
         self._asked = False
         self._more = True
         self._look_after_answer = False
+        self._news: Line | None = None
         self._rate = 0.0
         self._finished = 0
         self._measured_at = monotonic()
@@ -138,10 +140,11 @@ class Runner:
         attempt = self._attempts.get(task)
         return attempt is not None and attempt.lease.token == token and not attempt.ended
 
-    def look_again(self) -> None:
-        """There may be new work."""
+    def look_again(self, line: Line | None = None) -> None:
+        """There may be new work, in a line that is perhaps known."""
         self._more = True
         self._look_after_answer = self._asked
+        self._news = line
         self.pump()
 
     def pump(self) -> None:
@@ -160,7 +163,8 @@ class Runner:
         room = self._config.concurrency + ahead - len(self._attempts) - len(self._buffer)
         if room > 0 and (not self._buffer or room * 2 >= ahead):
             self._asked = True
-            self._wish(Wish(room))
+            self._wish(Wish(room, line=self._news))
+            self._news = None
 
     def delivered(self, written: Written) -> None:
         """A transaction has been committed: tell the attempts, take what was claimed."""
@@ -187,7 +191,7 @@ class Runner:
         elif wish.suspects:
             self.look_for_suspects = False
             self._more = not self._suspects_only
-        if not wish.suspects and len(claimed.leases) < wish.count:
+        if not wish.suspects and wish.line is None and len(claimed.leases) < wish.count:
             self._more = False
             self.next_due_at = written.next_due_at
         if self._look_after_answer:  # whoever claimed may have looked before the new work was there

@@ -74,7 +74,7 @@ class WatchFile:
 class Listener:
     """PostgreSQL: a connection of its own that listens, in a thread that calls back."""
 
-    def __init__(self, url: str, heard: Callable[[], None]) -> None:
+    def __init__(self, url: str, heard: Callable[[str], None]) -> None:
         self._url = url
         self._heard = heard
         self._probed = threading.Event()
@@ -94,9 +94,9 @@ class Listener:
         """Stop listening; the thread ends within a second, and calls nobody back any more."""
         self._stopping.set()
 
-    def _tell(self) -> None:
+    def _tell(self, notification: str = "") -> None:
         if not self._stopping.is_set():
-            self._heard()
+            self._heard(notification)
 
     def _listen(self) -> None:
         import psycopg
@@ -112,9 +112,9 @@ class Listener:
                 connection.execute("LISTEN onceward")
                 self._tell()
                 while not self._stopping.is_set():
-                    for _ in connection.notifies(timeout=1.0, stop_after=1):
+                    for notification in connection.notifies(timeout=1.0, stop_after=1):
                         self._probed.set()
-                        self._tell()
+                        self._tell(notification.payload)
             except psycopg.Error:
                 self._stopping.wait(0.2)
             finally:

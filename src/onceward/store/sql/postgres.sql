@@ -18,7 +18,7 @@ ROLLBACK
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 
 -- name: notify
--- One for a transaction, at commit; it carries nothing that a poll would not find.
+-- One for a transaction, at commit: something has changed. It carries nothing that a poll would not find.
 SELECT pg_notify('onceward', '')
 
 -- name: snapshot
@@ -46,20 +46,25 @@ WITH new AS (
     FROM new
     WHERE due_at > created_at
 ), told AS (
-    SELECT pg_notify('onceward', '')
+    SELECT pg_notify('onceward', line)
+    FROM (SELECT DISTINCT band || ' ' || queue || ':' || kind AS line FROM new WHERE due_at <= created_at) AS lines
 )
 SELECT new.id, 1
-FROM new, told
+FROM new
+LEFT JOIN told ON true
 
 -- name: stand_in_line
--- The numbers are the sequence's, because many transactions stand in line at once. Whoever waits is told at commit.
+-- The numbers are the sequence's, because many transactions stand in line at once. Whoever waits is told at commit, and
+-- in which line to look first.
 WITH standing AS (
     INSERT INTO onceward_ready (lane, band, rank, at, task)
     SELECT :lane, :band, :rank, :at, t.task
     FROM unnest(:tasks::bigint[]) WITH ORDINALITY AS t (task, place)
     ORDER BY t.place
+    RETURNING band, lane
 )
-SELECT pg_notify('onceward', '')
+SELECT pg_notify('onceward', line)
+FROM (SELECT DISTINCT band || ' ' || lane AS line FROM standing) AS lines
 
 -- name: look
 -- The first in each line after the last place seen there, because a held snapshot keeps the dead rows before it (R13);

@@ -130,8 +130,17 @@ def main() -> None:
             measured = latency(client, target, int(count), int(gap_ms))
         case "steady", [per_second, seconds]:
             measured = steady(client, target, int(per_second), float(seconds))
+        case "fans", [first_child, count]:
+            from bench.engine import enqueue_fans
+
+            measured = {"fans": enqueue_fans(int(first_child), int(count))}
+        case "guard", [large]:
+            from bench.guard import guard
+
+            measured = guard(int(large))
         case _:
-            raise SystemExit(f"unknown request {verb} {arguments}; known: fill, enqueue, latency, steady")
+            known = "fill, enqueue, latency, steady, fans, guard"
+            raise SystemExit(f"unknown request {verb} {arguments}; known: {known}")
     client.close()
     print(json.dumps(measured), flush=True)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from bench.jobs import Five, Noop, app
-from bench.plan import CONCURRENCY, PAD
+from bench.jobs import Fan, Five, Noop, app
+from bench.plan import CHILDREN, CONCURRENCY, PAD
 
 PAYLOADS: dict[str, type[Noop] | type[Five]] = {"noop": Noop, "five": Five}
 
@@ -24,6 +24,14 @@ class EngineClient:
         """Nothing to do: the app closes with its process."""
 
 
-def work(*, until_idle: bool) -> None:
+def enqueue_fans(first_child: int, count: int) -> int:
+    """Enqueue those who will spawn `count` no-op tasks with numbers from `first_child` on; how many they are."""
+    fans = count // CHILDREN
+    first = first_child + count
+    app.enqueue_many([Fan(first + 2 * place, first_child + CHILDREN * place, PAD) for place in range(fans)])
+    return fans
+
+
+def work(*, until_idle: bool, queues: list[str] | None = None) -> None:
     """Run a worker in this process, without a supervisor."""
-    app.run(concurrency=CONCURRENCY, until_idle=until_idle)
+    app.run(concurrency=CONCURRENCY, until_idle=until_idle, queues=queues)

@@ -1,10 +1,11 @@
-"""The Onceward application under test: a no-op task and a five-stage workflow, each stage recorded in the run log.
+"""The Onceward application under test: a no-op task, a five-stage workflow and a task that spawns, each stage recorded
+in the run log.
 
 Importable as `bench.jobs:app`; database and run log come from the environment (see `bench.target`).
 """
 
 from bench import runlog
-from bench.plan import STAGES
+from bench.plan import CHILDREN, FANS, STAGES
 from bench.target import from_environment
 from onceward import App, Context, Payload, Pipeline
 
@@ -26,8 +27,17 @@ class Five(Payload, kind="five"):
     pad: str
 
 
+class Fan(Payload, kind="fan"):
+    """A task whose first stage spawns no-op tasks. It has two numbers of its own, one for each stage."""
+
+    number: int
+    first_child: int
+    pad: str
+
+
 noop = Pipeline(Noop)
 five = Pipeline(Five)
+fan = Pipeline(Fan, queue=FANS)
 
 
 @noop.stage
@@ -71,4 +81,19 @@ async def fifth(ctx: Context[Five]) -> bool:
     return True
 
 
-app = App(target.url, pipelines=[noop, five])
+@fan.stage
+async def spread(ctx: Context[Fan]) -> bool:
+    """Ask for a hundred children."""
+    record(ctx.payload.number)
+    for number in range(ctx.payload.first_child, ctx.payload.first_child + CHILDREN):
+        ctx.spawn(Noop(number, ctx.payload.pad))
+    return True
+
+
+@fan.stage
+async def spread_out(ctx: Context[Fan]) -> None:
+    """The children are durable now."""
+    record(ctx.payload.number + 1)
+
+
+app = App(target.url, pipelines=[noop, five, fan])

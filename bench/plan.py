@@ -5,11 +5,11 @@ from typing import Literal
 
 Side = Literal["floor", "engine"]
 Store = Literal["sqlite", "postgres"]
-Work = Literal["enqueue", "drain", "latency", "workflows", "steady"]
+Work = Literal["enqueue", "drain", "latency", "workflows", "spawn", "steady"]
 
 SIDES: tuple[Side, ...] = ("floor", "engine")
 STORES: tuple[Store, ...] = ("sqlite", "postgres")
-WORKS: tuple[Work, ...] = ("enqueue", "drain", "latency", "workflows", "steady")
+WORKS: tuple[Work, ...] = ("enqueue", "drain", "latency", "workflows", "spawn", "steady")
 
 STAGES = 5
 CONCURRENCY = 100
@@ -17,6 +17,12 @@ BULK_SIZE = 1_000
 # About 200 bytes of JSON a task, so that a payload costs what a payload costs.
 PAD = "x" * 170
 HELD_SHARE_WANTED = 0.98
+CHILDREN = 100
+# The queue of those who spawn, so that a worker can leave their children for later.
+FANS = "fans"
+SMALL_LINEAGE = 10
+SPAWN_SHARE_WANTED = 0.5
+GUARD_GROWTH_WANTED = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,8 @@ class Plan:
     bulk: int
     drain: int
     workflows: int
+    spawned: int
+    large_lineage: int
     latencies: int
     gap_ms: int
     steady_per_second: int
@@ -41,6 +49,8 @@ FULL = Plan(
     bulk=60_000,
     drain=60_000,
     workflows=20_000,
+    spawned=20_000,
+    large_lineage=100_000,
     latencies=120,
     gap_ms=50,
     steady_per_second=3_000,
@@ -55,6 +65,8 @@ QUICK = Plan(
     bulk=3_000,
     drain=3_000,
     workflows=500,
+    spawned=3_000,
+    large_lineage=3_000,
     latencies=20,
     gap_ms=30,
     steady_per_second=3_000,

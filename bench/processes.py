@@ -33,9 +33,10 @@ def client_command(*request: object) -> list[str]:
     return [sys.executable, "-m", "bench.client", *map(str, request)]
 
 
-def worker_command(*, until_idle: bool = False) -> list[str]:
-    """The command of one worker process without a supervisor."""
-    return [sys.executable, "-m", "bench.worker", *(["--until-idle"] if until_idle else [])]
+def worker_command(*, until_idle: bool = False, fans: bool = False) -> list[str]:
+    """The command of one worker process without a supervisor; with `fans` it runs only those who spawn."""
+    options = [*(["--until-idle"] if until_idle else []), *(["--fans"] if fans else [])]
+    return [sys.executable, "-m", "bench.worker", *options]
 
 
 def supervised_command(processes: int) -> list[str]:

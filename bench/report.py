@@ -15,7 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.loops import HAS_UVLOOP
-from bench.plan import HELD_SHARE_WANTED, SIDES, Plan, Store
+from bench.plan import (
+    GUARD_GROWTH_WANTED,
+    HELD_SHARE_WANTED,
+    SIDES,
+    SMALL_LINEAGE,
+    SPAWN_SHARE_WANTED,
+    STORES,
+    Plan,
+    Store,
+)
 from bench.samples import MEASURES, Measure, Results, Spread, spread
 
 # How many times faster the disk may be at its best than at its worst before the speeds are in doubt.
@@ -98,6 +107,7 @@ def remarks(results: Results, plan: Plan) -> Iterator[str]:
             f"steady {plan.steady_per_second:,} tasks/s for {plan.hold_seconds:g} s, snapshot held / not held: "
             f"{kept.median:.4f} (wanted: {HELD_SHARE_WANTED}) – {verdict}"
         )
+    yield from spawning(results, plan)
     for failure in results.failures:
         first_line = failure.reason.splitlines()[0]
         yield f"not measured: {failure.part}, {failure.store}, {failure.side}, round {failure.round}: {first_line}"
@@ -105,6 +115,22 @@ def remarks(results: Results, plan: Plan) -> Iterator[str]:
         yield "every job ran exactly once"
     elif not all(count.tally.clean for count in results.counts):
         yield "JOBS WERE LOST OR RAN TWICE: see the counts"
+
+
+def spawning(results: Results, plan: Plan) -> Iterator[str]:
+    """Whether spawning costs as little as is wanted, on each store."""
+    for store in STORES:
+        share = results.spread(store, "engine", "spawn-share")
+        if share is not None:
+            verdict = "met" if share.median >= SPAWN_SHARE_WANTED else "MISSED"
+            yield f"{store}: spawn / plain enqueue: {share.median:.2f} (wanted: {SPAWN_SHARE_WANTED}) – {verdict}"
+        growth = results.spread(store, "engine", "guard-growth")
+        if growth is not None:
+            verdict = "met" if growth.median <= GUARD_GROWTH_WANTED else "MISSED"
+            yield (
+                f"{store}: guard in a lineage of {plan.large_lineage:,} tasks / of {SMALL_LINEAGE}: "
+                f"{growth.median:.2f} (wanted: {GUARD_GROWTH_WANTED}) – {verdict}"
+            )
 
 
 def machine(filesystem: str, postgres: str | None) -> dict[str, str]:

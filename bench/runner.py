@@ -31,7 +31,7 @@ def run(
             if part.work not in works or not (part.every_round or round == 1):
                 continue
             for store in (store for store in stores if store in part.stores):
-                for side in order:
+                for side in (side for side in order if side in part.sides):
                     syncs_per_second = scratch.syncs_per_second(plan.probe_seconds)
                     try:
                         with scratch.fresh(side, store) as target:

@@ -3,7 +3,7 @@
 import statistics
 from dataclasses import dataclass
 
-from bench.plan import BULK_SIZE, Side, Store
+from bench.plan import BULK_SIZE, CHILDREN, Side, Store
 from bench.runlog import Tally
 
 
@@ -23,6 +23,12 @@ MEASURES = {
     "drain-1": Measure("drain, 1 process", "tasks/s"),
     "drain-2": Measure("drain, 2 processes", "tasks/s"),
     "workflows": Measure("5-stage workflows", "workflows/s"),
+    "spawn": Measure(f"spawn, {CHILDREN} a stage", "children/s"),
+    "spawn-bulk": Measure(f"beside it: enqueue, {BULK_SIZE:,} a call", "tasks/s"),
+    "spawn-share": Measure("spawn / enqueue", "share", 2),
+    "guard-small": Measure(f"guard, {CHILDREN} children, small lineage", "ms", 2, lower_is_better=True),
+    "guard-large": Measure(f"guard, {CHILDREN} children, large lineage", "ms", 2, lower_is_better=True),
+    "guard-growth": Measure("guard, large / small", "share", 2, lower_is_better=True),
     "latency-p50": Measure("idle latency, p50", "ms", 2, lower_is_better=True),
     "latency-p95": Measure("idle latency, p95", "ms", 2, lower_is_better=True),
     "latency-p99": Measure("idle latency, p99", "ms", 2, lower_is_better=True),

@@ -1,8 +1,9 @@
-"""The process that runs jobs: `python -m bench.worker [--until-idle]`."""
+"""The process that runs jobs: `python -m bench.worker [--until-idle] [--fans]`."""
 
 import sys
 
 from bench import floor_loop, loops, runlog
+from bench.plan import FANS
 from bench.target import Target, from_environment
 
 
@@ -30,7 +31,7 @@ def main() -> None:
         loops.make_fast_loops_the_default()
         from bench import engine
 
-        engine.work(until_idle=until_idle)
+        engine.work(until_idle=until_idle, queues=[FANS] if "--fans" in sys.argv[1:] else None)
     elif target.store == "sqlite":
         loops.run(floor_sqlite(target, until_idle=until_idle))
     else:

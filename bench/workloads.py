@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from bench import processes, runlog
-from bench.plan import STAGES, STORES, Plan, Store, Work
+from bench.plan import CHILDREN, SIDES, STAGES, STORES, Plan, Side, Store, Work
 from bench.runlog import Run
 from bench.samples import Outcome, percentile
 from bench.servers import held_snapshot
@@ -23,6 +23,7 @@ class Part:
     stores: tuple[Store, ...]
     measure: Callable[[Target, Plan], Outcome]
     every_round: bool = True
+    sides: tuple[Side, ...] = SIDES
 
 
 def enqueue(target: Target, plan: Plan) -> Outcome:
@@ -53,6 +54,35 @@ def workflows(target: Target, plan: Plan) -> Outcome:
     run_backlog(target, plan.workflows * STAGES, 1)
     runs = runlog.read(target.log)
     return Outcome({"workflows": starts_per_second(runs) / STAGES}, runlog.tally(runs, plan.workflows * STAGES))
+
+
+def spawn(target: Target, plan: Plan) -> Outcome:
+    """Enqueue in bulk, then have stages spawn as many, from the first of them to when the last is durable.
+
+    The children stand in a queue of their own; afterwards a worker runs them all, so that every job is counted.
+    """
+    measured = processes.ask(target, "enqueue", 0, plan.spawned)
+    first_child = 1 + plan.spawned
+    fans = processes.ask(target, "fans", first_child, plan.spawned)["fans"]
+    with processes.started(processes.worker_command(until_idle=True, fans=True), target) as worker:
+        processes.await_runs(target, 2 * fans, [worker])
+        processes.await_exit(worker, target)
+    stages = runlog.read(target.log)
+    seconds = (stages[-1].started_ns - stages[0].started_ns) / 1e9 if stages else 0.0
+    asked_for = first_child + plan.spawned + 2 * fans
+    run_backlog(target, asked_for, 1)
+    spawned, enqueued = fans * CHILDREN / seconds if seconds else 0.0, plan.spawned / measured["bulk_seconds"]
+    return Outcome(
+        {"spawn": spawned, "spawn-bulk": enqueued, "spawn-share": spawned / enqueued},
+        runlog.tally(runlog.read(target.log), asked_for),
+    )
+
+
+def guard(target: Target, plan: Plan) -> Outcome:
+    """What the guard costs in a small lineage and in a large one. Nothing of it ever runs."""
+    measured = processes.ask(target, "guard", plan.large_lineage)
+    small, large = measured["small"], measured["large"]
+    return Outcome({"guard-small": small, "guard-large": large, "guard-growth": large / small}, runlog.tally([], 0))
 
 
 def latency(target: Target, plan: Plan) -> Outcome:
@@ -135,6 +165,8 @@ PARTS = (
     Part("drain-2", "drain", STORES, partial(drain, workers=2)),
     Part("latency", "latency", STORES, latency),
     Part("workflows", "workflows", STORES, workflows),
+    Part("spawn", "spawn", STORES, spawn, sides=("engine",)),
+    Part("guard", "spawn", STORES, guard, every_round=False, sides=("engine",)),
     # Minutes long, so once a run; only PostgreSQL keeps dead rows for an old snapshot.
     Part("steady-plain", "steady", ("postgres",), partial(steady, held=False), every_round=False),
     Part("steady-held", "steady", ("postgres",), partial(steady, held=True), every_round=False),

@@ -7,25 +7,34 @@ ours.
 from __future__ import annotations
 
 from onceward.app import App, Enqueued
+from onceward.batch import Batch, BatchStatus
 from onceward.config import Config
-from onceward.context import Context
+from onceward.context import Context, Outcome, Spawned
+from onceward.envelope import Envelope
 from onceward.errors import (
+    BatchNotFound,
     ConfigError,
     IllegalTransition,
     LeaseLost,
+    NoLineage,
     NotInThisVersion,
     OncewardError,
     PayloadError,
+    SpawnRefused,
     StageEnded,
     StoreError,
     TaskNotFound,
     UnknownKind,
 )
+from onceward.hop import incoming, outgoing_headers
+from onceward.importing import Imported
 from onceward.model.connection import Connection
+from onceward.model.lineage import Limits, Rule
 from onceward.model.outcome import Failed, Filtered, Retryable, Skipped, Waiting
 from onceward.model.payload import Payload
 from onceward.model.retry import Retry
 from onceward.model.status import Event, Status
+from onceward.model.stop_list import StopList
 from onceward.pipeline import Pipeline
 from onceward.stage import Isolation, Stage
 from onceward.store.migrate import Migration
@@ -33,32 +42,46 @@ from onceward.view import Task
 
 __all__ = [
     "App",
+    "Batch",
+    "BatchNotFound",
+    "BatchStatus",
     "Config",
     "ConfigError",
     "Connection",
     "Context",
     "Enqueued",
+    "Envelope",
     "Event",
     "Failed",
     "Filtered",
     "IllegalTransition",
+    "Imported",
     "Isolation",
     "LeaseLost",
+    "Limits",
     "Migration",
+    "NoLineage",
     "NotInThisVersion",
     "OncewardError",
+    "Outcome",
     "Payload",
     "PayloadError",
     "Pipeline",
     "Retry",
     "Retryable",
+    "Rule",
     "Skipped",
+    "SpawnRefused",
+    "Spawned",
     "Stage",
     "StageEnded",
     "Status",
+    "StopList",
     "StoreError",
     "Task",
     "TaskNotFound",
     "UnknownKind",
     "Waiting",
+    "incoming",
+    "outgoing_headers",
 ]

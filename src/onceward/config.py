@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from onceward.errors import ConfigError
+from onceward.model.lineage import Bounds, Limits
 from onceward.model.times import Duration, milliseconds, spoken
 
 PREFIX = "ONCEWARD_"
@@ -31,6 +32,10 @@ class Config:
     concurrency: int = 100
     threads: int = 16
     max_lost_workers: int = 3
+    max_depth: int = 10
+    max_tasks: int = 10_000
+    max_children: int = 1_000
+    deadline: Duration = "48h"
     keep: Duration = "30d"
     prepare: bool = True
     lease_ms: int = field(init=False, repr=False)
@@ -39,6 +44,8 @@ class Config:
     grace_ms: int = field(init=False, repr=False)
     poll_ms: int = field(init=False, repr=False)
     keep_ms: int = field(init=False, repr=False)
+    bounds: Bounds = field(init=False, repr=False)
+    """The limits of a lineage for which nobody has set any."""
 
     def __post_init__(self) -> None:
         lease_ms = milliseconds(self.lease)
@@ -60,6 +67,10 @@ class Config:
                 raise ConfigError(f"{name}={value!r}: it is a whole number from 1")
         if not isinstance(self.prepare, bool):
             raise ConfigError(f"prepare={self.prepare!r}: it is true or false")
+        limits = Limits(self.max_depth, self.max_tasks, self.max_children, self.deadline)
+        assert limits.deadline_ms is not None
+        bounds = Bounds(self.max_depth, self.max_children, limits.deadline_ms, self.max_tasks)
+        object.__setattr__(self, "bounds", bounds)
         for name, value in (
             ("lease_ms", lease_ms),
             ("heartbeat_ms", max(1, heartbeat_ms)),

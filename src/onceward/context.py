@@ -9,24 +9,39 @@ from __future__ import annotations
 import hashlib
 import inspect
 import uuid
-from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import msgspec
 
-from onceward.errors import ConfigError, LeaseLost, NotInThisVersion, StageEnded
+from onceward.errors import ConfigError, LeaseLost, NoLineage, NotInThisVersion, StageEnded
 from onceward.logs import bound_logger
 from onceward.model import codec
 from onceward.model.connection import Connection
 from onceward.model.decide import readable
+from onceward.model.lineage import Child, Limits, Refused, Rule, Spawn, Spawns
 from onceward.model.outcome import SchemaMismatch
-from onceward.model.payload import Payload
-from onceward.model.task import CURSOR_PART, ONCE_PREFIX, RESULT_PART, Keep, Lease, Move, Part, Report, Write
-from onceward.model.times import moment
+from onceward.model.payload import Payload, identity, payload_key
+from onceward.model.status import Status
+from onceward.model.task import (
+    CURSOR_PART,
+    NO_EFFECTS,
+    ONCE_PREFIX,
+    RESULT_PART,
+    Effects,
+    Keep,
+    Lease,
+    Move,
+    Part,
+    Report,
+    Write,
+)
+from onceward.model.times import Duration, moment
 from onceward.stage import Stage
 
 P = TypeVar("P", bound=Payload)
@@ -34,23 +49,81 @@ R = TypeVar("R")
 T = TypeVar("T")
 A = ParamSpec("A")
 
+REFUSED = "refused"
+
 current: ContextVar[Context[Any] | None] = ContextVar("onceward_context", default=None)
 """The context of the stage that this code runs in."""
 
 _LATER = {
-    "spawn": "ctx.spawn", "children": "ctx.children", "outcome": "ctx.outcome", "alias": "ctx.alias",
-    "wrap": "ctx.wrap", "charge": "ctx.charge", "cached": "ctx.cached", "acached": "ctx.acached", "call": "ctx.call",
+    "charge": "ctx.charge", "cached": "ctx.cached", "acached": "ctx.acached", "call": "ctx.call",
     "acall": "ctx.acall", "setting": "ctx.setting",
 }  # fmt: skip
+
+
+_workers_here = 0
+
+
+@contextmanager
+def is_worker() -> Iterator[None]:
+    """While this lasts, a worker runs in this process."""
+    global _workers_here
+    _workers_here += 1
+    try:
+        yield
+    finally:
+        _workers_here -= 1
+
+
+def spawning_stage(root: bool, conn: Any) -> Context[Any] | None:
+    """The stage whose child is enqueued here; None if it is a root. In a worker nobody makes roots by accident."""
+    context = current.get()
+    if root:
+        return None
+    if context is not None:
+        if conn is not None:
+            raise ConfigError("inside a stage enqueue is a spawn, committed with the stage; it takes no connection")
+        return context
+    if _workers_here:
+        raise NoLineage(
+            "enqueue was called in a worker process outside of a stage, so the work it asks for has no lineage: carry "
+            "the context into threads with ctx.wrap, or say enqueue(…, root=True) if it is meant to begin a new one"
+        )
+    return None
+
+
+class Spawner(Protocol):
+    """Makes the children of stages."""
+
+    def child(
+        self,
+        lease: Lease,
+        payload: Payload,
+        *,
+        after: Duration | None = None,
+        at: datetime | None = None,
+        priority: int | None = None,
+        limits: Limits | None = None,
+    ) -> Spawn:
+        """The child that a task asks for, before anything is decided."""
+
+    def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int) -> Refused | None:
+        """What the lease of the spawning task already says of a child."""
+
+    def together(self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[bytes, ...]) -> Spawns | None:
+        """What a stage asks for, in the form that is committed."""
 
 
 class Desk(Protocol):
     """What a context asks of the worker that runs it."""
 
-    def keep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+    @property
+    def spawner(self) -> Spawner:
+        """Who makes its children."""
+
+    def keep(self, lease: Lease, move: Move, effects: Effects) -> bool:
         """Commit something while the stage goes on, and wait for it; False if the lease was lost."""
 
-    async def akeep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+    async def akeep(self, lease: Lease, move: Move, effects: Effects) -> bool:
         """`keep`, awaited."""
 
     def report(self, lease: Lease, move: Report) -> None:
@@ -84,10 +157,56 @@ class TaskInfo:
     started_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """What a spawn looks like before its stage commits. Falsy if it is refused for what is known by then already."""
+
+    rule: Rule | None = None
+    reason: str | None = None
+    existing: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.rule is None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What has become of a child, when the stage that asks began.
+
+    `status` is that of a task, in a word, or `"refused"`; `task` is the child, or the task it was folded into.
+    """
+
+    task: int | None
+    kind: str
+    key: str | None
+    status: str
+    reason: str | None
+    rule: Rule | None
+    _value: bytes | None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.status == REFUSED or Status[self.status.upper()].is_terminal
+
+    @overload
+    def result(self) -> Any: ...
+    @overload
+    def result(self, type: type[T]) -> T: ...
+    def result(self, type: Any = Any) -> Any:
+        """What the last stage of the child returned, if it has succeeded."""
+        if self.status != Status.SUCCEEDED.word:
+            raise ConfigError(f"{self.kind} has no result: it is {self.status}; look at .status first")
+        return None if self._value is None else _read(self._value, type, f"the result of {self.kind}")
+
+
 class Context(Generic[P]):
     """The context of one run of one stage."""
 
-    __slots__ = ("_desk", "_has_ended", "_lease", "_parts", "_signals", "_stage", "_writes", "payload")
+    __slots__ = (
+        "_aliases", "_asked_for", "_desk", "_has_ended", "_lease", "_parts", "_signals", "_spawns", "_stage", "_writes",
+        "payload",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -105,6 +224,9 @@ class Context(Generic[P]):
         self._signals = signals
         self._desk = desk
         self._writes: list[Write] = []
+        self._spawns: list[Spawn] = []
+        self._asked_for: set[bytes] = set()
+        self._aliases: list[bytes] = []
         self._has_ended = False
 
     def __repr__(self) -> str:
@@ -187,6 +309,58 @@ class Context(Generic[P]):
             task=lease.task, kind=lease.kind, stage=self._stage.name, lineage=str(lease.lineage)
         )
 
+    # Its children
+
+    def spawn(
+        self,
+        payload: Payload,
+        *,
+        after: Duration | None = None,
+        at: datetime | None = None,
+        priority: int | None = None,
+        limits: Limits | None = None,
+    ) -> Spawned:
+        """Ask for a child. It comes to be when this stage commits, if the rules of its lineage allow it.
+
+        Nothing is asked of the database: the answer is falsy only for what is known already (depth, an ancestor, the
+        stop list, the number of children). What became of it in the end is for later stages, in `ctx.outcome(payload)`.
+        """
+        self._refuse_if_ended()
+        child = self._desk.spawner.child(self._lease, payload, after=after, at=at, priority=priority, limits=limits)
+        asked_before = len(self._asked_for) - (child.identity in self._asked_for)
+        refused = self._desk.spawner.refused_at_once(self._lease, self.payload, child, asked_before)
+        self._spawns.append(child)
+        self._asked_for.add(child.identity)
+        return Spawned() if refused is None else Spawned(refused.rule, refused.reason, refused.existing)
+
+    @property
+    def children(self) -> list[Outcome]:
+        """What has become of the children that earlier stages have asked for, and of the tasks they were linked to."""
+        return [_outcome(child) for child in self._lease.family.children if child.rule is None]
+
+    def outcome(self, payload: Payload) -> Outcome:
+        """What has become of a child that an earlier stage has asked for; also of one that was refused."""
+        wanted = identity(payload.__kind__, payload_key(payload))
+        found = [child for child in self._lease.family.children if child.identity == wanted]
+        if not found:
+            raise ConfigError(f"no earlier stage of task {self._lease.task} has asked for this {payload.__kind__}")
+        return _outcome(min(found, key=lambda child: child.rule is not None))
+
+    def alias(self, key: str) -> None:
+        """Have this task also known under another key of its kind, such as the URL after all redirects."""
+        self._refuse_if_ended()
+        self._aliases.append(identity(self._lease.kind, codec.checked_name(key, "a key")))
+
+    def wrap(self, function: Callable[A, T]) -> Callable[A, T]:
+        """The same function, for a thread or an executor of yours: what it enqueues is a spawn of this stage."""
+        mine = copy_context()
+
+        @wraps(function)
+        def carried(*arguments: A.args, **named: A.kwargs) -> T:
+            return mine.copy().run(function, *arguments, **named)
+
+        return carried
+
     # What a stage may want written
 
     def write(
@@ -205,13 +379,13 @@ class Context(Generic[P]):
 
     def checkpoint(self, cursor: Any) -> None:
         """Commit a cursor and all effects so far. After this returns they are durable, also if the stage fails."""
-        move, writes = self._checkpoint(cursor)
-        self._kept(self._desk.keep(self._lease, move, writes), move)
+        move, effects = self._checkpoint(cursor)
+        self._kept(self._desk.keep(self._lease, move, effects), move)
 
     async def acheckpoint(self, cursor: Any) -> None:
         """`checkpoint`, awaited."""
-        move, writes = self._checkpoint(cursor)
-        self._kept(await self._desk.akeep(self._lease, move, writes), move)
+        move, effects = self._checkpoint(cursor)
+        self._kept(await self._desk.akeep(self._lease, move, effects), move)
 
     def once(self, name: str, function: Callable[[], T], type: Any = Any) -> T:
         """The value of `function()`, which is stored at once and never asked for again in this run of the task."""
@@ -220,7 +394,7 @@ class Context(Generic[P]):
             return value  # type: ignore[no-any-return]
         self._refuse_if_ended()
         move = self._once_part(name, function(), type)
-        self._kept(self._desk.keep(self._lease, move, ()), move)
+        self._kept(self._desk.keep(self._lease, move, NO_EFFECTS), move)
         return self._once(name, type)[1]  # type: ignore[no-any-return]
 
     async def aonce(self, name: str, function: Callable[[], Awaitable[T]], type: Any = Any) -> T:
@@ -230,7 +404,7 @@ class Context(Generic[P]):
             return value  # type: ignore[no-any-return]
         self._refuse_if_ended()
         move = self._once_part(name, await function(), type)
-        self._kept(await self._desk.akeep(self._lease, move, ()), move)
+        self._kept(await self._desk.akeep(self._lease, move, NO_EFFECTS), move)
         return self._once(name, type)[1]  # type: ignore[no-any-return]
 
     def progress(self, done: int, total: int | None = None, note: str | None = None) -> None:
@@ -241,15 +415,31 @@ class Context(Generic[P]):
 
     # For the worker
 
-    def end(self) -> tuple[Write, ...]:
+    def end(self) -> Effects:
         """The stage has ended: no more effects are taken. Returns those that were."""
         self._has_ended = True
-        return tuple(self._writes)
+        return self._effects()
 
-    def _checkpoint(self, cursor: Any) -> tuple[Keep, tuple[Write, ...]]:
+    def _adopt(self, effects: Effects) -> None:
+        """Take over what the stage wanted written in a process of its own."""
+        self._writes += effects.writes
+        if effects.spawns is not None:
+            self._spawns += effects.spawns.asked
+            self._aliases += effects.spawns.aliases
+
+    def _effects(self) -> Effects:
+        if not (self._writes or self._spawns or self._aliases):
+            return NO_EFFECTS
+        spawns = None
+        if self._spawns or self._aliases:
+            spawns = self._desk.spawner.together(self.payload, tuple(self._spawns), tuple(self._aliases))
+        return Effects(tuple(self._writes), spawns)
+
+    def _checkpoint(self, cursor: Any) -> tuple[Keep, Effects]:
         move = self._part(CURSOR_PART, cursor, f"the cursor of stage {self._stage.name!r}")
-        writes, self._writes = tuple(self._writes), []
-        return move, writes
+        effects = self._effects()
+        self._writes, self._spawns, self._aliases, self._asked_for = [], [], [], set()
+        return move, effects
 
     def _part(self, part: str, value: Any, what: str) -> Keep:
         self._refuse_if_ended()
@@ -286,6 +476,12 @@ class Context(Generic[P]):
             if name in _LATER:
                 raise NotInThisVersion(_LATER[name])
             raise AttributeError(f"a context has no {name!r}")
+
+
+def _outcome(child: Child) -> Outcome:
+    rule = None if child.rule is None else Rule(child.rule)
+    status = REFUSED if rule is not None or child.status is None else Status(child.status).word
+    return Outcome(child.task, child.kind, child.key, status, child.reason, rule, child.value)
 
 
 def _read(data: bytes, expected: Any, what: str) -> Any:

@@ -8,10 +8,14 @@ OncewardError
 │   └── WrongTwin          the blocking form of a call was used on the event loop, or the reverse
 ├── PayloadError           a value that cannot be stored, or not equally on both databases
 ├── TaskNotFound           no task has that id
+├── LineageNotFound        no task belongs to that lineage
+├── BatchNotFound          no batch has that name
 ├── IllegalTransition      the transition table has no such move
 ├── StageEnded             an effect was handed over after its stage had ended
 ├── LeaseLost              this attempt no longer owns its task; nothing of it was kept
 ├── WriteRefused           a function given to `ctx.write` tried to control the transaction
+├── SpawnRefused           a child was refused, and its pipeline asks for an error then
+├── NoLineage              enqueue in a worker process, outside of a stage: nobody could say where it comes from
 └── StoreError             the database
     ├── StoreUnavailable   it cannot be reached, or not be written
     ├── StoreFull          its disk is full
@@ -66,6 +70,20 @@ class TaskNotFound(OncewardError):
         super().__init__(f"there is no task {task_id}")
 
 
+class BatchNotFound(OncewardError):
+    """No batch has that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no batch {name!r}")
+
+
+class LineageNotFound(OncewardError):
+    """No task belongs to that lineage."""
+
+    def __init__(self, lineage: object) -> None:
+        super().__init__(f"there is no lineage {lineage}")
+
+
 class IllegalTransition(OncewardError):
     """The transition table has no such move."""
 
@@ -80,6 +98,14 @@ class LeaseLost(OncewardError):
 
 class WriteRefused(OncewardError):
     """A function given to `ctx.write` tried to control the transaction or the engine's own tables."""
+
+
+class SpawnRefused(OncewardError):
+    """A child was refused, and the policy of its pipeline is to fail the stage then. It is not retried."""
+
+
+class NoLineage(OncewardError):
+    """Work was enqueued in a worker process outside of a stage, so that nobody can say where it comes from."""
 
 
 class StoreError(OncewardError):

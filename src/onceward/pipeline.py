@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 import msgspec
 
 from onceward.context import Context
 from onceward.errors import ConfigError, NotInThisVersion
+from onceward.model.lineage import Rule
 from onceward.model.outcome import SchemaMismatch
 from onceward.model.payload import Payload, read_payload
 from onceward.model.retry import Retry
 from onceward.model.task import HIGHEST_PRIORITY, LOWEST_PRIORITY, RESULT_PART
-from onceward.model.times import Duration
+from onceward.model.times import Duration, milliseconds
 from onceward.stage import Isolate, Stage
 
 P = TypeVar("P", bound=Payload)
@@ -36,6 +37,11 @@ class Pipeline(Generic[P]):
 
     `priority` from -2 to 2, higher first; `queue` names the line its tasks stand in; `version` is a number of yours:
     a task made by newer code waits for it, and a task parked because stored data did not fit is tried again under it.
+
+    `unique` says where its work must not be twice: in one `"lineage"` (active or ended), `"everywhere"` (a late comer
+    is linked to the task that is there; with `fresh_for` also to one that succeeded not long ago), or `"no"`. `cycle`
+    says what must not come back among the ancestors: an `"identity"` (kind and key), or a `"key"` of any kind.
+    `refused={"limit": "raise"}` makes a refusal by that rule an error of the spawning stage.
     """
 
     def __init__(
@@ -51,24 +57,29 @@ class Pipeline(Generic[P]):
         fresh_for: Duration | None = None,
         cycle: Literal["identity", "key"] = "identity",
         concurrency: int | None = None,
+        refused: Mapping[str, Literal["refuse", "raise"]] | None = None,
     ) -> None:
         if not (isinstance(payload, type) and issubclass(payload, Payload) and payload is not Payload):
             raise ConfigError(f"Pipeline takes a class of payloads, not {payload!r}")
-        for option, given, default in (
-            ("Pipeline(deadline=…)", deadline, None),
-            ("Pipeline(unique=…)", unique, "lineage"),
-            ("Pipeline(fresh_for=…)", fresh_for, None),
-            ("Pipeline(cycle=…)", cycle, "identity"),
-            ("Pipeline(concurrency=…)", concurrency, None),
-        ):
-            if given != default:
+        for option, given in (("Pipeline(deadline=…)", deadline), ("Pipeline(concurrency=…)", concurrency)):
+            if given is not None:
                 raise NotInThisVersion(option)
+        if unique not in ("lineage", "everywhere", "no"):
+            raise ConfigError(f"unique={unique!r}: it is 'lineage', 'everywhere' or 'no'")
+        if cycle not in ("identity", "key"):
+            raise ConfigError(f"cycle={cycle!r}: it is 'identity' or 'key'")
+        if fresh_for is not None and unique != "everywhere":
+            raise ConfigError("fresh_for needs unique='everywhere': it is about work of other lineages")
         self.payload = payload
         self.kind = payload.__kind__
         self.retry = retry or Retry()
         self.priority = checked_priority(priority)
         self.queue = checked_queue(queue)
         self.version = version
+        self.unique = unique
+        self.cycle = cycle
+        self.fresh_for_ms = None if fresh_for is None else milliseconds(fresh_for)
+        self.refusals = _policies(refused or {})
         self.stages: list[Stage[P, Any]] = []
         self._following: dict[Stage[P, Any], Stage[P, Any] | None] = {}
 
@@ -108,13 +119,12 @@ class Pipeline(Generic[P]):
         """Add the next stage: `@pipeline.stage` or `@pipeline.stage(timeout="30s")` above a function.
 
         A plain function runs in a thread, an `async def` on the event loop, and with `isolate="process"` in a process
-        of its own that is thrown away afterwards.
+        of its own that is thrown away afterwards. With `join=True` it starts when every child that the stages before it
+        have asked for has ended; it holds no slot meanwhile.
         """
         for option, given in (("source", source), ("calls", calls), ("budget", budget), ("estimate", estimate)):
             if given is not None:
                 raise NotInThisVersion(f"@stage({option}=…)")
-        if join:
-            raise NotInThisVersion("@stage(join=True)")
 
         def add(function: Callable[..., Any]) -> Stage[P, Any]:
             stage: Stage[P, Any] = Stage(
@@ -123,6 +133,7 @@ class Pipeline(Generic[P]):
                 timeout=timeout,
                 queue=self.queue if queue is None else checked_queue(queue),
                 isolate=isolate,
+                join=join,
             )
             if any(known.name == stage.name for known in self.stages):
                 raise ConfigError(
@@ -201,6 +212,14 @@ class Pipeline(Generic[P]):
     @property
     def _names(self) -> str:
         return ", ".join(stage.name for stage in self.stages)
+
+
+def _policies(refused: Mapping[str, str]) -> tuple[tuple[Rule, str], ...]:
+    rules = {rule.value for rule in Rule}
+    for rule, policy in refused.items():
+        if rule not in rules or policy not in ("refuse", "raise"):
+            raise ConfigError(f"refused={{{rule!r}: {policy!r}}}: a rule ({', '.join(rules)}) and 'refuse' or 'raise'")
+    return tuple((Rule(rule), policy) for rule, policy in sorted(refused.items()))
 
 
 def checked_priority(priority: int) -> int:

@@ -50,6 +50,7 @@ class Stage(Generic[P_contra, R_co]):
         timeout: Duration | None,
         queue: str,
         isolate: Isolate,
+        join: bool = False,
     ) -> None:
         self.name = function.__name__
         if not _NAME.fullmatch(self.name):
@@ -57,6 +58,7 @@ class Stage(Generic[P_contra, R_co]):
         self.function = function
         self.kind = kind
         self.queue = queue
+        self.joins = join
         self.is_async = inspect.iscoroutinefunction(function)
         self.timeout_ms = None if timeout is None else milliseconds(timeout)
         if self.timeout_ms == 0:

@@ -10,9 +10,13 @@ from onceward.cli.commands import command_line
 from tests.cli.conftest import Ask
 
 COMMANDS = [
-    "cancel", "demo", "migrate", "prune", "retry", "run", "signal", "status", "task", "tasks", "verify",
+    "approve", "batches", "cancel", "demo", "envelope", "import", "limits", "lineage", "lineages", "migrate",
+    "pause", "prune", "resume", "retry", "run", "signal", "status", "task", "tasks", "verify", "why",
 ]  # fmt: skip
-ONE_TASK = {"task": ["1"], "retry": ["1"], "cancel": ["1"], "signal": ["1", "go"]}
+ONE_TASK = {
+    **{name: ["1"] for name in ("approve", "cancel", "lineage", "limits", "pause", "resume", "retry", "task", "why")},
+    "signal": ["1", "go"],
+}
 
 
 def test_these_are_all_commands() -> None:
@@ -27,7 +31,7 @@ def test_every_command_has_help_with_an_example_and_takes_json(name: str, ask: A
     assert f"Usage: onceward {name}" in answer.out
     assert f"\nExample\n  onceward {name}" in answer.out
     assert "--json" in answer.out
-    assert ("--db" in answer.out and "--app" in answer.out) or name in ("run", "demo")
+    assert ("--db" in answer.out and "--app" in answer.out) or name in ("run", "demo", "envelope")
 
 
 def test_without_a_command_the_help_is_shown(ask: Ask) -> None:
@@ -78,7 +82,7 @@ def test_stages_are_forgotten_by_those_who_know_their_order(sqlite_url: str, ask
     assert "give --app" in answer.err
 
 
-@pytest.mark.parametrize("name", ["task", "signal", "retry", "cancel"])
+@pytest.mark.parametrize("name", ONE_TASK)
 def test_a_task_that_is_not_there_is_code_1(name: str, url: str, ask: Ask) -> None:
     ask("migrate", "--db", url)
 
@@ -88,7 +92,7 @@ def test_a_task_that_is_not_there_is_code_1(name: str, url: str, ask: Ask) -> No
     assert answer.err.endswith("there is no task 1\n")
 
 
-READING = ["cancel", "prune", "retry", "signal", "status", "task", "tasks", "verify"]
+READING = [*ONE_TASK, "lineages", "prune", "status", "tasks", "verify"]
 
 
 @pytest.mark.parametrize("name", READING)

@@ -124,6 +124,42 @@ def after(ctx: Context[Gate]) -> None:
     leave_row(ctx)
 
 
+class Last(Payload, kind="last"):
+    """One of the last tasks of a batch: it ends as soon as a file is there, at the same moment as the others."""
+
+    number: int
+    folder: str
+
+
+last = Pipeline(Last)
+
+
+@last.stage
+def end_together(ctx: Context[Last]) -> None:
+    folder = Path(ctx.payload.folder)
+    (folder / f"inside-{ctx.payload.number}-{os.getpid()}").touch()
+    give_up_at = time.monotonic() + LONGEST_WAIT_S
+    while not (folder / "open").exists():
+        if time.monotonic() > give_up_at:
+            raise TimeoutError("nobody has opened the gate")
+        time.sleep(0.001)
+    leave_row(ctx)
+
+
+class Follow(Payload, kind="follow"):
+    """What follows a batch."""
+
+    batch: str
+
+
+follow = Pipeline(Follow)
+
+
+@follow.stage
+def follow_up(ctx: Context[Follow]) -> None:
+    leave_row(ctx)
+
+
 class Block(Payload, kind="block"):
     """A stage that stays in C and keeps the interpreter to itself."""
 
@@ -310,11 +346,76 @@ def count_rows(connection: Connection, task: int) -> int:
     return int(row[0])
 
 
+class Bomb(Payload, kind="bomb"):
+    """A task that asks for ten new ones, each of which does the same."""
+
+    path: str
+    longest_ms: int = 20
+
+
+bomb = Pipeline(Bomb)
+
+
+@bomb.stage
+async def explode(ctx: Context[Bomb]) -> None:
+    await asyncio.sleep(random.uniform(0, ctx.payload.longest_ms) / 1_000)
+    for number in range(10):
+        ctx.spawn(Bomb(f"{ctx.payload.path}.{number}", ctx.payload.longest_ms))
+    leave_row(ctx)
+
+
+class Ping(Payload, kind="ping"):
+    """One of two pipelines that ask for each other."""
+
+    number: int
+    longest_ms: int = 20
+
+
+class Pong(Payload, kind="pong"):
+    """The other one."""
+
+    number: int
+    longest_ms: int = 20
+
+
+ping = Pipeline(Ping)
+pong = Pipeline(Pong)
+
+
+@ping.stage
+async def serve(ctx: Context[Ping]) -> None:
+    await asyncio.sleep(random.uniform(0, ctx.payload.longest_ms) / 1_000)
+    ctx.spawn(Pong(ctx.payload.number, ctx.payload.longest_ms))
+    leave_row(ctx)
+
+
+@pong.stage
+def hit_back(ctx: Context[Pong]) -> None:
+    time.sleep(random.uniform(0, ctx.payload.longest_ms) / 1_000)
+    ctx.spawn(Ping(ctx.payload.number, ctx.payload.longest_ms))
+    leave_row(ctx)
+
+
 def make_app(url: str) -> App:
     """The app on a database."""
     return App(
         url,
-        pipelines=[steps, plain, gate, patient, overdue, slow, poison, contained, apart],
+        pipelines=[
+            steps,
+            plain,
+            gate,
+            last,
+            follow,
+            patient,
+            overdue,
+            slow,
+            poison,
+            contained,
+            apart,
+            bomb,
+            ping,
+            pong,
+        ],
         migrations=[Migration("effects", "CREATE TABLE effect (task bigint NOT NULL, stage text NOT NULL)")],
     )
 

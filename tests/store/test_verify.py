@@ -8,10 +8,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
 
+from onceward.model.lineage import Bounds, Limits
 from onceward.model.status import Event, Status
 from onceward.model.task import (
     CURSOR_PART,
@@ -24,20 +26,26 @@ from onceward.model.task import (
     HandOver,
     Keep,
     Lease,
+    NewTask,
     Park,
     Part,
     Release,
     Report,
     TryAgain,
 )
-from onceward.store import claims, operate
+from onceward.store import claims, limits, lineages, operate, pausing
+from onceward.store.batches import NewBatch, open_batch
+from onceward.store.expiry import expire_batches
+from onceward.store.importing import OldTask, take_over
 from onceward.store.invariants import RULES, History, Logged, TaskFacts, forgotten, moves
 from onceward.store.verify import Check, verify
+from tests.store.children import child, commit, joining
 from tests.store.conftest import Hands
 
 SUCCEEDED, FAILED, FILTERED = Status.SUCCEEDED, Status.FAILED, Status.FILTERED
 LARGE = b'"' + b"x" * LARGEST_INLINE + b'"'
 DONE = Finish("last", b"1", SUCCEEDED, None)
+BOUNDS = Bounds(10, 1_000, 172_800_000, 10_000)
 
 
 @pytest.fixture
@@ -123,6 +131,27 @@ def live(hands: Hands) -> None:
     assert hands.commit(lease, DONE) is False
     assert hands.commit(lease, Advance("first", b"1", "last")) is False
 
+    # A family: a child asked for twice, one with a limit of its own, one refused; the parent waits, and goes on.
+    lease = leased(key="top")
+    asked = (child("a"), child("a"), child("b", max_tasks=5), child("top"))
+    commit(hands, lease, "top", joining("first", "last"), *asked)
+    for one in hands.claim(ant):
+        hands.commit(one, DONE)
+    hands.commit(again(lease), DONE)
+    commit(hands, leased(key="still waiting"), "still waiting", joining("first", "last"), child("c"))
+    again(lease)
+
+    # Batches: one that ends in time, one that does not, and one that is open.
+    for name, deadline_ms in (("soon", 1_000), ("too late", 10), ("open", None)):
+        new = NewBatch(name, quiet(hands), deadline_ms, 9)
+        hands.do(partial(open_batch, new, [quiet(hands)], hands.now))
+        if name == "soon":
+            hands.kinds.add("quiet")
+            hands.commit(hands.claim(ant, 1)[0], DONE)
+            hands.kinds.remove("quiet")
+    hands.later(10)
+    expire_batches(hands.session, hands.now)
+
     # Workers that die: bystanders, suspects in company, one alone until it is quarantined, one that overran its time.
     hands.enqueue(5)
     bee = hands.worker("bee")
@@ -149,6 +178,24 @@ def live(hands: Hands) -> None:
         hands.commit(lease, TryAgain("first", hands.now + 5, "no luck"))
     hands.claim(ant, 2)
 
+    # A lineage that was paused, resumed and given wider limits, and is paused again.
+    [task] = hands.enqueue()
+    head = hands.do(lambda: lineages.head_of(task))
+    hands.do(lambda: pausing.pause(head, hands.now))
+    hands.do(lambda: pausing.resume(head, hands.now))
+    hands.do(lambda: limits.raise_limits(head, Limits(max_depth=20), BOUNDS, hands.now))
+    hands.do(lambda: pausing.pause(head, hands.now))
+
+    # Items of another system, one open and one that had ended there.
+    old = [
+        OldTask(
+            NewTask("note", 1, "default", 2, None, mark, LARGE, uuid.uuid4(), hands.now, hands.now - 5_000),
+            mark, status, ended_at, None, f"was {status.word}",
+        )
+        for mark, status, ended_at in ((b"1" * 16, Status.PENDING, None), (b"2" * 16, SUCCEEDED, hands.now))
+    ]  # fmt: skip
+    hands.do(lambda: take_over(b"import" + bytes(10), old, hands.now))
+
 
 def test_a_database_that_only_the_engine_has_written_passes(lived: Hands) -> None:
     report = verify(lived.session, lived.now)
@@ -170,7 +217,8 @@ def test_an_empty_database_passes(hands: Hands) -> None:
     report = verify(hands.session, hands.now)
     assert report.ok
     assert report.tasks == report.events == 0
-    assert {check.name for check in report.checks} == {rule.__name__ for rule in RULES} | {"leftovers", "integrity"}
+    whole = {"leftovers", "lineages", "joins", "batches", "integrity"}
+    assert {check.name for check in report.checks} == {rule.__name__ for rule in RULES} | whole
 
 
 def test_it_looks_at_one_moment_and_lets_others_write(lived: Hands, open_session: Callable[[], Any]) -> None:
@@ -244,6 +292,49 @@ def waiting(hands: Hands) -> int:
     return lease.task
 
 
+def mother(hands: Hands) -> int:
+    """A task that waits for two children."""
+    lease = _running(hands)
+    some = (child(f"{lease.task} first", "quiet"), child(f"{lease.task} second", "quiet"))
+    commit(hands, lease, "0", joining("first", "last"), *some)
+    return lease.task
+
+
+def second_child(hands: Hands) -> int:
+    [(task,)] = hands.sql("SELECT max(id) FROM onceward_task WHERE parent = ?", mother(hands))
+    return int(task)
+
+
+def narrowed(hands: Hands) -> int:
+    """A child with a narrower limit of its own."""
+    lease = _running(hands)
+    commit(hands, lease, "0", Advance("first", b"1", "last"), child("narrow", "quiet", max_tasks=5))
+    [(task,)] = hands.sql("SELECT max(id) FROM onceward_task WHERE parent = ?", lease.task)
+    return int(task)
+
+
+def quiet(hands: Hands) -> NewTask:
+    """A task that nobody claims."""
+    return NewTask(
+        kind="quiet", version=1, queue="default", band=2, key=None, identity=b"quiet" * 4, payload=b"{}",
+        lineage=uuid.uuid4(), due_at=hands.now, created_at=hands.now,
+    )  # fmt: skip
+
+
+def in_batch(hands: Hands) -> int:
+    """A task of a batch, which is open."""
+    new = NewBatch(uuid.uuid4().hex, quiet(hands))
+    return hands.do(lambda: open_batch(new, [quiet(hands)], hands.now)).tasks[0]
+
+
+def of_ended_batch(hands: Hands) -> int:
+    """A task of a batch that has ended."""
+    task = in_batch(hands)
+    hands.do(lambda: operate.cancel(task, "not wanted", hands.now))
+    return task
+
+
+BATCH = "UPDATE onceward_batch SET {} WHERE id = (SELECT batch FROM onceward_task WHERE id = ?)"
 TASK = "UPDATE onceward_task SET {} WHERE id = ?"
 CASES = [
     Case("claims", done, TASK.format("fence = 2"), "carries fence 2, but its claims were given: 1"),
@@ -337,6 +428,87 @@ CASES = [
         "DELETE FROM onceward_worker WHERE id = (SELECT worker FROM onceward_task WHERE id = ?)",
         "which nobody knows",
     ),
+    Case("descent", second_child, TASK.format("depth = 2"), "has depth 2 and 1 ancestors"),
+    Case("descent", second_child, TASK.format("ancestry = NULL"), "has depth 1 and 0 ancestors"),
+    Case(
+        "descent",
+        second_child,
+        TASK.format("identity = (SELECT p.identity FROM onceward_task p WHERE p.id = onceward_task.parent)"),
+        "has an ancestor that is the same work",
+    ),
+    Case(
+        "descent",
+        second_child,
+        "UPDATE onceward_task SET depth = 3 WHERE id = (SELECT parent FROM onceward_task WHERE id = ?)",
+        "has depth 1, and its parent depth 3",
+    ),
+    Case(
+        "descent",
+        second_child,
+        TASK.format("lineage = (SELECT o.lineage FROM onceward_task o ORDER BY o.id LIMIT 1)"),
+        "is of another lineage than its parent",
+    ),
+    Case(
+        "descent",
+        second_child,
+        TASK.format("ancestry = (SELECT o.ancestry FROM onceward_task o WHERE o.depth = 1 ORDER BY o.id LIMIT 1)"),
+        "has other ancestors than its parent",
+    ),
+    Case(
+        "descent",
+        second_child,
+        "DELETE FROM onceward_task WHERE id = (SELECT parent FROM onceward_task WHERE id = ?)",
+        "that is not there",
+    ),
+    Case(
+        "descent",
+        second_child,
+        "DELETE FROM onceward_lineage WHERE id = (SELECT lineage FROM onceward_task WHERE id = ?)",
+        "its lineage has no row: it could not spawn",
+    ),
+    Case("children", mother, TASK.format("children = 3"), "says 3 children, there are 2"),
+    Case("children", mother, TASK.format("children = 0"), "says 0 children, there are 2"),
+    Case(
+        "lineages",
+        mother,
+        "UPDATE onceward_lineage SET tasks = 2 WHERE root = ?",
+        "says 2 tasks, there are or were 3",
+    ),
+    Case(
+        "lineages",
+        mother,
+        "UPDATE onceward_lineage SET max_tasks = 2 WHERE root = ?",
+        "has 3 tasks, and its max_tasks is 2",
+    ),
+    Case(
+        "lineages",
+        narrowed,
+        "UPDATE onceward_lineage SET tasks = 2 WHERE root = ?",
+        "says 2 tasks, there are or were 1",
+    ),
+    Case(
+        "lineages",
+        second_child,
+        TASK.format(
+            "identity = (SELECT o.identity FROM onceward_task o"
+            " WHERE o.parent = onceward_task.parent AND o.id < onceward_task.id)"
+        ),
+        "and both are open in one lineage",
+    ),
+    Case("joins", mother, "DELETE FROM onceward_join WHERE parent = ?", "none of them is open"),
+    Case("joins", mother, "UPDATE onceward_task SET status = 4 WHERE parent = ?", "which has ended"),
+    Case("joins", mother, "DELETE FROM onceward_task WHERE parent = ?", "which has ended"),
+    Case("joins", mother, "UPDATE onceward_task SET awaited = 0 WHERE parent = ?", "its end would wake nobody"),
+    Case("joins", mother, TASK.format("waiting_for = 'signal:go'"), "but does not wait for children"),
+    Case("batches", in_batch, BATCH.format("open = 2, total = 2"), "counts 2 open tasks, and there are 1"),
+    Case("batches", in_batch, BATCH.format("total = 2"), "counts 2 tasks, but 1 open ones and 0 that have ended"),
+    Case("batches", in_batch, TASK.format("status = 4"), "counts 1 open tasks, and there are 0"),
+    Case("batches", in_batch, BATCH.format("open = 0, failed = 1"), "none of its tasks is: nobody would ever end it"),
+    Case("batches", in_batch, BATCH.format("ended_at = 1"), "is open and has a time of its end"),
+    Case("batches", in_batch, BATCH.format("then_task = 1"), "is followed by a task too early"),
+    Case("batches", of_ended_batch, BATCH.format("open = 1, total = 2"), "has ended, and counts 1 open tasks"),
+    Case("batches", of_ended_batch, BATCH.format("ended_at = NULL"), "has ended without a time of its end"),
+    Case("batches", of_ended_batch, BATCH.format("then_task = NULL"), "was not followed by its task"),
     Case("leftovers", failed, "DELETE FROM onceward_task WHERE id = ?", "there is a log of task"),
     Case("leftovers", done, "DELETE FROM onceward_task WHERE id = ?", "there is a checkpoint of task"),
     Case(

@@ -58,13 +58,15 @@ def save(ctx: Context[Listing]) -> None:
     words: str = ctx.result(scrape)  # E: Incompatible types in assignment
     ctx.result("fetch")  # E: Argument 1 to "result" of "Context" has incompatible type "str"
     ctx.result(plain)  # E: Argument 1 to "result" of "Context" has incompatible type
-    ctx.spawn(Company("c"))  # E: "Context[Listing]" has no attribute "spawn"
+    ctx.spawn("c")  # E: Argument 1 to "spawn" of "Context" has incompatible type "str"; expected "Payload"
+    ctx.spawn(Company("c"), limits=5)  # E: Argument "limits" to "spawn" of "Context" has incompatible type "int"
+    size: int = ctx.outcome(Company("c")).result(str)  # E: Incompatible types in assignment
     ctx.write(insert, 7)  # E: Argument 2 to "write" of "Context" has incompatible type "int"; expected "str"
     ctx.write(insert)  # E: Missing positional argument "url" in call to "write"
     ctx.write(insert_later, "u")  # E: Argument 1 to "write" of "Context" has incompatible type
     ctx.read(plain, 7)  # E: Argument 1 to "read" of "Context" has incompatible type
     ctx.checkpoint()  # E: Missing positional argument "cursor"
-    print(length, words)
+    print(length, words, size)
 
 
 @listing.stage  # E: Argument 1 to "stage" of "Pipeline" has incompatible type

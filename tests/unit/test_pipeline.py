@@ -104,40 +104,43 @@ def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], says:
         Pipeline(Listing, **options)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"deadline": "2h"}, {"unique": "everywhere"}, {"unique": "no"}, {"fresh_for": "1h"}, {"cycle": "key"},
-     {"concurrency": 3}],
-)  # fmt: skip
+@pytest.mark.parametrize("options", [{"deadline": "2h"}, {"concurrency": 3}])
 def test_what_a_later_version_brings_to_pipelines_is_refused_by_name(options: dict[str, Any]) -> None:
     [name] = options
     with pytest.raises(NotInThisVersion, match=rf"Pipeline\({name}=…\) is not in this version"):
         Pipeline(Listing, **options)
 
 
-@pytest.mark.parametrize("options", [{"source": 1}, {"calls": 5}, {"budget": 1}, {"estimate": 0.02}, {"join": True}])
+@pytest.mark.parametrize("options", [{"source": 1}, {"calls": 5}, {"budget": 1}, {"estimate": 0.02}])
 def test_what_a_later_version_brings_to_stages_is_refused_by_name(options: dict[str, Any]) -> None:
     [name] = options
     with pytest.raises(NotInThisVersion, match=rf"@stage\({name}="):
         Pipeline(Listing).stage(**options)
 
 
-@pytest.mark.parametrize("option", ["schedules", "profile", "settings", "stop_list", "watches"])
+@pytest.mark.parametrize("option", ["schedules", "profile", "settings", "watches"])
 def test_what_a_later_version_brings_to_apps_is_refused_by_name(option: str) -> None:
     options: dict[str, Any] = {option: []}
     with pytest.raises(NotInThisVersion, match=rf"App\({option}=…\)"):
         App("sqlite:///:memory:", **options)
 
 
-def test_limits_of_a_lineage_belong_to_a_later_version() -> None:
-    with pytest.raises(NotInThisVersion, match="limits"):
-        App("sqlite:///:memory:", [pipeline()]).enqueue(Listing("u"), limits=object())
-
-
 @pytest.mark.parametrize(
-    "name",
-    ["spawn", "children", "outcome", "alias", "wrap", "charge", "cached", "acached", "call", "acall", "setting"],
+    ("options", "sentence"),
+    [
+        ({"unique": "sometimes"}, "it is 'lineage', 'everywhere' or 'no'"),
+        ({"cycle": "title"}, "it is 'identity' or 'key'"),
+        ({"fresh_for": "30d"}, "fresh_for needs unique='everywhere'"),
+        ({"refused": {"limits": "raise"}}, "a rule"),
+        ({"refused": {"limit": "explode"}}, "'refuse' or 'raise'"),
+    ],
 )
+def test_rules_of_spawning_that_cannot_be_meant_are_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        Pipeline(Listing, **options)
+
+
+@pytest.mark.parametrize("name", ["charge", "cached", "acached", "call", "acall", "setting"])
 def test_what_a_later_version_brings_to_contexts_is_refused_by_name(name: str) -> None:
     context = Context.__new__(Context)
     with pytest.raises(NotInThisVersion, match=rf"ctx\.{name} is not in this version"):

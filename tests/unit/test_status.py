@@ -35,12 +35,22 @@ LEGAL = {
     (Event.CANCELLED, RUNNING, CANCELLED),
     (Event.CANCELLED, RETRYABLE, CANCELLED),
     (Event.CANCELLED, WAITING, CANCELLED),
+    (Event.EXPIRED, PENDING, FAILED),
+    (Event.EXPIRED, RUNNING, FAILED),
+    (Event.EXPIRED, RETRYABLE, FAILED),
+    (Event.EXPIRED, WAITING, FAILED),
     (Event.REOPENED, SUCCEEDED, PENDING),
     (Event.REOPENED, FILTERED, PENDING),
     (Event.REOPENED, SKIPPED, PENDING),
     (Event.REOPENED, FAILED, PENDING),
     (Event.REOPENED, CANCELLED, PENDING),
     (Event.REOPENED, WAITING, PENDING),
+    (Event.IMPORTED, PENDING, PENDING),
+    (Event.IMPORTED, PENDING, SUCCEEDED),
+    (Event.IMPORTED, PENDING, FILTERED),
+    (Event.IMPORTED, PENDING, SKIPPED),
+    (Event.IMPORTED, PENDING, FAILED),
+    (Event.IMPORTED, PENDING, CANCELLED),
 }
 """Written out from the specification, not taken from the table under test."""
 
@@ -67,14 +77,16 @@ def test_only_an_operators_retry_leads_out_of_a_terminal_status() -> None:
     assert ways_out == {Event.REOPENED}
 
 
-def test_a_terminal_status_is_reached_from_running_or_by_cancelling_alone() -> None:
+def test_a_terminal_status_is_reached_from_running_by_cancelling_by_a_deadline_or_from_outside() -> None:
     for event, (leaves, reaches) in TRANSITIONS.items():
         if reaches & TERMINAL:
-            assert leaves == {RUNNING} or event is Event.CANCELLED
+            assert leaves == {RUNNING} or event in (Event.CANCELLED, Event.EXPIRED, Event.IMPORTED)
 
 
 def test_signals_and_refused_commits_move_nothing() -> None:
-    assert set(Event) - set(TRANSITIONS) == {Event.SIGNALLED, Event.LOST}
+    assert set(Event) - set(TRANSITIONS) == {
+        Event.SIGNALLED, Event.LOST, Event.SPAWNED, Event.REFUSED, Event.PAUSED, Event.RESUMED, Event.LIMITS_RAISED,
+    }  # fmt: skip
 
 
 def test_active_and_terminal_statuses_are_everything_and_have_nothing_in_common() -> None:
@@ -94,4 +106,6 @@ def test_stored_numbers_never_change_their_meaning() -> None:
         (1, "stage committed"), (2, "progressed"), (3, "finished"), (4, "retry scheduled"), (5, "deferred"),
         (6, "parked"), (7, "released"), (8, "handed over"), (9, "reclaimed"), (10, "crashed"), (11, "timed out"),
         (12, "woken"), (13, "signalled"), (14, "cancelled"), (15, "reopened"), (16, "lost"),
+        (17, "spawned"), (18, "refused"), (19, "expired"), (20, "paused"), (21, "resumed"),
+        (22, "limits raised"), (23, "imported"),
     ]  # fmt: skip

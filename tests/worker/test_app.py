@@ -15,7 +15,6 @@ from onceward import (
     Context,
     Enqueued,
     Migration,
-    NotInThisVersion,
     Payload,
     PayloadError,
     Pipeline,
@@ -85,28 +84,6 @@ def test_two_thousand_tasks_are_asked_for_at_once(start: Start) -> None:
     assert harness.task(tasks[2_000]).payload == Job("2000")
     harness.drain()
     assert harness.app.counts()[Status.SUCCEEDED] == 2_001
-
-
-def test_asking_from_inside_a_stage_belongs_to_a_later_version(start: Start) -> None:
-    refused: list[str] = []
-
-    def spawn(ctx: Context[Job]) -> None:
-        for ask in (lambda: harness.app.enqueue(Job()), lambda: harness.app.enqueue_many([Job()])):
-            with pytest.raises(NotInThisVersion) as error:
-                ask()
-            refused.append(str(error.value))
-
-    async def spawn_async(ctx: Context[Job]) -> None:
-        with pytest.raises(NotInThisVersion):
-            await harness.app.aenqueue(Job())
-        refused.append("awaited")
-
-    harness = start(pipeline_of(spawn, spawn_async))
-    task = harness.enqueue(Job())
-    harness.drain()
-    assert harness.task(task).status is Status.SUCCEEDED
-    assert len(refused) == 3
-    assert sum(harness.app.counts().values()) == 1
 
 
 # Values

@@ -11,6 +11,7 @@ from onceward.store.lines import Reader, line_told
 from onceward.worker.committer import Wish, Writer, Written
 from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner
+from onceward.worker.spawner import Spawner
 from tests.worker.conftest import Clockwork
 
 
@@ -38,6 +39,7 @@ def runner_that_wishes(wishes: list[Wish]) -> Runner:
         monotonic=lambda: 0,
         presence=None,
         app_path=None,
+        spawner=Spawner(Registry([job]), Config().bounds, None, lambda: 0),
     )
     runner.look_for_suspects = False
     return runner

@@ -257,7 +257,12 @@ def test_a_waiting_task_may_be_opened_again(start: Start, script: Script) -> Non
 
 
 def test_retries_begin_anew_with_an_operators_retry(start: Start, script: Script) -> None:
-    script.act = raises(ValueError("no"))
+    errors = iter([ValueError("no")] * 4 + [ValueError("nor so")] * 4)
+
+    def act(ctx: Context[Job]) -> None:
+        raise next(errors)
+
+    script.act = act
     harness = start(script.pipeline, migrations=[NOTES])
     task = harness.enqueue(Job())
     harness.drain()
@@ -265,7 +270,7 @@ def test_retries_begin_anew_with_an_operators_retry(start: Start, script: Script
     harness.app.retry(task.id)
     harness.drain()
     assert script.calls.count("second") == 8
-    assert harness.task(task).reason == "failed after 3 retries: ValueError: no"
+    assert harness.task(task).reason == "failed after 3 retries: ValueError: nor so"
 
 
 # Looking

@@ -124,9 +124,9 @@ def test_a_due_time_that_cannot_be_meant_is_refused(start: Start) -> None:
     assert sum(harness.app.counts().values()) == 0
 
 
-def two_queues(done: list[str], fail: list[str] | None = None) -> Pipeline[Job]:
-    """A pipeline whose middle stage belongs to another queue."""
-    job = Pipeline(Job, retry=Retry(base=0))
+def two_queues(done: list[str], fail: list[str] | None = None, *, after: str = "0s") -> Pipeline[Job]:
+    """A pipeline whose middle stage belongs to another queue. What fails is tried again after a while."""
+    job = Pipeline(Job, retry=Retry(base=after, jitter=False))
     broken = [] if fail is None else fail
 
     def note(ctx: Context[Job], stage: str) -> None:
@@ -185,7 +185,7 @@ def test_a_worker_for_all_queues_hands_nothing_over(start: Start) -> None:
 
 def test_a_stage_stays_in_its_queue_whoever_has_failed_in_it(start: Start) -> None:
     done: list[str] = []
-    harness = start(two_queues(done, ["render"]))
+    harness = start(two_queues(done, ["render"], after="1h"))
     task = harness.enqueue(Job("x"))
     harness.drain(wait_for_due=False)  # by a worker for all queues
     assert (harness.task(task).stage, harness.task(task).queue) == ("render", "heavy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -12,6 +13,7 @@ from typing import Any
 from onceward.app import App
 from onceward.cli.options import Where
 from onceward.errors import ConfigError, OncewardError, StoreUnavailable
+from onceward.lineage_view import as_id
 from onceward.model.retry import described
 from onceward.model.times import moment
 from onceward.store import reports
@@ -91,6 +93,12 @@ def stored_payload(app: App, task_id: int) -> bytes:
     """The payload of a task as it is stored; no code is needed to see it."""
     row = app._ask(lambda: reports.task(task_id))
     return b"null" if row is None else row.payload
+
+
+def lineage_named(app: App, text: str) -> uuid.UUID:
+    """The lineage that is meant by its id, or by the number of a task in it."""
+    meant = as_id(text)
+    return app.task(meant).lineage if isinstance(meant, int) else meant
 
 
 def running_in(app: App, worker_id: int) -> int:

@@ -7,10 +7,11 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import structlog
 from cyclopts import App as CommandLine
@@ -23,6 +24,7 @@ from onceward.cli import asking, documents, screens
 from onceward.cli.asking import database
 from onceward.cli.exits import BAD_ANSWER, FINE, complain
 from onceward.cli.options import Flag, Id, Output, Where
+from onceward.cli.words import one_line
 from onceward.errors import ConfigError, IllegalTransition, TaskNotFound
 from onceward.model.status import Status
 
@@ -142,6 +144,7 @@ def status(*, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
     help_epilogue=_example(
         "onceward tasks --db sqlite:///shop.db --status failed --limit 50",
         "onceward tasks --app shop.tasks:app --key 'https://example.com/*'",
+        "onceward tasks --lineage 4711 --status failed --db sqlite:///shop.db",
     ),
 )
 def tasks(
@@ -149,6 +152,12 @@ def tasks(
     status: Annotated[Status | None, Parameter(help="Only tasks that stand there.")] = None,
     kind: Annotated[str | None, Parameter(help="Only tasks of this kind.")] = None,
     key: Annotated[str | None, Parameter(help="Only tasks with this key; a * at its end stands for anything.")] = None,
+    lineage: Annotated[
+        str | None, Parameter(help="Only tasks of this lineage: its id, or the number of any task in it.")
+    ] = None,
+    min_depth: Annotated[
+        int | None, Parameter(validator=Number(gte=0), help="Only tasks so many spawns away from their root, or more.")
+    ] = None,
     stuck: Annotated[
         bool, Flag, Parameter(help="Only running tasks whose worker has been silent for longer than its lease.")
     ] = False,
@@ -159,7 +168,10 @@ def tasks(
     """List tasks, newest first."""
     with database(where) as app:
         now = asking.present(app)
-        found = app.tasks(status=status, kind=kind, key=key, stuck=stuck, limit=limit)
+        within = None if lineage is None else asking.lineage_named(app, lineage)
+        found = app.tasks(
+            status=status, kind=kind, key=key, lineage=within, min_depth=min_depth, stuck=stuck, limit=limit
+        )
 
         def screen() -> Iterable[Any]:
             if found:
@@ -198,12 +210,17 @@ Ids = Annotated[tuple[Id, ...], Parameter(name="ID", help="The numbers of the ta
     help_epilogue=_example(
         "onceward retry 4711 4712 --db sqlite:///shop.db",
         "onceward retry 4711 --from-stage price --app shop.tasks:app",
+        "onceward retry --lineage 4711 --db sqlite:///shop.db",
     ),
 )
 def retry(
-    ids: Ids,
+    ids: Ids = (),
     /,
     *,
+    lineage: Annotated[
+        str | None,
+        Parameter(help="All failed tasks of this lineage; of a part of it, if this is the number of a task in it."),
+    ] = None,
     fresh: Annotated[bool, Flag, Parameter(help="Forget all finished stages and begin again.")] = False,
     from_stage: Annotated[
         str | None, Parameter(help="Forget this stage and those after it; needs --app, which knows their order.")
@@ -214,7 +231,13 @@ def retry(
     """Open ended tasks again. Finished stages are kept and not run again, unless you say so."""
     if fresh and from_stage is not None:
         raise ConfigError("give --fresh or --from-stage, not both")
+    _either(ids, lineage)
+    if lineage is not None and (fresh or from_stage is not None):
+        raise ConfigError("--lineage keeps finished stages; give the numbers of the tasks that are to forget them")
     with database(where) as app:
+        if lineage is not None:
+            retried = app.retry_lineage(lineage)
+            return _together(output, "retried", retried.tasks, "nothing of it has failed", retried.refused)
         if from_stage is not None and not app.registry.kinds:
             raise ConfigError("--from-stage needs the code, which knows the order of the stages: give --app module:app")
         return _one_by_one(output, "retried", ids, lambda one: app.retry(one, fresh=fresh, stage=from_stage))
@@ -222,18 +245,28 @@ def retry(
 
 @command_line.command(
     sort_key=7,
-    help_epilogue=_example("onceward cancel 4711 --reason 'sold out' --db sqlite:///shop.db"),
+    help_epilogue=_example(
+        "onceward cancel 4711 --reason 'sold out' --db sqlite:///shop.db",
+        "onceward cancel --lineage 4711 --db sqlite:///shop.db",
+    ),
 )
 def cancel(
-    ids: Ids,
+    ids: Ids = (),
     /,
     *,
+    lineage: Annotated[
+        str | None,
+        Parameter(help="All open tasks of this lineage; of a part of it, if this is the number of a task in it."),
+    ] = None,
     reason: Annotated[str, Parameter(help="Why, kept with the task.")] = "cancelled by an operator",
     where: Where = ANY_PLACE,
     output: Output = NOTHING_SAID,
 ) -> int:
     """Cancel tasks that have not ended. After this nothing of them is written any more, also if they are running."""
+    _either(ids, lineage)
     with database(where) as app:
+        if lineage is not None:
+            return _together(output, "cancelled", app.cancel_lineage(lineage, reason), "nothing of it is open")
         return _one_by_one(output, "cancelled", ids, lambda one: app.cancel(one, reason))
 
 
@@ -269,6 +302,36 @@ def signal(
             lambda: {"task": task_id, "signal": name, "value": meant},
             lambda: [Text(f"task {task_id} has the signal {name}")],
         )
+    return FINE
+
+
+@command_line.command(
+    sort_key=8,
+    help_epilogue=_example("onceward batches --db sqlite:///shop.db", "onceward batches --status open --json"),
+)
+def batches(
+    *,
+    status: Annotated[
+        Literal["open", "succeeded", "partial", "failed"] | None, Parameter(help="Only batches that stand there.")
+    ] = None,
+    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=100_000), help="How many at most.")] = 20,
+    where: Where = ANY_PLACE,
+    output: Output = NOTHING_SAID,
+) -> int:
+    """List batches, newest first: how far they are, what has become of their tasks, what follows."""
+    with database(where) as app:
+        now = asking.present(app)
+        found = app.batches(status=status, limit=limit)
+
+        def screen() -> Iterable[Any]:
+            if found:
+                yield screens.batches_table(found, now)
+            if len(found) == limit:
+                yield Text(f"the newest {limit}; --limit shows more", "dim")
+            elif not found:
+                yield Text("no such batch" if status else "no batch", "dim")
+
+        _answer(output, lambda: {"batches": [documents.batch_document(batch) for batch in found]}, screen)
     return FINE
 
 
@@ -343,6 +406,119 @@ def demo(*, output: Output = NOTHING_SAID) -> int:
     return perform(as_json=output.json)
 
 
+@command_line.command(
+    sort_key=20,
+    help_epilogue=_example(
+        "onceward envelope shop.tasks:app",
+        "onceward envelope shop.tasks:app --max-tasks-per-root 500",
+    ),
+)
+def envelope(
+    app: Annotated[str, Parameter(name="APP", help="The app, as module:app or path/to/file.py:app.")],
+    /,
+    *,
+    max_tasks_per_root: Annotated[
+        int | None,
+        Parameter(validator=Number(gte=1), help="End with code 1 if one root can make more tasks than that."),
+    ] = None,
+    output: Output = NOTHING_SAID,
+) -> int:
+    """Show what one root can come to at worst: tasks and attempts, by the configuration alone.
+
+    No database is asked and nothing runs, so that a build can refuse a change which would let work multiply.
+    """
+    found = asking.loaded(app).envelope()
+    is_wider = max_tasks_per_root is not None and found.exceeds(max_tasks_per_root)
+    _answer(
+        output,
+        lambda: {**found.document, "max_tasks_per_root": max_tasks_per_root, "ok": not is_wider},
+        lambda: screens.envelope_screen(found),
+    )
+    if is_wider:
+        complain(f"{found.sentence}; allowed are {max_tasks_per_root:,}")
+    return BAD_ANSWER if is_wider else FINE
+
+
+@command_line.command(
+    name="import",
+    sort_key=21,
+    help_epilogue=_example(
+        "onceward import items.jsonl --kind listing --app shop.tasks:app",
+        "onceward import items.jsonl --map kind=type,url=job.link --status archived=skipped --app shop.tasks:app",
+    ),
+)
+def import_items(
+    file: Annotated[
+        str,
+        Parameter(
+            name="FILE", allow_leading_hyphen=True, help="The items, one JSON object a line; - is the standard input."
+        ),
+    ],
+    /,
+    *,
+    kind: Annotated[str | None, Parameter(help="What they are; without it every line says so, as its kind.")] = None,
+    map: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--map",
+            help="Where something stands in a line, as ours=theirs: a field of the payload, or id, kind, status, "
+            "payload, reason, created_at, ended_at, due_at.",
+        ),
+    ] = (),
+    status: Annotated[
+        tuple[str, ...],
+        Parameter(name="--status", help="What a word for a status means, as theirs=ours; the usual ones are known."),
+    ] = (),
+    name: Annotated[
+        str, Parameter(help="Which import it is. An item is imported once in each; name another system otherwise.")
+    ] = "import",
+    where: Where = ANY_PLACE,
+    output: Output = NOTHING_SAID,
+) -> int:
+    """Import items of an older system. Each becomes a task with a lineage of its own, once, however often this is run.
+
+    What was in work there is pending here; what has ended stays ended, with its times and its reason.
+
+    A line that cannot be read is told of and left out; then the exit code is 1.
+    """
+    with database(where) as app, _lines_of(file) as lines:
+        if not app.registry.kinds:
+            raise ConfigError("import needs the code, which knows what a payload looks like: give --app module:app")
+        report = app.import_items(
+            lines,
+            kind=kind,
+            name=name,
+            fields=_pairs("--map", map),
+            statuses=_pairs("--status", status),
+            on_problem=lambda problem: complain(f"{file}:{problem.line}: {one_line(problem.reason)}"),
+        )
+        _answer(output, lambda: documents.import_document(report), lambda: screens.import_screen(report))
+    return FINE if report.ok else BAD_ANSWER
+
+
+@contextmanager
+def _lines_of(file: str) -> Iterator[Iterable[bytes]]:
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        opened = open(file, "rb")  # noqa: SIM115 - what goes wrong later is no fault of the file
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+    with opened:
+        yield opened
+
+
+def _pairs(option: str, given: Iterable[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for one in (part.strip() for text in given for part in text.split(",") if part.strip()):
+        left, sign, right = one.partition("=")
+        if not (sign and left.strip() and right.strip()):
+            raise ConfigError(f"{option} {one}: say it as left=right")
+        pairs[left.strip()] = right.strip()
+    return pairs
+
+
 # How commands answer
 
 
@@ -374,8 +550,37 @@ def _one_by_one(output: Output, done_word: str, ids: Iterable[int], act: Callabl
     return BAD_ANSWER if refused else FINE
 
 
+def _either(ids: Iterable[int], lineage: str | None) -> None:
+    if bool(ids) == (lineage is not None):
+        raise ConfigError("give the numbers of tasks, or --lineage" + (", not both" if ids else ""))
+
+
+def _together(
+    output: Output, done_word: str, done: list[int], nothing: str, refused: Mapping[int, str] | None = None
+) -> int:
+    """Tell what was done to the tasks of a lineage, and to which of them it could not be done."""
+    count = f"{len(done):,} task{'' if len(done) == 1 else 's'}"
+    not_done = refused or {}
+    _answer(
+        output,
+        lambda: {
+            done_word: done,
+            "refused": [{"task": task, "error": error} for task, error in not_done.items()],
+        },
+        lambda: [Text.assemble((f"{done_word} ", "green"), count) if done or not_done else Text(nothing, "dim")],
+    )
+    for task, error in not_done.items():
+        complain(f"task {task} was not {done_word}: {error}")
+    return BAD_ANSWER if not_done else FINE
+
+
 def _as_json_or_text(text: str) -> Any:
     try:
         return json_format.loads(text)
     except ValueError:
         return text
+
+
+# Commands with a page of their own add themselves.
+
+from onceward.cli import lineage_commands  # noqa: E402, F401

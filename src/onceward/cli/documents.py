@@ -10,6 +10,8 @@ import sys
 from datetime import datetime
 from typing import Any
 
+from onceward.batch import BatchStatus
+from onceward.importing import Imported
 from onceward.model.status import Event, Status
 from onceward.model.times import moment
 from onceward.pipeline import Pipeline
@@ -31,6 +33,29 @@ def print_document(document: Document) -> None:
 def iso(at: datetime | None) -> str | None:
     """A time, with its zone."""
     return None if at is None else at.isoformat(timespec="milliseconds")
+
+
+def batch_document(batch: BatchStatus) -> Document:
+    """A batch as it is listed."""
+    return {
+        "id": batch.id,
+        "name": batch.name,
+        "status": batch.status,
+        "reason": batch.reason,
+        "total": batch.total,
+        "open": batch.open,
+        "done": batch.done,
+        "progress": round(batch.progress, 4),
+        "succeeded": batch.succeeded,
+        "filtered": batch.filtered,
+        "skipped": batch.skipped,
+        "failed": batch.failed,
+        "cancelled": batch.cancelled,
+        "deadline": iso(batch.deadline),
+        "created_at": iso(batch.created_at),
+        "ended_at": iso(batch.ended_at),
+        "then": batch.then,
+    }
 
 
 def task_document(task: Task, now: datetime) -> Document:
@@ -219,3 +244,15 @@ def _seconds_between(at: datetime | None, now: datetime) -> float | None:
 
 def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
+
+
+def import_document(report: Imported) -> Document:
+    """What came of an import. Of the lines that could not be read, the first are named."""
+    return {
+        "lines": report.lines,
+        "imported": report.total,
+        "created": report.created,
+        "existing": report.existing,
+        "bad": report.bad,
+        "problems": [{"line": one.line, "reason": one.reason} for one in report.problems],
+    }

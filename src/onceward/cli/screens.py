@@ -12,8 +12,11 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from onceward.batch import BatchStatus
 from onceward.cli.documents import Document, is_silent, lane_parts, stages_of
 from onceward.cli.words import age, as_json_text, one_line, shortened, time_of
+from onceward.envelope import Envelope
+from onceward.importing import Imported
 from onceward.model.status import Event, Status
 from onceward.model.times import moment
 from onceward.pipeline import Pipeline
@@ -42,6 +45,7 @@ STATUS_STYLE = {
 }
 _TROUBLE = frozenset({Event.RETRY_SCHEDULED, Event.TIMED_OUT, Event.CRASHED, Event.RECLAIMED, Event.LOST})
 _LEFT_OUT_FIRST = ("heartbeat", "created", "ended", "stage", "worker")
+_BATCH_STYLE = {"open": "cyan", "succeeded": "green", "partial": "yellow", "failed": "bold red"}
 _STATE_STYLE = {"finished": "green", "current": "cyan", "failed": "bold red"}
 
 
@@ -88,6 +92,48 @@ def table(
     for row in cells:
         made.add_row(*row)
     return made
+
+
+def batches_table(batches: Sequence[BatchStatus], now: datetime) -> Table:
+    """Batches, one a line."""
+    return table(
+        (
+            "name",
+            "status",
+            "done",
+            "of",
+            "%",
+            "ok",
+            "failed",
+            "cancelled",
+            "created",
+            "deadline",
+            "ended",
+            "then",
+            "why",
+        ),
+        (
+            (
+                one_line(batch.name),
+                Text(batch.status, _BATCH_STYLE[batch.status]),
+                f"{batch.done:,}",
+                f"{batch.total:,}",
+                f"{int(batch.progress * 100)}",
+                f"{batch.succeeded + batch.filtered + batch.skipped:,}",
+                f"{batch.failed:,}",
+                f"{batch.cancelled:,}",
+                time_of(batch.created_at, now),
+                "" if batch.deadline is None else time_of(batch.deadline, now),
+                "" if batch.ended_at is None else time_of(batch.ended_at, now),
+                "" if batch.then is None else str(batch.then),
+                batch.reason or "",
+            )
+            for batch in batches
+        ),
+        right=("done", "of", "%", "ok", "failed", "cancelled", "then"),
+        cut=("name",),
+        folded=("why",),
+    )
 
 
 def status_text(status: Status) -> Text:
@@ -351,3 +397,24 @@ def verdict_text(report: Report) -> Text:
     tasks = sorted({task for check in report.checks for breach in check.breaches for task in breach.tasks})
     named = f" in tasks {', '.join(map(str, tasks))}" if tasks else ""
     return Text.assemble((f"\n{sum(check.broken for check in report.checks)} breaches", "bold red"), named)
+
+
+def envelope_screen(envelope: Envelope) -> Iterable[RenderableType]:
+    """What one root can come to at worst."""
+    head, *rows = envelope.rows
+    yield table(head, rows, right=head[1:])
+    yield Text(f"\n{envelope.sentence}")
+    if envelope.polls is None:
+        yield Text("a stage that is put off by Waiting(after=…) makes no attempt; nothing bounds how often", "dim")
+
+
+def import_screen(report: Imported) -> Iterable[RenderableType]:
+    """What came of an import."""
+    made = ", ".join(f"{count:,} {word}" for word, count in report.created.items())
+    yield Text.assemble(
+        ("imported ", "green"), f"{report.total:,} of {report.lines:,} lines", f": {made}" if made else ""
+    )
+    if report.existing:
+        yield Text(f"{report.existing:,} were there already", "dim")
+    if report.bad:
+        yield Text(f"{report.bad:,} could not be read", "bold red")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from onceward.model.fingerprints import fingerprint as fingerprint_of
 from onceward.model.outcome import Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
 from onceward.model.retry import Retry, backoff_ms, described, retry_after_ms
 from onceward.model.status import Status
@@ -37,22 +38,36 @@ def after_error(
         case Retryable():
             return after_failure(error.reason, lease, stage, retry, error.after_ms, now, dice)
     if retry.is_permanent(error):
-        return Finish(stage, None, Status.FAILED, readable(described(error)))
+        return Finish(stage, None, Status.FAILED, readable(described(error)), fingerprint_of(described(error)))
     asked_ms = retry_after_ms(error, now)
     if asked_ms is not None:
         asked_ms = min(asked_ms, max(LONGEST_WISH_MS, retry.cap_ms))
-    return after_failure(described(error), lease, stage, retry, asked_ms, now, dice)
+    is_known = isinstance(error, retry.transient)
+    return after_failure(described(error), lease, stage, retry, asked_ms, now, dice, is_known=is_known)
 
 
 def after_failure(
-    reason: str, lease: Lease, stage: str, retry: Retry, after_ms: int | None, now: int, dice: random.Random
+    reason: str,
+    lease: Lease,
+    stage: str,
+    retry: Retry,
+    after_ms: int | None,
+    now: int,
+    dice: random.Random,
+    *,
+    is_known: bool = False,
 ) -> Move:
-    """The move for a failed attempt of a stage: again after a while, or the end when its retries are used up."""
+    """The move for a failed attempt of a stage: again after a while, or the end when its retries are used up.
+
+    Whether it has failed the same way before, and gives up therefore, is decided when the move is written.
+    """
     failures = lease.failures + 1
+    fingerprint = fingerprint_of(reason)
     if failures > retry.retries:
-        return Finish(stage, None, Status.FAILED, exhausted(retry.retries, reason))
+        return Finish(stage, None, Status.FAILED, exhausted(retry.retries, reason), fingerprint)
     delay_ms = backoff_ms(retry, failures, dice) if after_ms is None else after_ms
-    return TryAgain(stage, now + delay_ms, readable(reason))
+    same_errors = None if is_known else retry.same_errors
+    return TryAgain(stage, now + delay_ms, readable(reason), fingerprint, same_errors, retry.storm_brake)
 
 
 def after_crash(lease: Lease, stage: str, deaths_allowed: int, how: str) -> Crash:

@@ -97,6 +97,11 @@ def checked_key(payload: Payload) -> str:
     return key
 
 
+def payload_key(payload: Payload) -> str:
+    """What a payload says its work is about: its own key, or all its fields."""
+    return checked_key(payload) if has_own_key(type(payload)) else stored_payload(payload).decode()
+
+
 def identity(kind: str, key: str) -> bytes:
     """The 128-bit identity of a task: its kind and its key."""
     return codec.digest128(kind.encode(), key.encode())

@@ -10,7 +10,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from onceward.errors import ConfigError
+from onceward.errors import ConfigError, SpawnRefused
 from onceward.model.times import Duration, milliseconds
 
 Errors = tuple[type[BaseException], ...]
@@ -22,6 +22,9 @@ class Retry:
 
     The n-th retry waits a random time up to `base × factor^(n-1)`, never more than `cap`; a server's Retry-After wins.
     Errors named in `permanent` are not retried; one also named in `transient` (a subclass, say) is.
+
+    `same_errors=n` gives up when an error that is not named in `transient` came n times in a row; `storm_brake=n` when
+    n tasks of this pipeline in the same lineage have failed for good with that error.
     """
 
     retries: int = 3
@@ -31,6 +34,8 @@ class Retry:
     jitter: bool = True
     permanent: Errors = ()
     transient: Errors = ()
+    same_errors: int | None = None
+    storm_brake: int | None = None
     base_ms: int = field(init=False, repr=False)
     cap_ms: int = field(init=False, repr=False)
 
@@ -43,6 +48,9 @@ class Retry:
         object.__setattr__(self, "cap_ms", milliseconds(self.cap))
         if self.cap_ms < self.base_ms:
             raise ConfigError(f"cap {self.cap!r} is shorter than base {self.base!r}")
+        for name, count in (("same_errors", self.same_errors), ("storm_brake", self.storm_brake)):
+            if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+                raise ConfigError(f"{name}={count!r}: it is a whole number from 1, or None for never")
         for name, errors in (("permanent", self.permanent), ("transient", self.transient)):
             if not isinstance(errors, tuple) or not all(
                 isinstance(one, type) and issubclass(one, BaseException) for one in errors
@@ -53,7 +61,7 @@ class Retry:
         """Whether trying again cannot help."""
         if isinstance(error, self.transient):
             return False
-        return isinstance(error, self.permanent)
+        return isinstance(error, (SpawnRefused, *self.permanent))
 
 
 def backoff_ms(retry: Retry, failures: int, dice: random.Random) -> int:

@@ -58,6 +58,13 @@ class Event(IntEnum):
     CANCELLED = 14
     REOPENED = 15
     LOST = 16
+    SPAWNED = 17
+    REFUSED = 18
+    EXPIRED = 19
+    PAUSED = 20
+    RESUMED = 21
+    LIMITS_RAISED = 22
+    IMPORTED = 23
 
     @property
     def word(self) -> str:
@@ -84,10 +91,12 @@ TRANSITIONS: dict[Event, tuple[frozenset[Status], frozenset[Status]]] = {
     Event.TIMED_OUT: (frozenset({RUNNING}), frozenset({RETRYABLE})),
     Event.WOKEN: (frozenset({WAITING}), frozenset({PENDING})),
     Event.CANCELLED: (ACTIVE, frozenset({Status.CANCELLED})),
+    Event.EXPIRED: (ACTIVE, frozenset({Status.FAILED})),
     Event.REOPENED: (TERMINAL | {WAITING}, frozenset({PENDING})),
+    Event.IMPORTED: (frozenset({PENDING}), TERMINAL | {PENDING}),
 }
 """For each event the statuses it may leave and those it may reach. A claim leaves `CLAIMABLE` for running; its
-record is the claim row. Events that are not here (signalled, lost) move nothing."""
+record is the claim row. Events that are not here (signalled, lost, spawned, refused, paused, …) move nothing."""
 
 
 def status_named(word: str) -> Status:

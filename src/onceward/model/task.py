@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from onceward.model.lineage import Bounds, Descent, Family, Spawns
 from onceward.model.status import Status
 
 Write = tuple[Callable[..., None], tuple[Any, ...]]
@@ -54,6 +55,15 @@ class NewTask(msgspec.Struct, frozen=True, gc=False):
     lineage: uuid.UUID
     due_at: int
     created_at: int
+    unique: str = "lineage"
+    fresh_for_ms: int | None = None
+    bounds: Bounds | None = None
+    """The limits of its lineage, where they are its own."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is to be asked before it is enqueued, and nothing kept beside it."""
+        return self.unique != "everywhere" and self.bounds is None
 
 
 class Lease(msgspec.Struct, frozen=True, gc=False):
@@ -82,6 +92,8 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     depth: int
     created_at: int
     started_at: int
+    descent: Descent = Descent()
+    family: Family = Family()
 
     @property
     def lineage(self) -> uuid.UUID:
@@ -111,12 +123,13 @@ class Advance(Move, frozen=True, gc=False):
 
 
 class HandOver(Move, frozen=True, gc=False):
-    """The stage is done; the next one belongs to another queue."""
+    """The stage is done; the next one belongs to another queue, or waits until all children have ended."""
 
     stage: str
     value: bytes
     next_stage: str
     queue: str
+    joins: bool = False
 
 
 class Finish(Move, frozen=True, gc=False):
@@ -126,6 +139,8 @@ class Finish(Move, frozen=True, gc=False):
     value: bytes | None
     status: Status
     reason: str | None
+    fingerprint: bytes = b""
+    """Of the error that has ended it, if one has."""
 
 
 class TryAgain(Move, frozen=True, gc=False):
@@ -134,6 +149,11 @@ class TryAgain(Move, frozen=True, gc=False):
     stage: str
     due_at: int
     reason: str
+    fingerprint: bytes = b""
+    same_errors: int | None = None
+    """After how many errors with this fingerprint in a row it has failed for good."""
+    storm_brake: int | None = None
+    """After how many tasks of its pipeline and lineage that failed for good with this fingerprint it has, too."""
 
 
 class Defer(Move, frozen=True, gc=False):
@@ -183,9 +203,20 @@ class Report(Move, frozen=True, gc=False):
     note: str | None
 
 
+class Effects(NamedTuple):
+    """What a stage wants committed with it: rows of the application's own, and children."""
+
+    writes: tuple[Write, ...] = ()
+    spawns: Spawns | None = None
+
+
+NO_EFFECTS = Effects()
+
+
 class Commit(msgspec.Struct, frozen=True, gc=False):
     """One thing that an attempt wants written: under its fence, with the domain rows that belong to it, or not."""
 
     lease: Lease
     move: Move
     writes: tuple[Write, ...] = ()
+    spawns: Spawns | None = None

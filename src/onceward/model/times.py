@@ -63,6 +63,15 @@ def instant(moment: datetime) -> int:
     return round(moment.timestamp() * 1_000)
 
 
+def due(now: int, after: Duration | None, at: datetime | None) -> int:
+    """When something is due that was asked for `after` a while, or `at` a time; now if neither was given."""
+    if after is not None and at is not None:
+        raise ConfigError("give after= or at=, not both")
+    if at is not None:
+        return max(now, instant(at))
+    return now if after is None else now + milliseconds(after)
+
+
 def moment(at: int) -> datetime:
     """The aware datetime (UTC) of an instant."""
     return datetime.fromtimestamp(at / 1_000, UTC)

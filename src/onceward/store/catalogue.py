@@ -19,7 +19,10 @@ from typing import NamedTuple
 
 from onceward.model.connection import Dialect
 
-_COMMON = ("tasks", "lines", "workers", "reports", "pruning", "transactions")
+_COMMON = (
+    "tasks", "lines", "workers", "reports", "lineages", "pruning", "spawning", "hops", "importing", "growth",
+    "families", "batches", "transactions",
+)  # fmt: skip
 _BLOCK = re.compile(r"^-- name: (\w+)\n", re.M)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _LIST = re.compile(r"\bIN :(\w+)")

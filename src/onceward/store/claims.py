@@ -10,9 +10,13 @@ import secrets
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from onceward.model.decide import lost_workers
+from onceward.model.lineage import Family
 from onceward.model.status import Event, Status
 from onceward.model.task import Lease, Part, lane_of
+from onceward.store.families import Ended, after_end, read_descents, read_families
 from onceward.store.lines import Line, Reader, Sight, Standing, pop, pop_from, pop_suspects, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Row
@@ -90,6 +94,9 @@ def _lease(popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
     parts: dict[int, list[Part]] = {}
     signals: dict[int, dict[str, bytes]] = {}
     touched = [lease.task for lease in leases if lease.touched]
+    descended = [lease.task for lease in leases if lease.touched or lease.parent is not None]
+    if descended:
+        leases = yield from _with_families(leases, descended, touched)
     if touched:
         for task, stage, part, value in (yield Query("read_checkpoints", {"ids": touched})):
             parts.setdefault(task, []).append(Part(stage, part, bytes(value)))
@@ -98,6 +105,18 @@ def _lease(popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
         for task, name, value in (yield Query("read_signals", {"ids": signalled})):
             signals.setdefault(task, {})[name] = bytes(value)
     return Claimed(seq, leases, parts, signals)
+
+
+def _with_families(leases: list[Lease], descended: list[int], touched: list[int]) -> Op[list[Lease]]:
+    """The same leases, with where their tasks come from, and what those that have run before know of their children."""
+    descents = yield from read_descents(descended)
+    families = (yield from read_families(touched)) if touched else {}
+    return [
+        msgspec.structs.replace(lease, descent=descents[lease.task], family=families.get(lease.task, Family()))
+        if lease.task in descents
+        else lease
+        for lease in leases
+    ]
 
 
 def _put_back(popped: Sequence[int]) -> Op[None]:
@@ -292,6 +311,7 @@ def _bury(
     timed_out = released = 0
     standings: list[Standing] = []
     entries: list[Entry] = []
+    ended: list[Ended] = []
     plain: dict[bytes, list[int]] = {}
     for token, row in held:
         task, run, fence, kind, queue, band, rank, stage, crashes, company = row
@@ -307,7 +327,7 @@ def _bury(
             status = Status.FAILED if kills or crashes + 1 >= deaths_allowed else Status.PENDING
             reason = lost_workers(kills or crashes + 1)
             ended_at = now if status is Status.FAILED else None
-            yield Query(
+            marked = yield Query(
                 "record_crash",
                 {
                     "task": task,
@@ -320,6 +340,7 @@ def _bury(
             )
             if status is Status.FAILED:
                 quarantined.append(task)
+                ended += [Ended(task, status, awaited, batch) for task, awaited, batch in marked]
         else:
             plain.setdefault(token, []).append(task)
             if task in suspects:
@@ -334,6 +355,7 @@ def _bury(
     if suspects and not counts:
         yield Query("suspect", {"ids": sorted(suspects), "company": _company_of(len(suspects))})
     yield from log(entries)
+    yield from after_end(ended, now)
     yield from stand(standings, now)
     return Reclaimed(worker.name, released, len(suspects), timed_out, tuple(quarantined))
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onceward.errors import StoreError
+from onceward.model.decide import readable
+from onceward.model.lineage import Family
 from onceward.model.status import Event, Status
 from onceward.model.task import (
     CURSOR_PART,
@@ -33,14 +35,21 @@ from onceward.model.task import (
     lane_of,
 )
 from onceward.store.enqueue import kept
+from onceward.store.families import Ended, after_end, join, read_families
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Call, Many, Op, Query, Rows
 from onceward.store.session import ConnectionLost, TryAgainLater
+from onceward.store.spawning import Asked, spawn
 
 Params = dict[str, Any]
-Verdict = bool | Exception
-"""True: accepted. False: refused, the lease was lost. An error: its domain rows could not be written."""
+Verdict = bool | Family | Exception
+"""True: accepted, perhaps with what the task knows of its children now. False: refused, the lease was lost. An error:
+its domain rows could not be written."""
+
+
+PAUSED = Family(is_paused=True)
+"""Accepted, but the task is paused: its attempt goes on no further."""
 
 
 class SendAlone(Exception):
@@ -55,6 +64,10 @@ class _Batch:
     entries: list[Entry] = field(default_factory=list)
     parts: list[tuple[Lease, Part]] = field(default_factory=list)
     standings: list[Standing] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    aliases: list[tuple[bytes, bytes, int]] = field(default_factory=list)
+    joins: list[tuple[Lease, HandOver]] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
 
     def note(self, lease: Lease, event: Event, status: Status, stage: str | None, note: str | None = None) -> None:
         self.entries.append(
@@ -62,7 +75,7 @@ class _Batch:
         )
 
     def flush(self) -> Op[None]:
-        """Write everything gathered, in the lock order of the engine, and begin anew."""
+        """Write everything gathered, in the lock order of the engine."""
         if self.parts:
             places = yield from kept([part.value for _, part in self.parts])
             yield Many(
@@ -75,9 +88,27 @@ class _Batch:
             )
         if self.entries:
             yield from log(self.entries)
+        if self.aliases:  # whoever has that identity keeps it
+            yield Many("take_identities", sorted(set(self.aliases)))
+        added: list[int] = []
+        if self.asked:
+            decisions = yield from spawn(self.asked, self.now)
+            added = [decision.batch for decision in decisions if decision.batch is not None]
+        for lease, move in self.joins:
+            yield from join(lease, move.next_stage, move.queue, self.now)
+        if self.ended or added:
+            yield from after_end(self.ended, self.now, added)
         if self.standings:
             yield from stand(self.standings, self.now)
-        self.entries, self.parts, self.standings = [], [], []
+
+    def accept_spawns(self, one: Commit) -> None:
+        """The fence of a commit has held: its children are asked for."""
+        if one.spawns is not None:
+            stage: str = one.move.stage  # type: ignore[attr-defined]
+            self.aliases += [(one.lease.lineage_bytes, alias, one.lease.task) for alias in one.spawns.aliases]
+            self.asked += [
+                Asked(one.lease, stage, one.spawns.key_hash, one.spawns.defaults, child) for child in one.spawns.asked
+            ]
 
 
 def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
@@ -92,7 +123,7 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
     for place, (lease, move, writes) in enumerate((one.lease, one.move, one.writes) for one in commits):
         if writes:
             single.append(place)
-        elif type(move) is Finish:
+        elif type(move) is Finish and not move.fingerprint:
             finishes.setdefault((lease.token, move.stage, move.status, move.reason), []).append(place)
         elif type(move) is Advance:
             advances.setdefault((lease.token, move.stage, move.next_stage, move.queue), []).append(place)
@@ -104,7 +135,7 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
             single.append(place)
 
     for place in reports:  # before what may end the same attempt
-        verdicts[place] = yield from _alone(commits[place].lease, commits[place].move, batch)
+        verdicts[place] = yield from _alone(commits[place], batch)
     for (token, stage, status, reason), places in finishes.items():
         change: Params = {"token": token, "stage": stage, "status": int(status), "reason": reason, "now": now}
         told: Params = {"event": int(Event.FINISHED), "status": int(status), "stage": stage, "note": reason}
@@ -118,12 +149,27 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
         yield from _group("release", {"token": token, "queue": queue}, told, places, commits, batch, verdicts)
     for place in single:
         if not commits[place].writes:
-            verdicts[place] = yield from _alone(commits[place].lease, commits[place].move, batch)
+            verdicts[place] = yield from _alone(commits[place], batch)
     yield from batch.flush()
     for place in single:
         if commits[place].writes:
             verdicts[place] = yield from _with_writes(commits[place], now, alone=len(commits) == 1)
+    yield from _tell_of_children(commits, verdicts)
     return [verdicts[place] for place in range(len(commits))]
+
+
+def _tell_of_children(commits: Sequence[Commit], verdicts: dict[int, Verdict]) -> Op[None]:
+    """Tasks that go on with their next stage hear what has become of the children they have asked for so far."""
+    going_on = {
+        one.lease.task: place
+        for place, one in enumerate(commits)
+        if type(one.move) is Advance
+        and verdicts[place] is True
+        and (one.spawns is not None or one.lease.family.children)
+    }
+    if going_on:
+        for task, family in (yield from read_families(sorted(going_on))).items():
+            verdicts[going_on[task]] = family
 
 
 def _group(
@@ -138,21 +184,29 @@ def _group(
     """Commits of one kind under one token: one change, one insert into the log, whatever their number."""
     rows = yield Query(query, {**change, "ids": sorted([commits[place].lease.task for place in places])})
     accepted = {row[0] for row in rows}
+    if query == "finish":
+        status = Status(told["status"])
+        batch.ended += [Ended(task, status, awaited, of) for task, awaited, of in rows if awaited or of is not None]
     if accepted:
         yield Query("log_group", {**told, "ids": sorted(accepted), "now": batch.now})
+    paused = {row[0] for row in rows if row[1]} if query == "advance" else None
     for place in places:
         lease, move = commits[place].lease, commits[place].move
-        verdicts[place] = lease.task in accepted
+        verdicts[place] = PAUSED if paused and lease.task in paused else lease.task in accepted
         if lease.task not in accepted:
             _record_loss(lease, move, batch)
         elif type(move) is Release:
             batch.standings.append(_back_unjudged(lease, move, batch.now))
         elif move.value is not None:  # type: ignore[attr-defined]
             batch.parts.append((lease, Part(move.stage, RESULT_PART, move.value)))  # type: ignore[attr-defined]
+        if lease.task in accepted:
+            batch.accept_spawns(commits[place])
 
 
-def _alone(lease: Lease, move: Move, batch: _Batch) -> Op[bool]:
-    """One commit: its fence, and what follows from it. True if the fence held."""
+def _alone(one: Commit, batch: _Batch) -> Op[bool | Family]:
+    """One commit: its fence, and what follows from it. True if the fence held, or what is true then."""
+    lease = one.lease
+    move = (yield from _or_giving_up(lease, one.move)) if isinstance(one.move, TryAgain) else one.move
     fence = {"task": lease.task, "token": lease.token}
     now = batch.now
     match move:
@@ -170,7 +224,8 @@ def _alone(lease: Lease, move: Move, batch: _Batch) -> Op[bool]:
         case HandOver(_, _, next_stage, queue):
             rows = yield Query("hand_over", {**fence, "stage": next_stage, "queue": queue, "now": now})
         case TryAgain(stage, due_at, reason):
-            rows = yield Query("try_again", {**fence, "stage": stage, "due_at": due_at, "reason": reason})
+            change = {"stage": stage, "due_at": due_at, "reason": reason, "error": move.fingerprint}
+            rows = yield Query("try_again", {**fence, **change})
         case Defer(stage, due_at, reason):
             rows = yield Query("defer", {**fence, "stage": stage, "due_at": due_at, "reason": reason})
         case Park():
@@ -194,11 +249,33 @@ def _alone(lease: Lease, move: Move, batch: _Batch) -> Op[bool]:
             rows = yield Query("release", {"ids": [lease.task], "token": lease.token, "queue": queue})
         case _:
             raise TypeError(f"not a move: {move!r}")
-    if rows:
-        _record(lease, move, batch)
-    else:
+    if not rows:
         _record_loss(lease, move, batch)
-    return bool(rows)
+        return False
+    _record(lease, move, batch)
+    batch.accept_spawns(one)
+    if isinstance(move, Finish | Crash) and move.status.is_terminal:
+        [(task, awaited, of)] = rows
+        batch.ended.append(Ended(task, move.status, awaited, of))
+        if isinstance(move, Finish) and move.fingerprint:
+            yield Query("record_failure", {"task": task, "fingerprint": move.fingerprint, "now": now})
+    return PAUSED if isinstance(move, Advance) and rows[0][1] else True
+
+
+def _or_giving_up(lease: Lease, move: TryAgain) -> Op[TryAgain | Finish]:
+    """A retry, or the end of a task that has failed the same way before: then trying again only costs."""
+    rows = yield Query("error_history", {"task": lease.task, "fingerprint": move.fingerprint})
+    for before, same, storm in rows:
+        if before is not None:
+            why = f"failed the same way before (task {before})"
+        elif move.same_errors is not None and same + 1 >= move.same_errors:
+            why = f"failed the same way {same + 1} times in a row"
+        elif move.storm_brake is not None and storm >= move.storm_brake:
+            why = f"{storm} {lease.kind} tasks of this lineage have failed the same way"
+        else:
+            continue
+        return Finish(move.stage, None, Status.FAILED, readable(f"{why}: {move.reason}"), move.fingerprint)
+    return move
 
 
 def _park(lease: Lease, move: Park, now: int) -> Op[Rows]:
@@ -237,6 +314,9 @@ def _record(lease: Lease, move: Move, batch: _Batch) -> None:
         case HandOver(stage, value, _, queue):
             batch.parts.append((lease, Part(stage, RESULT_PART, value)))
             batch.note(lease, Event.HANDED_OVER, Status.PENDING, stage, queue)
+            if move.joins:
+                batch.joins.append((lease, move))
+                return
             batch.standings.append(Standing(lease.task, lane_of(queue, lease.kind), lease.band, lease.rank, batch.now))
         case TryAgain(stage, due_at, reason):
             batch.note(lease, Event.RETRY_SCHEDULED, Status.RETRYABLE, stage, reason)
@@ -285,7 +365,7 @@ def _with_writes(one: Commit, now: int, *, alone: bool) -> Op[Verdict]:
     yield Query("savepoint")
     batch = _Batch(now)
     try:
-        accepted = yield from _alone(one.lease, one.move, batch)
+        accepted = yield from _alone(one, batch)
         if accepted:
             yield Call(one.writes)
         yield from batch.flush()

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from onceward.model.lineage import read_ancestry
 from onceward.model.status import CLAIMABLE, TRANSITIONS, Event, Status
 from onceward.model.task import CURSOR_PART, NEVER, ONCE_PREFIX, RESULT_PART, lane_of
 
@@ -18,6 +19,8 @@ CLOCK_SLACK_MS = 3_600_000
 
 _COMMITS = frozenset({Event.STAGE_COMMITTED, Event.HANDED_OVER})
 _FAILURES = frozenset({Event.RETRY_SCHEDULED, Event.TIMED_OUT})
+_STILL = frozenset({Event.SIGNALLED, Event.SPAWNED, Event.PAUSED, Event.RESUMED, Event.LIMITS_RAISED})
+"""What happens to a task and leaves it where it stands."""
 _ALLOWED: dict[int, tuple[frozenset[Status], frozenset[Status]]] = {
     int(event): move for event, move in TRANSITIONS.items()
 }
@@ -47,6 +50,7 @@ class TaskFacts(NamedTuple):
     waiting_for: str | None
     due_at: int
     reason_length: int
+    paused: int = 0
 
 
 class Claim(NamedTuple):
@@ -76,6 +80,25 @@ class Stored(NamedTuple):
     part: str
 
 
+class FamilyFacts(NamedTuple):
+    """Where a task comes from and how many it says come from it, beside what the row of its parent says."""
+
+    parent: int | None
+    depth: int
+    identity: bytes
+    ancestry: bytes | None
+    children: int
+    scopes: bytes | None
+    parent_row: int | None
+    parent_depth: int | None
+    parent_identity: bytes | None
+    parent_ancestry: bytes | None
+    same_lineage: bool | None
+    pruned: int | None
+    """How many tasks of its lineage are gone; None if the lineage has no row."""
+    children_there: int
+
+
 class History(NamedTuple):
     """All that is stored of one task. The log is in the order in which it was written."""
 
@@ -84,6 +107,8 @@ class History(NamedTuple):
     log: list[Logged]
     parts: list[Stored]
     lanes: list[str]
+    family: FamilyFacts | None = None
+    """None for a task that has no parent and never had a child."""
 
 
 def claims(history: History) -> Iterator[str]:
@@ -148,7 +173,7 @@ def moves(history: History) -> Iterator[str]:
     task = history.task
     status, fence, run = int(Status.PENDING), 0, 1
     for row in history.log:
-        if row.event == Event.LOST:
+        if row.event in (Event.LOST, Event.REFUSED):
             continue
         if row.fence != fence:
             # A claim is not in the log; its first event tells of it.
@@ -162,7 +187,7 @@ def moves(history: History) -> Iterator[str]:
         run = row.run
         allowed = _ALLOWED.get(row.event)
         if allowed is None:
-            if row.event != Event.SIGNALLED or row.status != status:
+            if row.event not in _STILL or row.status != status:
                 yield (
                     f"task {task.id}: {_event(row.event)} says that it was {_status(row.status)}, "
                     f"but it was {_status(status)}"
@@ -209,8 +234,10 @@ def times(history: History) -> Iterator[str]:
 
 
 def places(history: History) -> Iterator[str]:
-    """Whatever may run stands in its line, now or for later: no work is lost."""
+    """Whatever may run stands in its line, now or for later: no work is lost. What is paused is put there again."""
     task = history.task
+    if task.paused:
+        return
     if task.status in CLAIMABLE:
         own = {lane_of(task.queue, task.kind), lane_of(task.queue, task.kind, suspect=True)}
         if own.isdisjoint(history.lanes):
@@ -297,6 +324,77 @@ def workers(history: History) -> Iterator[str]:
             yield f"task {task.id} is running on worker {task.worker}, which has stopped"
 
 
+class BatchFacts(NamedTuple):
+    """The row of a batch, and what the rows of its tasks say."""
+
+    id: int
+    name: str
+    status: int
+    total: int
+    open: int
+    ended: int
+    has_follower: int
+    then_task: int | None
+    ended_at: int | None
+    open_tasks: int
+    first_task: int | None
+
+
+def batch_breaches(batch: BatchFacts) -> Iterator[str]:
+    """A batch counts every task of it, is open as long as one of them is, and once ended it is followed by its task."""
+    name = f"batch {batch.name!r}"
+    if batch.total != batch.open + batch.ended:
+        yield f"{name} counts {batch.total} tasks, but {batch.open} open ones and {batch.ended} that have ended"
+    if not batch.status:
+        if batch.open != batch.open_tasks:
+            yield f"{name} counts {batch.open} open tasks, and there are {batch.open_tasks}"
+        if not batch.open:
+            yield f"{name} is open, and none of its tasks is: nobody would ever end it"
+    elif batch.open:
+        yield f"{name} has ended, and counts {batch.open} open tasks"
+    if bool(batch.status) != (batch.ended_at is not None):
+        yield f"{name} {'has ended without a time of its end' if batch.status else 'is open and has a time of its end'}"
+    if (batch.then_task is not None) != bool(batch.status and batch.has_follower):
+        yield f"{name} {'is followed by a task too early' if batch.then_task else 'was not followed by its task'}"
+
+
+def descent(history: History) -> Iterator[str]:
+    """Depth and ancestors of a task follow from its parent's, and none of its ancestors is the same work."""
+    task, family = history.task, history.family
+    if family is None or family.parent is None:
+        return
+    above = read_ancestry(family.ancestry)
+    if family.depth != len(above):
+        yield f"task {task.id} has depth {family.depth} and {len(above)} ancestors"
+    if any(ancestor.identity == family.identity for ancestor in above):
+        yield f"task {task.id} has an ancestor that is the same work"
+    if family.pruned is None:
+        yield f"task {task.id} has a parent, but its lineage has no row: it could not spawn"
+    if family.parent_row is None:
+        if not family.pruned:
+            yield f"task {task.id} has a parent, task {family.parent}, that is not there"
+        return
+    if family.parent_depth != family.depth - 1:
+        yield f"task {task.id} has depth {family.depth}, and its parent depth {family.parent_depth}"
+    if not family.same_lineage:
+        yield f"task {task.id} is of another lineage than its parent, task {family.parent}"
+    grandparents = read_ancestry(family.parent_ancestry)
+    if above[:-1] != grandparents or [(one.task, one.identity) for one in above[-1:]] != [
+        (family.parent, family.parent_identity)
+    ]:
+        yield f"task {task.id} has other ancestors than its parent, task {family.parent}, and those above it"
+
+
+def children(history: History) -> Iterator[str]:
+    """A task says how many children it has had."""
+    task, family = history.task, history.family
+    if family is None:
+        return
+    said, there = family.children, family.children_there
+    if there > said or (there < said and not family.pruned):
+        yield f"task {task.id} says {said} children, there are {there}"
+
+
 Rule = Callable[[History], Iterator[str]]
 
 RULES: dict[Rule, str] = {
@@ -311,6 +409,8 @@ RULES: dict[Rule, str] = {
     checkpoints: "checkpoints",
     counters: "tasks",
     workers: "tasks",
+    descent: "families",
+    children: "families",
 }
 """Every rule, and what it looks at."""
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from onceward.errors import IllegalTransition, TaskNotFound
 from onceward.model.decide import code_wait, readable, signal_wait
 from onceward.model.status import Event, Status, check_transition
 from onceward.model.task import lane_of
+from onceward.store.batches import before_reopening, reopened
+from onceward.store.families import Ended, after_end
+from onceward.store.lineages import Head
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Op, Query, Rows
+from onceward.store.pausing import OPEN, paused_above
+from onceward.store.spawning import take_identity_back
 
 
 def cancel(task: int, reason: str, now: int) -> Op[None]:
@@ -18,19 +24,82 @@ def cancel(task: int, reason: str, now: int) -> Op[None]:
     rows = yield Query("cancel", {"task": task, "reason": readable(reason), "now": now})
     if not rows:
         yield from _refuse(task, Event.CANCELLED, Status.CANCELLED)
-    [(_, run, fence, stage)] = rows
+    [(_, run, fence, stage, awaited, batch)] = rows
     yield from log([Entry(task, run, fence, Event.CANCELLED, Status.CANCELLED, stage, None, now, readable(reason))])
+    yield Query("forget_joins", {"ids": [task]})
+    yield from after_end([Ended(task, Status.CANCELLED, awaited, batch)], now)
     yield Query("notify")
+
+
+def cancel_all(head: Head, reason: str, now: int) -> Op[list[int]]:
+    """Cancel whatever is open in a part of a lineage; returns who was cancelled.
+
+    Children may come to be while this goes on, of parents that had not been reached: so it looks until nobody is open.
+    """
+    why = readable(reason)
+    ended: list[Ended] = []
+    while found := (yield Query("in_subtree", {**head.params, **OPEN, "paused": None})):
+        ids = [row[0] for row in found]
+        yield Query("lock_parents", {"ids": ids})
+        rows = yield Query("cancel_many", {"ids": ids, "reason": why, "now": now})
+        yield from log(
+            Entry(task, run, fence, Event.CANCELLED, Status.CANCELLED, stage, None, now, why)
+            for task, run, fence, stage, _, _ in rows
+        )
+        ended += [Ended(row[0], Status.CANCELLED, row[4], row[5]) for row in rows]
+    if ended:
+        yield Query("forget_joins", {"ids": [one.task for one in ended]})
+        yield from after_end(ended, now)
+        yield Query("notify")
+    return sorted(one.task for one in ended)
+
+
+class Retried(NamedTuple):
+    """The tasks that were opened again, and those that could not be, with the reason."""
+
+    tasks: list[int]
+    refused: dict[int, str]
+
+
+def failed_in(head: Head) -> Op[list[int]]:
+    """The failed tasks of a part of a lineage."""
+    failed = {"least": int(Status.FAILED), "most": int(Status.FAILED), "paused": None}
+    return [row[0] for row in (yield Query("in_subtree", {**head.params, **failed}))]
+
+
+def reopen_failed(tasks: Sequence[int], now: int) -> Op[Retried]:
+    """Open those of some tasks that have failed again, keeping their finished stages. One that cannot be opened does
+    not keep the others from it."""
+    yield Query("lock_parents", {"ids": list(tasks)})
+    retried = Retried([], {})
+    for task in tasks:
+        rows = yield Query("status_of", {"task": task})
+        if not rows or rows[0][0] != Status.FAILED:
+            continue  # somebody else was faster
+        yield Query("savepoint")
+        try:
+            yield from reopen(task, fresh=False, stage=None, forget=(), now=now)
+        except IllegalTransition as error:
+            yield Query("rollback_to_savepoint")
+            retried.refused[task] = str(error)
+        else:
+            retried.tasks.append(task)
+        yield Query("release_savepoint")
+    return retried
 
 
 def reopen(
     task: int, *, fresh: bool, stage: str | None, forget: Sequence[str], now: int, queue: str | None = None
 ) -> Op[None]:
     """Open an ended task again, keeping its finished stages, or fresh, or from a stage on, which has a queue."""
+    above = yield from paused_above([task])
+    counted = yield from before_reopening(task)
     rows = yield Query("reopen", {"task": task, "fresh": int(fresh), "stage": stage, "queue": queue, "now": now})
     if not rows:
         yield from _refuse(task, Event.REOPENED, Status.PENDING)
     [(_, run, fence, kind, queue, band, rank, current)] = rows
+    yield from take_identity_back(task)
+    yield Query("forget_joins", {"ids": [task]})
     if fresh:  # what was approved was the run before this one
         yield Query("drop_signals", {"task": task})
     for name in forget:
@@ -39,6 +108,9 @@ def reopen(
     if stage:
         note = f"from stage {stage}, forgetting {', '.join(forget)}"
     yield from log([Entry(task, run, fence, Event.REOPENED, Status.PENDING, current, None, now, note)])
+    yield from reopened(counted, now)
+    if above[task]:
+        yield Query("pause_tasks", {"ids": [task]})
     yield from stand([Standing(task, lane_of(queue, kind), band, rank, now)], now)
 
 

@@ -7,12 +7,16 @@ that `verify` can replay.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import astuple, dataclass
 from functools import partial
 
 from onceward.errors import StoreUnavailable
+from onceward.model.lineage import EVERYWHERE
 from onceward.store.op import Many, Op, Query, Rows
+from onceward.store.rows import as_uuid
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.spawning import scopes_in
 
 TASKS_AT_ONCE = 500
 CLAIMS_AT_ONCE = 500
@@ -30,6 +34,7 @@ class Pruned:
     places: int = 0
     claims: int = 0
     workers: int = 0
+    batches: int = 0
 
     def __add__(self, other: Pruned) -> Pruned:
         return Pruned(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
@@ -50,6 +55,7 @@ def prune(session: Session, before: int, now: int, *, limit: int | None = None) 
     total += session.transact(prune_places)
     total += _prune_claims(session, before)
     total += session.transact(partial(prune_workers, before))
+    total += session.transact(partial(prune_batches, before))
     session.transact(partial(prune_receipts, now))
     return total
 
@@ -60,6 +66,10 @@ def prune_tasks(ids: list[int], before: int) -> Op[Pruned]:
     if not gone:
         return Pruned()
     mine = {"ids": sorted(row[0] for row in gone)}
+    yield Many("drop_identities", sorted((EVERYWHERE, bytes(row[4]), row[0]) for row in gone))
+    yield Query("prune_links", mine)
+    yield Query("prune_refusals", mine)
+    yield from _close_lineages(gone)
     checkpoints = yield Query("prune_checkpoints", mine)
     events = yield Query("prune_log", mine)
     yield Query("prune_signals", mine)
@@ -69,6 +79,21 @@ def prune_tasks(ids: list[int], before: int) -> Op[Pruned]:
     locked = yield Many("lock_blobs", [(hashed,) for hashed in sorted(large)])
     blobs = yield Many("prune_blobs", [(bytes(row[0]),) for row in locked])
     return Pruned(len(gone), len(checkpoints), len(events), len(blobs))
+
+
+def _close_lineages(gone: Rows) -> Op[None]:
+    """Count what has gone at the lineages it belonged to, and forget those of which nothing is left.
+
+    As long as anything of a lineage is there, so is what the spawn guard must know: a task that is gone was done.
+    """
+    counted = Counter(scope for row in gone for scope in (as_uuid(row[2]), *scopes_in(row[3])))
+    yield Many("count_pruned", sorted(counted.items()))
+    scopes = [(scope,) for scope in sorted(counted)]
+    yield Many("close_lineages", scopes)
+    left = {as_uuid(row[0]) for row in (yield Many("lineages_left", scopes))}
+    closed = sorted({as_uuid(row[2]) for row in gone} - left)
+    yield Many("drop_lineage_identities", [(lineage.bytes,) for lineage in closed])
+    yield Many("drop_lineage_failures", [(lineage,) for lineage in closed])
 
 
 def prune_places() -> Op[Pruned]:
@@ -88,6 +113,12 @@ def prune_workers(before: int) -> Op[Pruned]:
     """Delete workers that stopped before a time and of which no claim is left."""
     rows = yield Query("prune_workers", {"before": before})
     return Pruned(workers=len(rows))
+
+
+def prune_batches(before: int) -> Op[Pruned]:
+    """Delete batches that ended before a time and of which no task is left; their names are free again."""
+    rows = yield Query("prune_batches", {"before": before})
+    return Pruned(batches=len(rows))
 
 
 def prune_receipts(now: int) -> Op[None]:

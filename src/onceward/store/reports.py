@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from onceward.model.payload import identity
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, band_of
 from onceward.store.op import Op, Query, Row
@@ -146,34 +147,40 @@ def tasks(
     kind: str | None = None,
     key: str | None = None,
     lineage: uuid.UUID | None = None,
+    min_depth: int | None = None,
     stuck_at: int | None = None,
     before: int | None = None,
     limit: int = 20,
 ) -> Op[list[TaskRow]]:
     """Tasks, newest first. A `key` that ends in `*` is a prefix; `before` is an id, to go on after a page.
 
+    A lineage has an index, and so have kind and key together; the rest is looked for among all tasks, newest first.
+
     `stuck_at`, the present time, asks for running tasks alone whose worker has been silent for longer than its lease.
     """
     prefix = key[:-1] if key is not None and key.endswith("*") else None
     exact = key if prefix is None else None
+    by_identity = bool(kind and exact) and stuck_at is None
     wanted = frozenset(Status) if status is None else frozenset({status})
     if stuck_at is not None:
         rows = yield Query("find_stuck", {"now": stuck_at})
         wanted &= {Status.RUNNING}
     else:
-        rows = yield Query(
-            "find_tasks",
-            {
-                "before": NEVER if before is None else before,
-                "status": None if status is None else int(status),
-                "kind": kind,
-                "lineage": lineage,
-                "key": exact,
-                "prefix": prefix,
-                "limit": limit,
-            },
-        )
-    found = yield from _described([row[0] for row in rows])
+        asked = {
+            "before": NEVER if before is None else before,
+            "status": None if status is None else int(status),
+            "min_depth": min_depth,
+            "limit": limit,
+        }
+        names = {"kind": kind, "key": exact, "prefix": prefix}
+        if kind and exact:
+            identified = {"identity": identity(kind, exact), "lineage": lineage}
+            rows = yield Query("find_by_identity", {**asked, **identified})
+        elif lineage is not None:
+            rows = yield Query("find_in_lineage", {**asked, **names, "lineage": lineage})
+        else:
+            rows = yield Query("find_tasks", {**asked, **names})
+    found = yield from described([row[0] for row in rows])
     # The rows are read by id after they were found: a status may have moved on, and stuck ones have met no filter yet.
     return [
         one
@@ -181,7 +188,8 @@ def tasks(
         if one.status in wanted
         and kind in (None, one.kind)
         and lineage in (None, one.lineage)
-        and exact in (None, one.key or "")
+        and (by_identity or exact in (None, one.key or ""))
+        and (min_depth is None or one.depth >= min_depth)
         and (prefix is None or (one.key or "").startswith(prefix))
         and (before is None or one.id < before)
     ][:limit]
@@ -236,7 +244,8 @@ def priority_of(band: int) -> int:
     return band_of(band)
 
 
-def _described(ids: Sequence[int]) -> Op[list[TaskRow]]:
+def described(ids: Sequence[int]) -> Op[list[TaskRow]]:
+    """Tasks by their ids, newest first; those that are gone are left out."""
     rows = (yield Query("report_tasks", {"ids": list(ids)})) if ids else []
     return [_as_task(row) for row in rows]
 

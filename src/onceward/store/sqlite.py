@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +137,12 @@ class SqliteSession(Session):
             if type(request) is Many:
                 if not request.rows:
                     return []
-                statement, rows = _STATEMENTS[request.name], request.full_rows
+                statement = _STATEMENTS[request.name]
                 if statement.has_uuids:
-                    rows = [tuple([bound(value) for value in row]) for row in rows]
+                    same = tuple([bound(value) for value in request.same])
+                    rows: Sequence[tuple[Any, ...]] = [(*same, *map(bound, row)) for row in request.rows]
+                else:
+                    rows = request.full_rows
                 return connection.executemany(statement.text, rows).fetchall()
             if type(request) is Call:
                 self._lend(connection, request)

@@ -7,15 +7,28 @@ tasks are in memory at a time.
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from onceward.model.status import Event
 from onceward.store import catalogue
-from onceward.store.invariants import RULES, Claim, History, Logged, Stored, TaskFacts
+from onceward.store.invariants import (
+    RULES,
+    BatchFacts,
+    Claim,
+    FamilyFacts,
+    History,
+    Logged,
+    Stored,
+    TaskFacts,
+    batch_breaches,
+)
+from onceward.store.lineage_checks import doubled, miscounted, misjoined
 from onceward.store.op import Query, Row
 from onceward.store.session import Session
+from onceward.store.spawning import scopes_in
 
 MOST_KEPT = 100
 """How many breaches of one rule are kept word for word; the others are counted."""
@@ -92,15 +105,22 @@ def _verified(session: Session, now: int) -> Report:
             ("verify_places", ""),  # a cancelled task may leave one, and whoever finds it drops it
         )
     )
+    families = _ByTask(_stream(session, "verify_families"), None, "")
+    scoped = Counter[uuid.UUID]()
     for row in _stream(session, "verify_tasks"):
         task = TaskFacts(*row)
+        family = next((FamilyFacts(*found[1:]) for found in families.of(task.id)), None)
         history = History(
             task,
             [Claim(fence, bytes(token), worker) for _, fence, token, worker in claimed.of(task.id)],
             [Logged(*entry[1:]) for entry in log.of(task.id)],
             [Stored(*part[1:]) for part in stored.of(task.id)],
             [place[1] for place in standing.of(task.id)],
+            family,
         )
+        if family is not None:
+            totals["families"] += 1
+            scoped.update(scopes_in(family.scopes))
         totals["tasks"] += 1
         totals["claims"] += len(history.claims)
         totals["events"] += len(history.log)
@@ -115,12 +135,46 @@ def _verified(session: Session, now: int) -> Report:
     leftovers.checked = totals["events"] + totals["checkpoints"]
     return Report(
         now,
-        [*checks.values(), leftovers, _integrity(session, totals["tasks"])],
+        [
+            *checks.values(),
+            leftovers,
+            *_lineages(session, scoped),
+            _batches(session),
+            _integrity(session, totals["tasks"]),
+        ],
         tasks=totals["tasks"],
         claims=totals["claims"],
         events=totals["events"],
         checkpoints=totals["checkpoints"],
     )
+
+
+def _lineages(session: Session, scoped: Counter[uuid.UUID]) -> list[Check]:
+    lineages = Check("lineages", "A lineage counts its tasks, has no more than it may, and no work open twice.")
+    joins = Check("joins", "Who waits for children has an open one, whose end will wake it.")
+    for found in miscounted(_counted(session, "verify_lineages", lineages), scoped):
+        lineages.found(*found)
+    for found in doubled(session.run(Query("open_twice"))):
+        lineages.found(*found)
+    for found in misjoined(_counted(session, "verify_joins", joins), session.run(Query("waiting_for_nobody"))):
+        joins.found(*found)
+    return [lineages, joins]
+
+
+def _counted(session: Session, name: str, check: Check) -> Iterator[Row]:
+    for row in _stream(session, name):
+        check.checked += 1
+        yield row
+
+
+def _batches(session: Session) -> Check:
+    check = Check("batches", batch_breaches.__doc__ or "")
+    for row in _stream(session, "verify_batches"):
+        batch = BatchFacts(*row)
+        check.checked += 1
+        for sentence in batch_breaches(batch):
+            check.found(sentence, *(() if batch.first_task is None else (batch.first_task,)))
+    return check
 
 
 def _integrity(session: Session, tasks: int) -> Check:

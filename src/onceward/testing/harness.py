@@ -10,13 +10,17 @@ from typing import Any
 
 from onceward.app import App, Enqueued
 from onceward.errors import ConfigError
+from onceward.model.lineage import Limits
 from onceward.model.payload import Payload
 from onceward.model.task import Commit
 from onceward.model.times import Duration
 from onceward.store.claims import Death, NewWorker, Seen, bury, living, register, stop
+from onceward.store.expiry import expire_batches
+from onceward.store.growth import Growth
 from onceward.store.lines import Reader, look
 from onceward.store.op import Op, drive
 from onceward.store.operate import wake_for_code
+from onceward.testing.bounds import bounded
 from onceward.testing.clock import FakeClock
 from onceward.view import Task
 from onceward.worker import points
@@ -44,6 +48,8 @@ class Harness:
         self._dice = random.Random(seed)
         self._armed = ""
         self._times = 0
+        self._stages = {stage.name for pipeline in app.registry for stage in pipeline.stages}
+        self._attempts_left: int | None = None
         self.crashes = 0
         self.app.prepare()
 
@@ -60,9 +66,8 @@ class Harness:
 
         With `times`, so do the workers after it, until that many have died.
         """
-        stages = {stage.name for pipeline in self.app.registry for stage in pipeline.stages}
         when, _, name = point.partition(" ")
-        if point not in points.POINTS and not (when in ("before", "after") and name in stages):
+        if point not in points.POINTS and not (when in ("before", "after") and name in self._stages):
             raise ConfigError(f"{point!r} is no crash point; there are: {', '.join(points.POINTS)}")
         self._armed, self._times = point, times
 
@@ -75,6 +80,27 @@ class Harness:
 
         A worker that dies is buried, and another one goes on.
         """
+        self._drain(wait_for_due)
+
+    def assert_bounded(self, payload: Payload | None = None, *, most: int, limits: Limits | None = None) -> Growth:
+        """Fail if one root can make, or makes, more than so many tasks.
+
+            harness.assert_bounded(Company("acme"), most=50)    # what this one really does
+            harness.assert_bounded(most=10_000)                 # what the configuration allows any root to do
+
+        With a payload, it is enqueued and everything is drained, but not for ever: its lineage has room for one task
+        more than `most`, so that a loop or a bomb ends at once and the message shows how it grew: which kind
+        multiplied, and which spawns were refused. Tasks that stages begin with `root=True` count too. A stage that
+        waits for ever is told as well. Without a payload, or with the `limits` that such a root is given, the envelope
+        of the configuration must not allow more than `most` either.
+
+        Returns how the lineage has grown: `.tasks`, `.branches` (kind by kind), `.refusals`.
+        """
+        return bounded(self.app, payload, most, limits, lambda attempts: self._drain(True, attempts))
+
+    def _drain(self, wait_for_due: bool, most_attempts: int | None = None) -> bool:
+        """Work, but begin no more than so many attempts; returns whether all was done."""
+        self._attempts_left = most_attempts
         while True:
             worker = _InlineWorker(self.app, self.clock, self._dice)
             points.hook = lambda point, worker=worker: self._reached(point, worker)
@@ -84,14 +110,19 @@ class Harness:
                 pass  # whoever dies has said so: worker.is_dead
             finally:
                 points.hook = None
+            is_out_of_patience = self._attempts_left is not None and self._attempts_left < 0
             if worker.is_dead:
-                self.crashes += 1
+                self.crashes += not is_out_of_patience
                 worker.bury()
             worker.close()
-            if not worker.is_dead:
-                return
+            if is_out_of_patience or not worker.is_dead:
+                return not is_out_of_patience
 
     def _reached(self, point: str, worker: _InlineWorker) -> None:
+        if self._attempts_left is not None and point.removeprefix("before ") in self._stages and not worker.is_dead:
+            self._attempts_left -= 1
+            if self._attempts_left < 0:
+                worker.die()
         if point == self._armed and self._times and not worker.is_dead:
             self._times -= 1
             worker.die()
@@ -110,6 +141,7 @@ class _InlineWorker:
         self._session = self._store.session()
         self._inbox: list[Item] = []
         self._wish: Wish | None = None
+        self._submitted = 0
         self._runner: Runner | None = None
         self._started: frozenset[int] = frozenset()
         self.is_dead = False
@@ -142,17 +174,26 @@ class _InlineWorker:
             monotonic=self._store.clock.monotonic,
             presence=None,
             app_path=None,
+            spawner=self._app.spawner,
             isolates=False,
             dice=self._dice,
         )
+        expire_batches(self._session, self._store.clock.now())
         runner.look_again()
+        seen = -1
         for _ in range(MOST_ROUNDS):
             await self._settle(writer, runner)
-            due_at = drive(look(Reader(())), self._session).next_due_at
+            sight = drive(look(Reader(registry.lanes(None))), self._session)
+            if sight.heads and self._submitted != seen:  # somebody else has enqueued it meanwhile
+                seen = self._submitted
+                runner.look_again()
+                continue
+            due_at = sight.next_due_at
             if due_at is None or not wait_for_due:
                 break
             if due_at > self._clock.now():
                 self._clock.advance((due_at - self._store.clock.now()) / 1_000)
+                expire_batches(self._session, self._store.clock.now())
             runner.look_again()
         threads.close()
         self._session.transact(lambda: stop(self._worker, "stopped", self._store.clock.now()))
@@ -186,6 +227,7 @@ class _InlineWorker:
             await asyncio.sleep(0)
 
     def _submit(self, commit: Commit, answer: Answer) -> None:
+        self._submitted += 1
         if not self.is_dead:
             self._inbox.append(Item(commit, answer))
         self._event.set()

@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 from onceward.context import Context, current
 from onceward.errors import ConfigError
 from onceward.model import codec
-from onceward.model.payload import Payload, stored_payload
-from onceward.model.task import CURSOR_PART, ONCE_PREFIX, RESULT_PART, Keep, Lease, Move, Report, Write
+from onceward.model.lineage import Spawn
+from onceward.model.payload import Payload, identity, payload_key, stored_payload
+from onceward.model.task import CURSOR_PART, ONCE_PREFIX, RESULT_PART, Effects, Keep, Lease, Move, Report, Write
 from onceward.model.times import uuid7
 from onceward.stage import Stage
 from onceward.testing.clock import START
@@ -29,6 +30,7 @@ class StageRun(Generic[R]):
     cursors: list[Any] = field(default_factory=list)
     parts: dict[str, Any] = field(default_factory=dict)
     progress: list[Report] = field(default_factory=list)
+    spawned: list[Payload] = field(default_factory=list)
 
 
 def run_stage(
@@ -64,8 +66,28 @@ def run_stage(
     finally:
         current.reset(token)
     stage.stored(returned)
-    run: StageRun[R] = StageRun(returned, [*desk.writes, *context.end()], desk.cursors, desk.parts, desk.progress)
+    writes = [*desk.writes, *context.end().writes]
+    run: StageRun[R] = StageRun(returned, writes, desk.cursors, desk.parts, desk.progress, desk.spawner.spawned)
     return run
+
+
+class _ValueSpawner:
+    """Lets every child be, and keeps its payload for the test to look at."""
+
+    def __init__(self) -> None:
+        self.spawned: list[Payload] = []
+
+    def child(self, lease: Lease, payload: Payload, **_wishes: Any) -> Spawn:
+        self.spawned.append(payload)
+        key = payload_key(payload)
+        data = stored_payload(payload)
+        return Spawn(payload.__kind__, 1, "default", 2, key, identity(payload.__kind__, key), b"", data, 0, "no", False)
+
+    def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int) -> None:
+        return None
+
+    def together(self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[bytes, ...]) -> None:
+        return None
 
 
 class _ValueDesk:
@@ -73,14 +95,15 @@ class _ValueDesk:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self.spawner = _ValueSpawner()
         self.writes: list[Write] = []
         self.cursors: list[Any] = []
         self.parts: dict[str, Any] = {}
         self.progress: list[Report] = []
 
-    def keep(self, _lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+    def keep(self, _lease: Lease, move: Move, effects: Effects) -> bool:
         assert isinstance(move, Keep)
-        self.writes += writes
+        self.writes += effects.writes
         for part in move.parts:
             value = codec.decoder(Any)(part.value)
             if part.part == CURSOR_PART:
@@ -89,8 +112,8 @@ class _ValueDesk:
                 self.parts[part.part.removeprefix(ONCE_PREFIX)] = value
         return True
 
-    async def akeep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
-        return self.keep(lease, move, writes)
+    async def akeep(self, lease: Lease, move: Move, effects: Effects) -> bool:
+        return self.keep(lease, move, effects)
 
     def report(self, _lease: Lease, move: Report) -> None:
         self.progress.append(move)

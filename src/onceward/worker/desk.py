@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from onceward.errors import LeaseLost, WrongTwin
-from onceward.model.task import Commit, Lease, Move, Report, Write
+from onceward.model.task import Commit, Effects, Lease, Move, Report
 from onceward.store.commits import Verdict
 from onceward.worker.attempt import Attempt
 from onceward.worker.presence import Presence
+from onceward.worker.spawner import Spawner
 
 REPORT_EVERY_MS = 1_000
 
@@ -27,34 +28,38 @@ class AttemptDesk:
         read: Callable[..., Any],
         monotonic: Callable[[], int],
         presence: Presence | None,
+        spawner: Spawner,
     ) -> None:
         self._attempts = attempts
         self._submit = submit
         self._read = read
         self._monotonic = monotonic
         self._presence = presence
+        self.spawner = spawner
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
 
-    def keep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+    def keep(self, lease: Lease, move: Move, effects: Effects) -> bool:
         """Commit something while the stage goes on, and wait for it; False if the lease was lost."""
         if threading.get_ident() == self._loop_thread:
             raise WrongTwin("this would block the event loop; in an async stage use await ctx.acheckpoint or ctx.aonce")
         answer: concurrent.futures.Future[Verdict] = concurrent.futures.Future()
-        self._loop.call_soon_threadsafe(self._submit, Commit(lease, move, writes), answer.set_result)
+        self._loop.call_soon_threadsafe(self._submit, Commit(lease, move, *effects), answer.set_result)
         return self._kept(answer.result(), lease)
 
-    async def akeep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+    async def akeep(self, lease: Lease, move: Move, effects: Effects) -> bool:
         """`keep`, awaited."""
         answer: asyncio.Future[Verdict] = self._loop.create_future()
-        self._submit(Commit(lease, move, writes), lambda verdict: None if answer.done() else answer.set_result(verdict))
+        self._submit(
+            Commit(lease, move, *effects), lambda verdict: None if answer.done() else answer.set_result(verdict)
+        )
         return self._kept(await answer, lease)
 
     def _kept(self, verdict: Verdict, lease: Lease) -> bool:
         if isinstance(verdict, Exception):
             raise verdict
         self._extend(lease)
-        return verdict
+        return bool(verdict)
 
     def report(self, lease: Lease, move: Report) -> None:
         """Show progress, at most once a second, and at the end."""

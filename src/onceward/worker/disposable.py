@@ -12,7 +12,7 @@ from onceward.context import Context, current
 from onceward.errors import ConfigError, LeaseLost, PayloadError
 from onceward.model.outcome import Failed, Filtered, Skipped, Verdict, Waiting, unwrapped
 from onceward.model.retry import described, retry_after_ms
-from onceward.model.task import Keep, Lease, Move, Report, Write
+from onceward.model.task import NO_EFFECTS, Effects, Keep, Lease, Move, Report
 from onceward.model.times import SystemClock
 from onceward.worker import locate
 from onceward.worker.isolated import (
@@ -37,16 +37,17 @@ class FarDesk:
     def __init__(self, connection: socket.socket, app: Any) -> None:
         self._connection = connection
         self._app = app
+        self.spawner = app.spawner
 
-    def keep(self, _lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
+    def keep(self, _lease: Lease, move: Move, effects: Effects) -> bool:
         assert isinstance(move, Keep)
-        answer = self._ask(Kept(move.stage, list(move.parts), far(writes)))
+        answer = self._ask(Kept(move.stage, list(move.parts), far(effects.writes), effects.spawns))
         if answer.error is not None:
             raise LeaseLost(answer.error)
         return answer.accepted
 
-    async def akeep(self, lease: Lease, move: Move, writes: tuple[Write, ...]) -> bool:
-        return await asyncio.to_thread(self.keep, lease, move, writes)
+    async def akeep(self, lease: Lease, move: Move, effects: Effects) -> bool:
+        return await asyncio.to_thread(self.keep, lease, move, effects)
 
     def report(self, _lease: Lease, move: Report) -> None:
         self._connection.sendall(framed(Reported(move.stage, move.done, move.total, move.note)))
@@ -95,18 +96,20 @@ def run(connection: socket.socket) -> None:
     current.set(context)
     try:
         value = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
-        answer: Any = Returned(stage.stored(value), far(context.end()))
+        data = stage.stored(value)
+        effects = context.end()
+        answer: Any = Returned(data, far(effects.writes), effects.spawns)
     except BaseException as error:  # a verdict or an error: both are told to the worker
         answer = _raised(unwrapped(error), pipeline, context)
     connection.sendall(framed(answer))
 
 
 def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> Raised:
-    writes = far(context.end()) if isinstance(error, Filtered | Skipped | Failed | Waiting) else []
+    kept = context.end() if isinstance(error, Filtered | Skipped | Failed | Waiting) else NO_EFFECTS
+    writes = far(kept.writes)
     if isinstance(error, Verdict):
-        return Raised(
-            type(error).__name__, error.reason, writes, getattr(error, "after_ms", None), getattr(error, "until", None)
-        )
+        after_ms, until = getattr(error, "after_ms", None), getattr(error, "until", None)
+        return Raised(type(error).__name__, error.reason, writes, after_ms, until, spawns=kept.spawns)
     after_ms = retry_after_ms(error, SystemClock().now())
     permanent = pipeline.retry.is_permanent(error) or isinstance(error, PayloadError | ConfigError)
     return Raised(

@@ -17,6 +17,7 @@ from onceward.logs import EngineLog
 from onceward.model.retry import Retry, backoff_ms
 from onceward.model.times import spoken
 from onceward.store.claims import Death, Reclaimed, Seen, StillBusy, bury, living, renew
+from onceward.store.expiry import expire_batches
 from onceward.store.op import Op, Query, drive
 from onceward.store.session import Session
 from onceward.worker import points, presence
@@ -52,7 +53,7 @@ class Housekeeping:
         self._host = socket.gethostname()
         self._beats: dict[int, tuple[int, int]] = {}
         """For each worker its beat as last seen, and since when it has been that."""
-        self._renewed_at = self._looked_at = self._pruned_at = -(10**12)
+        self._renewed_at = self._looked_at = self._pruned_at = self._expired_at = -(10**12)
         self._hurry = False
         self.reclaimed: list[Reclaimed] = []
 
@@ -71,6 +72,9 @@ class Housekeeping:
             self._looked_at = now
             self._hurry = False
             self._look_for_the_dead()
+        if now - self._expired_at >= LOOK_EVERY_MS:
+            self._expired_at = now
+            expire_batches(self._session, self._clock.now())
         if now - self._pruned_at >= RECEIPTS_KEPT_MS // 60:
             self._pruned_at = now
             self._session.transact(self._prune_receipts)

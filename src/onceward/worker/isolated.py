@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from onceward.errors import ConfigError, LeaseLost, OncewardError
+from onceward.model.lineage import Spawns
 from onceward.model.outcome import Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
-from onceward.model.task import Keep, Lease, Part, Report, Write
+from onceward.model.task import Effects, Keep, Lease, Part, Report, Write
 from onceward.worker.locate import MAIN_ALIAS
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Kept(msgspec.Struct, frozen=True, tag="keep"):
     stage: str
     parts: list[Part]
     writes: list[FarWrite]
+    spawns: Spawns | None = None
 
 
 class Reported(msgspec.Struct, frozen=True, tag="report"):
@@ -93,6 +95,7 @@ class Returned(msgspec.Struct, frozen=True, tag="returned"):
 
     value: bytes
     writes: list[FarWrite]
+    spawns: Spawns | None = None
 
 
 class Raised(msgspec.Struct, frozen=True, tag="raised"):
@@ -105,6 +108,7 @@ class Raised(msgspec.Struct, frozen=True, tag="raised"):
     until: str | None = None
     is_permanent: bool = False
     retry_after: float | None = None
+    spawns: Spawns | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, tag="answer"):
@@ -195,17 +199,18 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
             except (asyncio.IncompleteReadError, ConnectionError):
                 raise ProcessDied(_how(await process.wait())) from None
             match message:
-                case Kept(name, kept, writes):
-                    writer.write(framed(await _keep(desk, lease, Keep(name, tuple(kept)), near(writes))))
+                case Kept(name, kept, writes, spawns):
+                    effects = Effects(near(writes), spawns)
+                    writer.write(framed(await _keep(desk, lease, Keep(name, tuple(kept)), effects)))
                 case Reported(name, done, total, note):
                     desk.report(lease, Report(name, done, total, note))
                 case Asked():
                     writer.write(framed(Answer(desk.is_held(lease))))
-                case Returned(value, writes):
-                    attempt.context._writes.extend(near(writes))
+                case Returned(value, writes, spawns):
+                    attempt.context._adopt(Effects(near(writes), spawns))
                     return Stored(value)
                 case Raised():
-                    attempt.context._writes.extend(near(message.writes))
+                    attempt.context._adopt(Effects(near(message.writes), message.spawns))
                     raise _raised_there(message)
     finally:
         writer.close()
@@ -214,9 +219,9 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
             await process.wait()
 
 
-async def _keep(desk: Desk, lease: Lease, move: Keep, writes: tuple[Write, ...]) -> Answer:
+async def _keep(desk: Desk, lease: Lease, move: Keep, effects: Effects) -> Answer:
     try:
-        return Answer(await desk.akeep(lease, move, writes))
+        return Answer(await desk.akeep(lease, move, effects))
     except (OncewardError, LeaseLost) as error:
         return Answer(False, str(error))
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from onceward.config import Config
+from onceward.context import is_worker
 from onceward.errors import StoreError
 from onceward.logs import EngineLog
 from onceward.store import one_library
@@ -36,6 +37,7 @@ from onceward.worker.committer import Committer, Counts, Writer, Written
 from onceward.worker.keeper import Keeper
 from onceward.worker.registry import Registry
 from onceward.worker.runner import TICK_S, Runner
+from onceward.worker.spawner import Spawner
 from onceward.worker.threads import StageThreads
 from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, WatchFile
 
@@ -83,7 +85,13 @@ class WorkerProcess:
     """One worker, in this process."""
 
     def __init__(
-        self, store: Any, registry: Registry, config: Config, orders: Orders, read: Callable[..., Any]
+        self,
+        store: Any,
+        registry: Registry,
+        config: Config,
+        orders: Orders,
+        read: Callable[..., Any],
+        spawner: Spawner,
     ) -> None:
         registry.check_runnable()
         self._store = store
@@ -91,6 +99,7 @@ class WorkerProcess:
         self._config = config
         self._orders = orders
         self._read = read
+        self._spawner = spawner
         self._supervised = orders.worker is not None
         self._queues = registry.queues if orders.queues is None else orders.queues
         self._stop_requests = 0
@@ -125,7 +134,7 @@ class WorkerProcess:
         if self._stop_requests:
             self._asked_to_stop.set()
         try:
-            with _tuned_interpreter():
+            with _tuned_interpreter(), is_worker():
                 while True:
                     await self._work()
                     if not self._lost_everything:
@@ -166,6 +175,7 @@ class WorkerProcess:
             monotonic=self._store.clock.monotonic,
             presence=here,
             app_path=self._orders.app_path,
+            spawner=self._spawner,
             suspects_only=self._orders.suspects_only,
         )
         if self._supervised:

@@ -19,14 +19,17 @@ from onceward.context import Context, current
 from onceward.errors import ConfigError, LeaseLost, PayloadError
 from onceward.logs import EngineLog
 from onceward.model.decide import after_crash, after_error, after_failure, exhausted, readable
+from onceward.model.lineage import Family
 from onceward.model.outcome import Failed, Filtered, SchemaMismatch, Skipped, Verdict, Waiting, unwrapped
 from onceward.model.retry import described
 from onceward.model.status import Status
 from onceward.model.task import (
+    NO_EFFECTS,
     Advance,
     Commit,
     Crash,
     Defer,
+    Effects,
     Finish,
     HandOver,
     Lease,
@@ -34,7 +37,6 @@ from onceward.model.task import (
     Park,
     Release,
     TryAgain,
-    Write,
 )
 from onceward.model.times import spoken
 from onceward.stage import NOTHING
@@ -47,6 +49,7 @@ from onceward.worker.desk import AttemptDesk
 from onceward.worker.isolated import ProcessDied, RemoteError, Stored, run_isolated
 from onceward.worker.presence import NO_LIMIT, Presence
 from onceward.worker.registry import Registry
+from onceward.worker.spawner import Spawner
 
 TICK_S = 0.05
 AHEAD_S = 0.05
@@ -75,6 +78,7 @@ class Runner:
         monotonic: Callable[[], int],
         presence: Presence | None,
         app_path: str | None,
+        spawner: Spawner,
         suspects_only: bool = False,
         isolates: bool = True,
         dice: random.Random | None = None,
@@ -94,7 +98,7 @@ class Runner:
         self._dice = dice or random.Random()
         self._loop = asyncio.get_running_loop()
         self._attempts: dict[int, Attempt] = {}
-        self._desk = AttemptDesk(self._attempts, submit, read, monotonic, presence)
+        self._desk = AttemptDesk(self._attempts, submit, read, monotonic, presence, spawner)
         self._buffer: deque[Attempt] = deque()
         self._closing = 0
         self._asked = False
@@ -232,15 +236,15 @@ class Runner:
             if attempt.parts or stage is not pipeline.stages[0]:
                 pipeline.check_stored(attempt.parts, stage)
         except (SchemaMismatch, Exception) as error:  # the application's own types may raise anything when read
-            self._conclude(attempt, self._judged(attempt, error, lease.stage or pipeline.stages[0].name), ())
+            self._conclude(attempt, self._judged(attempt, error, lease.stage or pipeline.stages[0].name), NO_EFFECTS)
             return
         if stage.queue not in self._queues:
             # It stood in a line of ours by an old place, or the code has given its stage to another queue since.
-            self._conclude(attempt, Release(stage.queue), ())
+            self._conclude(attempt, Release(stage.queue), NO_EFFECTS)
             return
         if lease.failures > pipeline.retry.retries:
             reason = exhausted(pipeline.retry.retries, "it ignored its time limit and its worker had to be killed")
-            self._conclude(attempt, Finish(stage.name, None, Status.FAILED, reason), ())
+            self._conclude(attempt, Finish(stage.name, None, Status.FAILED, reason), NO_EFFECTS)
             return
         attempt.context = Context(payload, lease, stage, attempt.parts, attempt.signals, self._desk)
         self._run(attempt)
@@ -306,18 +310,18 @@ class Runner:
         self._leave_slot(attempt)
         if points.hook is not None:
             points.reach(f"after {stage.name}")
-        writes = attempt.context.end()
+        effects = attempt.context.end()
         if attempt.lost:
             self._forget(attempt)
             return
         if attempt.timed_out:
             error = StageTimeout(f"stage {stage.name!r} took longer than {spoken(stage.timeout_ms or 0)}")
         if error is None:
-            self._conclude(attempt, self._advanced(attempt, value), writes)
+            self._conclude(attempt, self._advanced(attempt, value), effects)
             return
         error = unwrapped(error)
         move = self._judged(attempt, error, stage.name)
-        self._conclude(attempt, move, writes if isinstance(error, _KEEPS_EFFECTS) else ())
+        self._conclude(attempt, move, effects if isinstance(error, _KEEPS_EFFECTS) else NO_EFFECTS)
 
     def _advanced(self, attempt: Attempt, value: Any) -> Move:
         stage = attempt.stage
@@ -330,6 +334,8 @@ class Runner:
         following = attempt.pipeline.stage_after(stage)
         if following is None:
             return Finish(stage.name, None if data == NOTHING else data, Status.SUCCEEDED, None)
+        if following.joins:
+            return HandOver(stage.name, data, following.name, following.queue, joins=True)
         if following.queue in self._queues:
             queue = None if following.queue == attempt.lease.queue else following.queue
             return Advance(stage.name, data, following.name, queue)
@@ -352,24 +358,31 @@ class Runner:
         fingerprint = pipeline.fingerprint if isinstance(error, SchemaMismatch) else ""
         return after_error(error, attempt.lease, stage, pipeline.retry, fingerprint, self._now(), self._dice)
 
-    def _conclude(self, attempt: Attempt, move: Move, writes: tuple[Write, ...]) -> None:
+    def _conclude(self, attempt: Attempt, move: Move, effects: Effects) -> None:
         """Have a move written. Unless the task goes on here, its slot is free at once."""
         goes_on = type(move) is Advance
         if not goes_on and self._attempts.pop(attempt.lease.task, None) is not None:
             self._closing += 1
             self._finished += 1
-        self._submit(Commit(attempt.lease, move, writes), lambda verdict: self._after_commit(attempt, move, verdict))
+        self._submit(
+            Commit(attempt.lease, move, *effects),
+            lambda verdict: self._after_commit(attempt, move, verdict, effects.spawns is not None),
+        )
         if not goes_on and self._buffer:
             self.pump()
 
-    def _after_commit(self, attempt: Attempt, move: Move, verdict: Written_) -> None:
+    def _after_commit(self, attempt: Attempt, move: Move, verdict: Written_, has_children: bool) -> None:
         if isinstance(verdict, Exception):
             self._after_refusal(attempt, move, verdict)
             return
+        if verdict and (has_children or self._may_have_woken(attempt, move)):
+            self._more = True
         if type(move) is Advance and verdict:
-            if attempt.lost or self._no_new_claims:
+            if isinstance(verdict, Family):
+                attempt.lease = msgspec.structs.replace(attempt.lease, family=verdict)
+            if attempt.lost or self._no_new_claims or (isinstance(verdict, Family) and verdict.is_paused):
                 self._advance(attempt, move)
-                self._conclude(attempt, Release(), ())
+                self._conclude(attempt, Release(), NO_EFFECTS)
                 return
             self._advance(attempt, move)
             self._run(attempt)
@@ -384,6 +397,13 @@ class Runner:
         elif type(move) is not Finish:
             self._look_again_for(move)
 
+    def _may_have_woken(self, attempt: Attempt, move: Move) -> bool:
+        """Whether somebody may stand in line by this commit of our own, of which nobody else tells us: a task that did
+        not have to wait for children, or one that waited for this task."""
+        if type(move) is HandOver:
+            return move.joins
+        return attempt.lease.parent is not None or attempt.pipeline.unique == "everywhere"
+
     def _after_refusal(self, attempt: Attempt, move: Move, error: Exception) -> None:
         """The database refuses a move, most often for its domain rows: an error of the stage, and nothing was kept.
 
@@ -395,11 +415,11 @@ class Runner:
         attempt.refusals += 1
         stage: str | None = getattr(move, "stage", None)
         if stage is not None and attempt.refusals == 1:
-            self._conclude(attempt, self._judged(attempt, error, stage), ())
+            self._conclude(attempt, self._judged(attempt, error, stage), NO_EFFECTS)
             return
         logger.error("a move could not be written", task=attempt.lease.task, error=described(error))
         if stage is not None and attempt.refusals == 2:
-            self._conclude(attempt, Finish(stage, None, Status.FAILED, UNWRITABLE), ())
+            self._conclude(attempt, Finish(stage, None, Status.FAILED, UNWRITABLE), NO_EFFECTS)
         else:
             self._forget(attempt)
 
@@ -488,7 +508,7 @@ class Runner:
             if attempt.take_ticket():
                 attempt.ended = True
                 attempt.context.end()
-                self._conclude(attempt, Release(), ())
+                self._conclude(attempt, Release(), NO_EFFECTS)
 
     def release_all(self) -> None:
         """Give back everything at once; no attempt is burned."""
@@ -503,10 +523,10 @@ class Runner:
             if attempt.task is not None:
                 attempt.task.cancel()
             self._leave_slot(attempt)
-            self._conclude(attempt, Release(), ())
+            self._conclude(attempt, Release(), NO_EFFECTS)
 
     def _give_back_buffer(self) -> None:
         while self._buffer:
             attempt = self._buffer.popleft()
             self._attempts[attempt.lease.task] = attempt
-            self._conclude(attempt, Release(), ())
+            self._conclude(attempt, Release(), NO_EFFECTS)

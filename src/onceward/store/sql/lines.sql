@@ -12,6 +12,7 @@ SELECT DISTINCT d.lane
 FROM onceward_due d
 JOIN onceward_task t ON t.id = d.task
 WHERE t.status IN (0, 2)
+  AND t.paused = 0
 
 -- name: behind
 -- Whether anybody stands behind a place that was thought to have nobody behind it.

@@ -125,6 +125,7 @@ WITH living AS (
     FROM living
     WHERE t.id IN :ids
       AND t.status IN (0, 2)
+      AND t.paused = 0
       AND t.due_at <= :now
     RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
         t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, t.lineage, t.parent, t.depth,
@@ -211,6 +212,15 @@ FROM onceward_claim c
 CROSS JOIN LATERAL unnest(c.tasks, c.fences) AS claimed (task, fence)
 ORDER BY 1, 2
 
+-- name: open_twice
+-- Work that is open twice in a lineage that knows it by its identity.
+SELECT min(t.id), max(t.id)
+FROM onceward_task t
+WHERE t.status IN (0, 1, 2, 3)
+  AND EXISTS (SELECT 1 FROM onceward_identity i WHERE i.scope = uuid_send(t.lineage) AND i.hash = t.identity)
+GROUP BY t.lineage, t.identity
+HAVING count(*) > 1
+
 -- name: check_pages
 -- Nothing: the server looks after its files.
 
@@ -244,3 +254,140 @@ WHERE seq > :after
       AND w.low_claim <= onceward_claim.seq
   )
 RETURNING seq
+
+-- name: reserve_room
+-- Room for so many more tasks, or for as many as there is. Locked in order first, because many ask at once.
+WITH asked (id, wanted) AS (
+    ROWS (id uuid, wanted bigint)
+), locked AS (
+    SELECT l.id, asked.wanted
+    FROM onceward_lineage l
+    JOIN asked ON asked.id = l.id
+    ORDER BY l.id
+    FOR UPDATE OF l
+)
+UPDATE onceward_lineage l
+SET granted = least(locked.wanted, greatest(0, l.max_tasks - l.tasks)),
+    tasks = l.tasks + least(locked.wanted, greatest(0, l.max_tasks - l.tasks))
+FROM locked
+WHERE l.id = locked.id
+RETURNING l.id, l.granted, l.max_depth, l.max_children, l.max_tasks, l.deadline_at, l.created_at
+
+-- name: return_room
+WITH asked (id, unused) AS (
+    ROWS (id uuid, unused bigint)
+)
+UPDATE onceward_lineage l
+SET tasks = l.tasks - asked.unused
+FROM asked
+WHERE l.id = asked.id
+
+-- name: count_pruned
+-- How many of the tasks of a lineage are gone. Its counter goes on counting them: a limit is about all there ever were.
+WITH gone (id, count) AS (
+    ROWS (id uuid, count bigint)
+)
+UPDATE onceward_lineage l
+SET pruned = l.pruned + gone.count
+FROM gone
+WHERE l.id = gone.id
+
+-- name: reserve_ids
+-- Numbers that the next tasks will have, from the sequence, because identities are taken before tasks are made.
+SELECT nextval(pg_get_serial_sequence('onceward_task', 'id'))
+FROM generate_series(1, :count)
+
+-- name: insert_children
+INSERT INTO onceward_task (created_at, id, kind, version, queue, band, key, identity, payload, payload_blob, lineage, parent,
+    depth, batch, due_at, ancestry, limits, scopes, touched)
+OVERRIDING SYSTEM VALUE
+ROWS (same created_at bigint, id bigint, kind text, version integer, queue text, band smallint, key text, identity bytea,
+      payload bytea, payload_blob bytea, lineage uuid, parent bigint, depth smallint, batch bigint, due_at bigint,
+      ancestry bytea, limits bytea, scopes bytea, touched smallint)
+
+-- name: insert_alike
+-- Children that differ in little: what they have in common is sent once.
+INSERT INTO onceward_task (created_at, kind, version, queue, band, due_at, lineage, parent, depth, batch, ancestry, limits,
+    scopes, id, key, identity, payload, payload_blob)
+OVERRIDING SYSTEM VALUE
+ROWS (same created_at bigint, same kind text, same version integer, same queue text, same band smallint,
+      same due_at bigint, same lineage uuid, same parent bigint, same depth smallint, same batch bigint,
+      same ancestry bytea, same limits bytea, same scopes bytea, id bigint, key text, identity bytea, payload bytea,
+      payload_blob bytea)
+
+-- name: count_family
+WITH asked (task, children, refusals) AS (
+    ROWS (task bigint, children bigint, refusals bigint)
+)
+UPDATE onceward_task t
+SET children = t.children + asked.children, refusals = t.refusals + asked.refusals
+FROM asked
+WHERE t.id = asked.task
+
+-- name: lock_links
+-- One at a time, because two links may close a circle that neither closes alone. The number is "links" in ASCII.
+SELECT pg_advisory_xact_lock(465658373991)
+
+-- name: who_waits_for
+-- Everybody who waits, or may come to wait, for a task: its ancestors, those who were linked to it, and so on up. For
+-- each of them on its own, because a join with the union of both tables would read them from end to end.
+WITH RECURSIVE waiting (id) AS (
+    SELECT id
+    FROM onceward_task
+    WHERE id = :task
+    UNION
+    SELECT edge.parent
+    FROM waiting
+    CROSS JOIN LATERAL (
+        SELECT t.parent
+        FROM onceward_task t
+        WHERE t.id = waiting.id
+          AND t.parent IS NOT NULL
+        UNION ALL
+        SELECT l.parent
+        FROM onceward_link l
+        WHERE l.child = waiting.id
+    ) AS edge
+)
+SELECT id
+FROM waiting
+
+-- name: lock_parents
+-- In a statement of its own: what is read of them afterwards is read after everybody else who ends a child of theirs.
+SELECT id
+FROM onceward_task
+WHERE id IN :ids
+ORDER BY id
+FOR UPDATE
+
+-- name: count_batches
+-- Tasks of batches were added, have ended, or are open again (a negative end). Locked in order first, because many end
+-- at once. Only of open batches: one that has ended stays as it ended.
+WITH changed (id, added, succeeded, filtered, skipped, failed, cancelled) AS (
+    ROWS (id bigint, added bigint, succeeded bigint, filtered bigint, skipped bigint, failed bigint, cancelled bigint)
+), locked AS (
+    SELECT b.id, c.added, c.succeeded, c.filtered, c.skipped, c.failed, c.cancelled
+    FROM onceward_batch b
+    JOIN changed c ON c.id = b.id
+    ORDER BY b.id
+    FOR UPDATE OF b
+)
+UPDATE onceward_batch b
+SET total = b.total + c.added,
+    open = b.open + c.added - c.succeeded - c.filtered - c.skipped - c.failed - c.cancelled,
+    succeeded = b.succeeded + c.succeeded,
+    filtered = b.filtered + c.filtered,
+    skipped = b.skipped + c.skipped,
+    failed = b.failed + c.failed,
+    cancelled = b.cancelled + c.cancelled
+FROM locked c
+WHERE b.id = c.id
+  AND b.status = 0
+RETURNING b.id, b.open
+
+-- name: lock_standing
+-- Locked, because what a task was before it is opened again is counted.
+SELECT batch, status
+FROM onceward_task
+WHERE id = :task
+FOR UPDATE

@@ -16,7 +16,47 @@ DELETE FROM onceward_task
 WHERE id IN :ids
   AND status >= 4
   AND ended_at < :before
-RETURNING id, payload_blob
+RETURNING id, payload_blob, lineage, scopes, identity
+
+-- name: prune_batches
+-- Batches that ended before a time, and of which no task is left.
+DELETE FROM onceward_batch
+WHERE status > 0
+  AND ended_at < :before
+  AND NOT EXISTS (
+    SELECT 1
+    FROM onceward_task t
+    WHERE t.batch = onceward_batch.id
+  )
+RETURNING id
+
+-- name: prune_links
+DELETE FROM onceward_link
+WHERE parent IN :ids
+   OR child IN :ids
+
+-- name: prune_refusals
+DELETE FROM onceward_refusal
+WHERE parent IN :ids
+
+-- name: close_lineages
+-- Lineages, and narrower scopes in them, all of whose tasks are gone.
+DELETE FROM onceward_lineage
+WHERE id IN (ROWS (id uuid))
+  AND pruned >= tasks
+
+-- name: lineages_left
+SELECT id
+FROM onceward_lineage
+WHERE id IN (ROWS (id uuid))
+
+-- name: drop_lineage_identities
+DELETE FROM onceward_identity
+WHERE scope IN (ROWS (scope bytea))
+
+-- name: drop_lineage_failures
+DELETE FROM onceward_failure
+WHERE lineage IN (ROWS (lineage uuid))
 
 -- name: prune_checkpoints
 DELETE FROM onceward_checkpoint

@@ -23,7 +23,7 @@ FROM onceward_task t
 WHERE t.id < :before
   AND (t.status = :status) IS NOT FALSE
   AND (t.kind = :kind) IS NOT FALSE
-  AND (t.lineage = :lineage) IS NOT FALSE
+  AND (t.depth >= :min_depth) IS NOT FALSE
   AND (coalesce(t.key, '') = :key) IS NOT FALSE
   AND (substr(coalesce(t.key, ''), 1, length(:prefix)) = :prefix) IS NOT FALSE
 ORDER BY t.id DESC
@@ -73,6 +73,7 @@ SELECT r.lane, r.band, count(DISTINCT r.task), min(r.at)
 FROM onceward_ready r
 JOIN onceward_task t ON t.id = r.task
 WHERE t.status IN (0, 2)
+  AND t.paused = 0
 GROUP BY r.lane, r.band
 ORDER BY r.lane, r.band
 
@@ -82,6 +83,7 @@ SELECT d.lane, count(DISTINCT d.task), min(d.due_at)
 FROM onceward_due d
 JOIN onceward_task t ON t.id = d.task AND t.due_at = d.due_at
 WHERE t.status IN (0, 2)
+  AND t.paused = 0
 GROUP BY d.lane
 ORDER BY d.lane
 
@@ -89,7 +91,7 @@ ORDER BY d.lane
 -- What verify reads of every task, in the order of ids; so are the four after it, so that one pass can join them.
 SELECT t.id, t.kind, t.queue, t.status, t.run, t.fence, t.token, t.worker, w.id, w.stopped_at, t.failures, t.deferrals,
     t.signals, t.touched, t.created_at, t.started_at, t.ended_at, t.waiting_for, t.due_at,
-    coalesce(length(t.reason), 0)
+    coalesce(length(t.reason), 0), t.paused
 FROM onceward_task t
 LEFT JOIN onceward_worker w ON w.id = t.worker
 ORDER BY t.id

@@ -86,6 +86,7 @@ SET status = 1, fence = fence + 1, token = :token, worker = :worker,
     started_at = coalesce(started_at, :now)
 WHERE id IN :ids
   AND status IN (0, 2)
+  AND paused = 0
   AND due_at <= :now
   AND EXISTS (SELECT 1 FROM onceward_worker w WHERE w.id = :worker AND w.stopped_at IS NULL)
 RETURNING id, fence, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
@@ -163,6 +164,15 @@ FROM onceward_claim c
 JOIN json_each(c.tasks) AS claimed
 ORDER BY 1, 2
 
+-- name: open_twice
+-- Work that is open twice in a lineage that knows it by its identity.
+SELECT min(t.id), max(t.id)
+FROM onceward_task t
+WHERE t.status IN (0, 1, 2, 3)
+  AND EXISTS (SELECT 1 FROM onceward_identity i WHERE i.scope = t.lineage AND i.hash = t.identity)
+GROUP BY t.lineage, t.identity
+HAVING count(*) > 1
+
 -- name: check_pages
 -- Only here: PostgreSQL has no such question.
 PRAGMA quick_check
@@ -196,3 +206,105 @@ WHERE seq > :after
       AND w.low_claim <= onceward_claim.seq
   )
 RETURNING seq
+
+-- name: reserve_room
+-- Room for so many more tasks, or for as many as there is.
+UPDATE onceward_lineage
+SET granted = min(asked.column2, max(0, max_tasks - tasks)),
+    tasks = tasks + min(asked.column2, max(0, max_tasks - tasks))
+FROM (ROWS (id uuid, wanted bigint)) AS asked
+WHERE onceward_lineage.id = asked.column1
+RETURNING id, granted, max_depth, max_children, max_tasks, deadline_at, created_at
+
+-- name: return_room
+UPDATE onceward_lineage
+SET tasks = tasks - asked.column2
+FROM (ROWS (id uuid, unused bigint)) AS asked
+WHERE onceward_lineage.id = asked.column1
+
+-- name: count_pruned
+-- How many of the tasks of a lineage are gone. Its counter goes on counting them: a limit is about all there ever were.
+UPDATE onceward_lineage
+SET pruned = pruned + gone.column2
+FROM (ROWS (id uuid, count bigint)) AS gone
+WHERE onceward_lineage.id = gone.column1
+
+-- name: reserve_ids
+-- Numbers that the next tasks will have. One writer at a time makes that safe.
+WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < :count)
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'onceward_task'), 0) + n.value
+FROM n
+
+-- name: insert_children
+INSERT INTO onceward_task (created_at, id, kind, version, queue, band, key, identity, payload, payload_blob, lineage, parent,
+    depth, batch, due_at, ancestry, limits, scopes, touched)
+ROWS (same created_at bigint, id bigint, kind text, version integer, queue text, band smallint, key text, identity bytea,
+      payload bytea, payload_blob bytea, lineage uuid, parent bigint, depth smallint, batch bigint, due_at bigint,
+      ancestry bytea, limits bytea, scopes bytea, touched smallint)
+
+-- name: insert_alike
+-- Children that differ in little: what they have in common is sent once.
+INSERT INTO onceward_task (created_at, kind, version, queue, band, due_at, lineage, parent, depth, batch, ancestry, limits,
+    scopes, id, key, identity, payload, payload_blob)
+ROWS (same created_at bigint, same kind text, same version integer, same queue text, same band smallint,
+      same due_at bigint, same lineage uuid, same parent bigint, same depth smallint, same batch bigint,
+      same ancestry bytea, same limits bytea, same scopes bytea, id bigint, key text, identity bytea, payload bytea,
+      payload_blob bytea)
+
+-- name: count_family
+UPDATE onceward_task
+SET children = children + asked.column2, refusals = refusals + asked.column3
+FROM (ROWS (task bigint, children bigint, refusals bigint)) AS asked
+WHERE onceward_task.id = asked.column1
+
+-- name: lock_links
+-- Nothing: the transaction already is the only writer.
+
+-- name: who_waits_for
+-- Everybody who waits, or may come to wait, for a task: its ancestors, those who were linked to it, and so on up. Two
+-- steps up, because a join with the union of both tables would read them from end to end.
+WITH RECURSIVE waiting (id) AS (
+    SELECT id
+    FROM onceward_task
+    WHERE id = :task
+    UNION
+    SELECT t.parent
+    FROM waiting
+    JOIN onceward_task t ON t.id = waiting.id
+    WHERE t.parent IS NOT NULL
+    UNION
+    SELECT l.parent
+    FROM waiting
+    JOIN onceward_link l ON l.child = waiting.id
+)
+SELECT id
+FROM waiting
+
+-- name: lock_parents
+-- Nothing to lock: there is one writer.
+SELECT id
+FROM onceward_task
+WHERE id IN :ids
+
+-- name: count_batches
+-- Tasks of batches were added, have ended, or are open again (a negative end). Only of open batches: one that has ended
+-- stays as it ended.
+UPDATE onceward_batch
+SET total = total + c.column2,
+    open = open + c.column2 - c.column3 - c.column4 - c.column5 - c.column6 - c.column7,
+    succeeded = succeeded + c.column3,
+    filtered = filtered + c.column4,
+    skipped = skipped + c.column5,
+    failed = failed + c.column6,
+    cancelled = cancelled + c.column7
+FROM (ROWS (id bigint, added bigint, succeeded bigint, filtered bigint, skipped bigint, failed bigint,
+            cancelled bigint)) AS c
+WHERE onceward_batch.id = c.column1
+  AND status = 0
+RETURNING id, open
+
+-- name: lock_standing
+-- Nothing to lock: there is one writer.
+SELECT batch, status
+FROM onceward_task
+WHERE id = :task

@@ -13,6 +13,7 @@ SELECT id, queue, kind, band, rank, company, due_at
 FROM onceward_task
 WHERE id IN :ids
   AND status IN (0, 2)
+  AND paused = 0
 
 -- name: read_blobs
 SELECT hash, data
@@ -28,6 +29,11 @@ LEFT JOIN onceward_blob b ON b.hash = c.value_blob
 WHERE c.task IN :ids
 ORDER BY c.task, c.at
 
+-- name: read_descent
+SELECT id, ancestry, limits, children
+FROM onceward_task
+WHERE id IN :ids
+
 -- name: read_signals
 SELECT task, name, value
 FROM onceward_signal
@@ -36,12 +42,12 @@ WHERE task IN :ids
 -- name: advance
 -- Stages are done and their worker goes on with the next one, under the same lease.
 UPDATE onceward_task
-SET stage = :stage, queue = coalesce(:queue, queue), touched = 1, failures = 0, crashes = 0, company = 0,
+SET stage = :stage, queue = coalesce(:queue, queue), touched = 1, failures = 0, crashes = 0, company = 0, same_errors = 0,
     progressed_at = :now
 WHERE id IN :ids
   AND token = :token
   AND status = 1
-RETURNING id
+RETURNING id, paused
 
 -- name: finish
 -- Tasks have ended.
@@ -50,26 +56,59 @@ SET status = :status, stage = :stage, reason = :reason, ended_at = :now, touched
 WHERE id IN :ids
   AND token = :token
   AND status = 1
-RETURNING id
+RETURNING id, awaited, batch
 
 -- name: hand_over
 -- A stage is done and the next one belongs to another queue.
 UPDATE onceward_task
 SET status = 0, stage = :stage, queue = :queue, due_at = :now, token = NULL,
-    touched = 1, failures = 0, crashes = 0, company = 0, progressed_at = :now
+    touched = 1, failures = 0, crashes = 0, company = 0, same_errors = 0, progressed_at = :now
 WHERE id = :task
   AND token = :token
   AND status = 1
 RETURNING id
 
+-- name: wait_for_children
+-- A task that was handed over to a stage that joins, and whose children have not all ended.
+UPDATE onceward_task
+SET status = 3, waiting_for = 'children', due_at = :never
+WHERE id = :task
+  AND status = 0
+
 -- name: try_again
 -- A stage has failed and will be tried again.
 UPDATE onceward_task
-SET status = 2, stage = :stage, company = 0, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL
+SET status = 2, stage = :stage, company = 0, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL,
+    same_errors = CASE WHEN error = :error THEN same_errors + 1 ELSE 1 END, error = :error
 WHERE id = :task
   AND token = :token
   AND status = 1
 RETURNING id
+
+-- name: error_history
+-- Whether this work of its lineage has failed for good with an error before, how often in a row it has failed with it
+-- now, and how many tasks of its pipeline and lineage have failed for good with it.
+SELECT
+    (
+        SELECT f.task
+        FROM onceward_failure f
+        WHERE f.lineage = t.lineage AND f.identity = t.identity AND f.fingerprint = :fingerprint
+    ),
+    CASE WHEN t.error = :fingerprint THEN t.same_errors ELSE 0 END,
+    (
+        SELECT count(*)
+        FROM onceward_failure f
+        WHERE f.lineage = t.lineage AND f.kind = t.kind AND f.fingerprint = :fingerprint
+    )
+FROM onceward_task t
+WHERE t.id = :task
+
+-- name: record_failure
+INSERT INTO onceward_failure (lineage, identity, fingerprint, kind, task, at)
+SELECT lineage, identity, :fingerprint, kind, id, :now
+FROM onceward_task
+WHERE id = :task
+ON CONFLICT (lineage, identity, fingerprint) DO NOTHING
 
 -- name: defer
 -- Nothing has failed; the stage runs again later.
@@ -112,7 +151,7 @@ SET status = :status, crashes = crashes + 1, company = :company, reason = :reaso
 WHERE id = :task
   AND token = :token
   AND status = 1
-RETURNING id
+RETURNING id, awaited, batch
 
 -- name: crash_marks
 -- How often the present stage of a task was running when its worker died, since something of the task was last committed.
@@ -223,6 +262,15 @@ WHERE id IN :ids
   AND status = 3
 RETURNING id, run, fence, kind, queue, band, rank, stage
 
+-- name: wake_joined
+-- Tasks whose children have all ended.
+UPDATE onceward_task
+SET status = 0, waiting_for = NULL, due_at = :now
+WHERE id IN :ids
+  AND status = 3
+  AND waiting_for = 'children'
+RETURNING id, run, fence, kind, queue, band, rank, stage
+
 -- name: wake_due
 -- Tasks whose wait was ended by time.
 UPDATE onceward_task
@@ -249,17 +297,17 @@ UPDATE onceward_task
 SET status = 8, ended_at = :now, token = NULL, waiting_for = NULL, reason = :reason
 WHERE id = :task
   AND status IN (0, 1, 2, 3)
-RETURNING id, run, fence, stage
+RETURNING id, run, fence, stage, awaited, batch
 
 -- name: reopen
 -- An operator opens an ended or waiting task again.
 UPDATE onceward_task
 SET status = 0, ended_at = NULL, waiting_for = NULL, reason = NULL, due_at = :now,
-    failures = 0, crashes = 0, company = 0,
+    failures = 0, crashes = 0, company = 0, same_errors = 0,
     queue = coalesce(:queue, queue),
     run = run + :fresh,
     stage = CASE WHEN :fresh = 1 THEN NULL ELSE coalesce(:stage, stage) END,
-    touched = CASE WHEN :fresh = 1 THEN 0 ELSE touched END
+    touched = CASE WHEN :fresh = 1 AND limits IS NULL AND children = 0 THEN 0 ELSE touched END
 WHERE id = :task
   AND status IN (3, 4, 5, 6, 7, 8)
 RETURNING id, run, fence, kind, queue, band, rank, stage

@@ -1,0 +1,82 @@
+"""What the spawn guard itself costs: the same hundred children in a small and in a large lineage of one database.
+
+Below the public API, because nothing else should be in the figure: the guard runs in a transaction that is undone, so
+that no lineage grows, no disk is waited for, and both are measured again and again in turns.
+"""
+
+import statistics
+import time
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from bench.jobs import Noop, app
+from bench.plan import BULK_SIZE, CHILDREN, PAD, SMALL_LINEAGE
+from onceward import Limits
+from onceward.model.task import Lease
+from onceward.store.op import Op
+from onceward.store.session import Session
+from onceward.store.spawning import Asked, spawn
+from onceward.worker.spawner import key_hash
+
+ROUNDS = 40
+numbers = count(1)
+
+
+class _Undo(Exception):
+    """Nothing of this is to be kept."""
+
+
+def guard(large: int) -> dict[str, Any]:
+    """Milliseconds for a hundred children, in a lineage of 10 tasks and in a large one."""
+    app.prepare()
+    session = app._store.session()
+    lineages = {"small": _lineage(session, SMALL_LINEAGE), "large": _lineage(session, large)}
+    took: dict[str, list[float]] = {name: [] for name in lineages}
+    for number in range(ROUNDS):
+        order = list(lineages.items())
+        for name, lease in order if number % 2 else reversed(order):
+            took[name].append(_undone(session, lease))
+    session.close()
+    return {name: statistics.median(values) for name, values in took.items()}
+
+
+def _lineage(session: Session, size: int) -> Lease:
+    """A lineage of so many tasks; its root, which has spawned them all."""
+    limits = Limits(max_tasks=1_000_000, max_children=1_000_000)
+    task = app.task(app.enqueue(Noop(next(numbers), PAD), limits=limits).id)
+    created_at = int(task.created_at.timestamp() * 1_000)
+    lease = Lease(
+        task=task.id, fence=0, token=b"", worker=0, run=1, kind=task.kind, version=1, queue=task.queue, band=0, rank=0,
+        stage=None, payload=b"", failures=0, crashes=0, company=0, deferrals=0, signals=0, touched=0,
+        lineage_bytes=task.lineage.bytes, parent=None, depth=0, created_at=created_at, started_at=created_at,
+    )  # fmt: skip
+    for done in range(1, size, BULK_SIZE):
+        asked = _children(lease, min(BULK_SIZE, size - done))
+        session.transact(lambda asked=asked: spawn(asked, created_at))
+    return lease
+
+
+def _children(lease: Lease, many: int) -> list[Asked]:
+    spawner = app.spawner
+    return [
+        Asked(lease, "run", key_hash(""), spawner.defaults, spawner.child(lease, Noop(next(numbers), PAD)))
+        for _ in range(many)
+    ]
+
+
+def _undone(session: Session, lease: Lease) -> float:
+    """How long the guard takes for a hundred children, of which none is kept."""
+    asked = _children(lease, CHILDREN)
+    took = 0.0
+
+    def measured() -> Op[None]:
+        nonlocal took
+        began = time.perf_counter()
+        yield from spawn(asked, app._store.clock.now())
+        took = (time.perf_counter() - began) * 1_000
+        raise _Undo
+
+    with suppress(_Undo):
+        session.transact(measured)
+    return took

@@ -1,0 +1,142 @@
+"""What one root can come to at worst, from the configuration alone: how many tasks, and how many attempts.
+
+Nobody's code is read: every task may spawn every kind, as often as the limits of a lineage allow, and every stage may
+fail as often as its pipeline allows. What has no bound says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from onceward.config import Config
+from onceward.model.lineage import Bounds, Limits
+from onceward.pipeline import Pipeline
+
+UNBOUNDED = "unbounded"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineEnvelope:
+    """The worst case of a root of one kind."""
+
+    kind: str
+    stages: int
+    retries: int
+    lost_workers: int
+    """How many workers one stage may take down before its task is given up."""
+    attempts_per_task: int
+    tasks: int
+    """How many tasks its lineage can have, with the root."""
+    attempts: int
+    """How many attempts they can make: the root its own, the others those of the pipeline that can make the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What one root can come to at worst. `print(app.envelope())` shows it as a table.
+
+    Not in it, because they are not the doing of this root: what an operator retries or widens, lineages of their own
+    that a stage begins with `root=True`, and attempts lost with a worker that something beside them brought down.
+    """
+
+    max_depth: int
+    max_children: int
+    max_tasks: int
+    tasks: int
+    """How many tasks a lineage can have."""
+    bounded_by: str
+    """The setting that says so."""
+    attempts: int
+    """How many attempts they can make."""
+    polls: int | None
+    """How often they can be put off by `Waiting(after=…)`. That is no attempt, and None: nothing bounds it."""
+    pipelines: tuple[PipelineEnvelope, ...]
+
+    def exceeds(self, most: int) -> bool:
+        """Whether one root can make more tasks than that."""
+        return self.tasks > most
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The same as plain values; what nothing bounds is the word "unbounded"."""
+        return {**asdict(self), "polls": UNBOUNDED if self.polls is None else self.polls}
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table: what its columns are, a row for each pipeline, and the whole app."""
+        head = ("a root of", "stages", "retries", "attempts a task", "tasks", "attempts", "polls")
+        polls = UNBOUNDED if self.polls is None else f"{self.polls:,}"
+        rows = [
+            (
+                one.kind, f"{one.stages:,}", f"{one.retries:,}", f"{one.attempts_per_task:,}", f"{one.tasks:,}",
+                f"{one.attempts:,}", polls,
+            )
+            for one in self.pipelines
+        ]  # fmt: skip
+        return [head, *rows, ("any kind", "", "", "", f"{self.tasks:,}", f"{self.attempts:,}", polls)]
+
+    @property
+    def sentence(self) -> str:
+        """Why it is not more."""
+        limits = f"max_tasks={self.max_tasks:,}, max_depth={self.max_depth}, max_children={self.max_children:,}"
+        return f"one root makes at most {self.tasks:,} tasks, because of {self.bounded_by} ({limits})"
+
+    def __str__(self) -> str:
+        widths = [max(map(len, column)) for column in zip(*self.rows, strict=True)]
+        lines = [
+            "  ".join(
+                [first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(rest, widths[1:], strict=True))]
+            )
+            for first, *rest in self.rows
+        ]
+        return "\n".join([*lines, self.sentence])
+
+
+def envelope(pipelines: Iterable[Pipeline[Any]], config: Config, limits: Limits | None = None) -> Envelope:
+    """The worst case of one root, with the limits of the configuration or, where given, its own."""
+    bounds = config.bounds if limits is None else config.bounds.replaced(limits)
+    tasks, bounded_by = _tasks(bounds)
+    known = sorted(pipelines, key=lambda pipeline: pipeline.kind)
+    each = {pipeline.kind: _attempts_per_task(pipeline, config) for pipeline in known}
+    worst = max(each.values(), default=0)
+    return Envelope(
+        max_depth=bounds.max_depth,
+        max_children=bounds.max_children,
+        max_tasks=bounds.max_tasks,
+        tasks=tasks if known else 0,
+        bounded_by=bounded_by if known else "nothing to do: the app has no pipelines",
+        attempts=tasks * worst,
+        polls=None if known else 0,
+        pipelines=tuple(
+            PipelineEnvelope(
+                kind=pipeline.kind,
+                stages=len(pipeline.stages),
+                retries=pipeline.retry.retries,
+                lost_workers=config.max_lost_workers,
+                attempts_per_task=each[pipeline.kind],
+                tasks=tasks,
+                attempts=each[pipeline.kind] + (tasks - 1) * worst,
+            )
+            for pipeline in known
+        ),
+    )
+
+
+def _attempts_per_task(pipeline: Pipeline[Any], config: Config) -> int:
+    # Both are counted stage by stage. The last worker that is lost ends the task, so that it is no further attempt.
+    return len(pipeline.stages) * (1 + pipeline.retry.retries + config.max_lost_workers - 1)
+
+
+def _tasks(bounds: Bounds) -> tuple[int, str]:
+    """How many tasks a lineage can have, and what says so: as many as fit its depth, or its limit of tasks."""
+    total = level = 1
+    for _ in range(bounds.max_depth):
+        level *= bounds.max_children
+        total += level
+        if total > bounds.max_tasks:
+            return bounds.max_tasks, "max_tasks"
+        if not level:
+            break
+    return total, "max_tasks" if total == bounds.max_tasks else "max_depth and max_children"

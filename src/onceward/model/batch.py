@@ -1,0 +1,54 @@
+"""How a batch stands and how it ends, from the counts of its tasks alone."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from onceward.model.times import spoken
+
+HOUR_MS = 3_600_000
+
+
+class BatchOutcome(IntEnum):
+    """Where a batch stands. The numbers are stored."""
+
+    OPEN = 0
+    SUCCEEDED = 1
+    PARTIAL = 2
+    FAILED = 3
+
+    @property
+    def word(self) -> str:
+        """As people read and write it."""
+        return self.name.lower()
+
+
+class Counts(NamedTuple):
+    """How many tasks of a batch have ended, and how."""
+
+    succeeded: int = 0
+    filtered: int = 0
+    skipped: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+def outcome_of(counts: Counts, *, is_overdue: bool) -> BatchOutcome:
+    """How a batch ends whose last task has ended.
+
+    A filtered or skipped task came to the end that it was meant for, so it counts as good; a cancelled one does not.
+    All good, or none at all: succeeded. Some good: partial. None good: failed. A batch that overran its deadline has
+    failed, whatever its tasks had done before.
+    """
+    if is_overdue:
+        return BatchOutcome.FAILED
+    if not counts.failed + counts.cancelled:
+        return BatchOutcome.SUCCEEDED
+    return BatchOutcome.PARTIAL if counts.succeeded + counts.filtered + counts.skipped else BatchOutcome.FAILED
+
+
+def overdue_reason(allowed_ms: int) -> str:
+    """Why the open tasks of a batch fail at its deadline."""
+    hours, rest = divmod(allowed_ms, HOUR_MS)
+    return f"batch exceeded {spoken(allowed_ms) if rest or not hours else f'{hours} h'}"

@@ -1,0 +1,247 @@
+"""Where a task comes from, and what follows from that: its ancestors, the limits of its lineage, and the rules by
+which a spawn is refused.
+
+Ancestors are the strict ones, root first; the engine alone writes them. A limit is the lineage's, set at the root; a
+child may narrow it for itself and its descendants, and nobody but an operator widens it.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from onceward.errors import ConfigError
+from onceward.model.times import Duration, milliseconds, spoken
+
+DEEPEST = 100
+MOST_TASKS = 1_000_000_000
+MOST_CHILDREN = 1_000_000
+LONGEST_MS = 10 * 365 * 86_400_000
+
+EVERYWHERE = bytes(16)
+"""The scope of identities that are unique in the whole database; other scopes are lineages."""
+
+_ANCESTOR = struct.Struct(">q16s16s")
+ANCESTOR_SIZE = _ANCESTOR.size
+"""How many bytes one ancestor takes; its number stands first."""
+
+
+class Rule(StrEnum):
+    """Why a spawn is refused."""
+
+    DEPTH = "depth"
+    CYCLE = "cycle"
+    DUPLICATE = "duplicate"
+    DONE = "done"
+    STOPPED = "stopped"
+    LIMIT = "limit"
+
+
+class Ancestor(msgspec.Struct, frozen=True, gc=False):
+    """One task above another: its id, its identity (kind and key), and its key alone, as hashes."""
+
+    task: int
+    identity: bytes
+    key: bytes
+
+
+def read_ancestry(data: bytes | None) -> list[Ancestor]:
+    """The strict ancestors of a task, root first."""
+    return [] if not data else [Ancestor(*fields) for fields in _ANCESTOR.iter_unpack(data)]
+
+
+def ancestry_below(data: bytes | None, task: int, identity: bytes, key: bytes) -> bytes:
+    """The ancestry of the children of a task."""
+    return (data or b"") + _ANCESTOR.pack(task, identity, key)
+
+
+class Bounds(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The limits that a task has from its lineage, narrowed on the way down. Stored with the task where they are not
+    those of the configuration."""
+
+    max_depth: int
+    max_children: int
+    deadline_ms: int
+    max_tasks: int
+
+    def replaced(self, limits: Limits) -> Bounds:
+        """These bounds with others put in, as only the root may."""
+        return Bounds(
+            self.max_depth if limits.max_depth is None else limits.max_depth,
+            self.max_children if limits.max_children is None else limits.max_children,
+            self.deadline_ms if limits.deadline_ms is None else limits.deadline_ms,
+            self.max_tasks if limits.max_tasks is None else limits.max_tasks,
+        )
+
+    def of_each(self, limits: Limits) -> Bounds | None:
+        """The bounds of each lineage of a batch that has limits; None if these are they. The batch counts its tasks
+        by itself, so that its `max_tasks` gives no lineage more room than it would have had."""
+        bounds = self.replaced(limits)
+        bounds = msgspec.structs.replace(bounds, max_tasks=min(bounds.max_tasks, self.max_tasks))
+        return None if bounds == self else bounds
+
+    def narrowed(self, limits: Limits) -> Bounds:
+        """These bounds with narrower ones put in; wider ones are refused."""
+        wanted = self.replaced(limits)
+        for name in ("max_depth", "max_children", "max_tasks", "deadline_ms"):
+            asked, given = getattr(wanted, name), getattr(self, name)
+            if asked > given:
+                said = (spoken(asked), spoken(given)) if name == "deadline_ms" else (asked, given)
+                raise ConfigError(
+                    f"a child may narrow the limits of its lineage, not widen them: "
+                    f"{name.removesuffix('_ms')}={said[0]} is more than {said[1]}"
+                )
+        return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a lineage. What is left out is inherited; at the root, from the configuration.
+
+    `max_depth` is the largest depth a task may have (the root has 0), `max_tasks` counts all tasks of the lineage with
+    its root, `max_children` those of one task, `deadline` runs from the root's enqueue.
+    """
+
+    max_depth: int | None = None
+    max_tasks: int | None = None
+    max_children: int | None = None
+    deadline: Duration | None = None
+    deadline_ms: int | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, value, least, most in (
+            ("max_depth", self.max_depth, 0, DEEPEST),
+            ("max_tasks", self.max_tasks, 1, MOST_TASKS),
+            ("max_children", self.max_children, 0, MOST_CHILDREN),
+        ):
+            checked_number(name, value, least, most)
+        object.__setattr__(self, "deadline_ms", checked_deadline(self.deadline))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is limited."""
+        return (self.max_depth, self.max_tasks, self.max_children, self.deadline) == (None, None, None, None)
+
+
+def checked_number(name: str, value: Any, least: int, most: int) -> None:
+    """Refuse a limit that is no number, or an absurd one."""
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ConfigError(f"{name}={value!r}: it is a whole number from {least} to {most:,}")
+
+
+def checked_deadline(deadline: Duration | None) -> int | None:
+    """A deadline in milliseconds."""
+    if deadline is None:
+        return None
+    given = milliseconds(deadline)
+    if not 1 <= given <= LONGEST_MS:
+        raise ConfigError(f"a deadline of {deadline!r}: it lies between 1 ms and ten years")
+    return given
+
+
+class Spawn(msgspec.Struct, frozen=True, gc=False):
+    """A child that a stage asks for, before anything is decided."""
+
+    kind: str
+    version: int
+    queue: str
+    band: int
+    key: str | None
+    identity: bytes
+    key_hash: bytes
+    payload: bytes
+    due_at: int
+    unique: str
+    by_key: bool
+    """Whether a cycle is a key that comes back, whatever its kind."""
+    fresh_for_ms: int | None = None
+    bounds: Bounds | None = None
+    """Its own limits, where they are narrower than its parent's."""
+    scope: uuid.UUID | None = None
+    """A new scope in which the tasks of its subtree are counted, if its `max_tasks` is narrower."""
+    stopped: str | None = None
+    """What the stop list says of it."""
+    policies: tuple[tuple[Rule, str], ...] = ()
+
+
+class Spawns(msgspec.Struct, frozen=True, gc=False):
+    """The children that a stage asks for, with what is to be known of the task that asks."""
+
+    key_hash: bytes
+    """Its key, as a hash."""
+    defaults: Bounds
+    """The limits of a lineage for which nobody has set any."""
+    asked: tuple[Spawn, ...]
+    aliases: tuple[bytes, ...] = ()
+    """Further identities of the task itself."""
+
+
+class Child(msgspec.Struct, frozen=True, gc=False):
+    """What a stage knows of a child that an earlier stage asked for."""
+
+    task: int | None
+    identity: bytes
+    kind: str
+    key: str | None
+    status: int | None
+    reason: str | None
+    rule: str | None = None
+    is_own: bool = True
+    value: bytes | None = None
+
+
+class Descent(msgspec.Struct, frozen=True, gc=False):
+    """Where a task comes from, as far as a stage that spawns must know at once."""
+
+    ancestry: bytes | None = None
+    limits: bytes | None = None
+    children: int = 0
+
+
+class Family(msgspec.Struct, frozen=True, gc=False):
+    """What a task that has asked for children knows of them. It is always true, like the verdict it comes with."""
+
+    children: tuple[Child, ...] = ()
+    is_paused: bool = False
+    """Whether the task is paused: its attempt goes on no further."""
+
+
+class Refused(msgspec.Struct, frozen=True, gc=False):
+    """A spawn that was refused: by which rule, in words, and whom it met."""
+
+    rule: Rule
+    reason: str
+    ancestor: int | None = None
+    existing: int | None = None
+
+
+def refused_by_depth(depth: int, deepest: int) -> Refused | None:
+    """Whether a task may stand at a depth."""
+    if depth <= deepest:
+        return None
+    return Refused(Rule.DEPTH, f"it would have depth {depth}, and the lineage's max_depth is {deepest}")
+
+
+def refused_by_ancestors(spawn: Spawn, family: list[Ancestor]) -> Refused | None:
+    """Whether a spawn would repeat an ancestor or the spawning task, which is the last of the family."""
+    for ancestor in family:
+        same = ancestor.key == spawn.key_hash if spawn.by_key else ancestor.identity == spawn.identity
+        if same:
+            who = "the spawning task itself" if ancestor is family[-1] else f"its ancestor, task {ancestor.task},"
+            what = "has the same key" if spawn.by_key else f"is the same work ({spawn.kind} with the same key)"
+            return Refused(Rule.CYCLE, f"{who} {what}", ancestor.task)
+    return None
+
+
+def refused_by_children(children: int, most: int) -> Refused | None:
+    """Whether a task may have one more child."""
+    if children < most:
+        return None
+    return Refused(Rule.LIMIT, f"the spawning task has {children} children, and max_children is {most}")

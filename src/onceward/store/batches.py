@@ -1,0 +1,169 @@
+"""Batches: a counter of what is open, kept in the transactions that spawn and end tasks, and one end.
+
+Whoever spawns or ends tasks of a batch changes its counters in one statement. Of two who end the last two tasks at the
+same moment the second waits for the row of the first, and it alone sees that nothing is open: so a batch ends once, and
+what follows it is enqueued in the same transaction, exactly once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from onceward.errors import ConfigError
+from onceward.model.batch import Counts, outcome_of
+from onceward.model.status import Status
+from onceward.model.task import NEVER, NewTask, lane_of
+from onceward.store.enqueue import kept
+from onceward.store.lines import Standing, stand
+from onceward.store.op import Many, Op, Query, Rows
+from onceward.store.spawning import enqueue_root
+
+TASKS_AT_ONCE = 1_000
+_ENDS = (Status.SUCCEEDED, Status.FILTERED, Status.SKIPPED, Status.FAILED, Status.CANCELLED)
+
+
+class NewBatch(NamedTuple):
+    """A batch that is about to be opened."""
+
+    name: str
+    then: NewTask | None = None
+    deadline_ms: int | None = None
+    max_tasks: int | None = None
+    """How many tasks it may have, with all that they spawn."""
+
+
+class Opened(NamedTuple):
+    """A batch that has been opened, and the tasks that were made for it."""
+
+    id: int
+    tasks: list[int]
+
+
+def open_batch(new: NewBatch, tasks: Sequence[NewTask], now: int) -> Op[Opened]:
+    """Open a batch with all its tasks, or not at all. One without tasks has ended when this returns."""
+    scope = None if new.max_tasks is None else uuid.uuid4()
+    rows = yield Query(
+        "insert_batch",
+        {
+            "name": new.name,
+            "deadline_at": None if new.deadline_ms is None else now + new.deadline_ms,
+            "scope": scope,
+            "then_data": None if new.then is None else msgspec.json.encode(new.then),
+            "now": now,
+        },
+    )
+    if not rows:
+        raise ConfigError(f"there is a batch {new.name!r} already; every batch has a name of its own")
+    batch: int = rows[0][0]
+    made = yield from _insert_roots(tasks, batch, scope, now)
+    if new.max_tasks is not None and made:
+        if len(made) > new.max_tasks:
+            raise ConfigError(
+                f"batch {new.name!r} would begin with {len(made)} tasks, and its max_tasks is {new.max_tasks}"
+            )
+        yield Many("open_lineages", [(scope, made[0], 0, new.max_tasks, 0, NEVER, len(made), now)])
+    yield from count((), [batch] * len(made), now, always=batch)
+    return Opened(batch, made)
+
+
+def _insert_roots(tasks: Sequence[NewTask], batch: int, scope: uuid.UUID | None, now: int) -> Op[list[int]]:
+    """Make roots that belong to a batch: most at once, those that may be there already one by one. The ids of those
+    that are new, in the order given."""
+    scopes = None if scope is None else scope.bytes
+    made: dict[int, int] = {}
+    plain = []
+    for place, task in enumerate(tasks):
+        if task.unique == "everywhere":
+            number, is_new = yield from enqueue_root(task, now, batch, scopes)
+            if is_new:
+                made[place] = number
+        else:
+            plain.append(place)
+    for start in range(0, len(plain), TASKS_AT_ONCE):
+        places = plain[start : start + TASKS_AT_ONCE]
+        some = [tasks[place] for place in places]
+        rows = yield Query("reserve_ids", {"count": len(some)})
+        numbers = sorted(row[0] for row in rows)
+        payloads = yield from kept([task.payload for task in some])
+        yield Many(
+            "insert_children",
+            [
+                (
+                    number, task.kind, task.version, task.queue, task.band, task.key, task.identity, *payload,
+                    task.lineage, None, 0, batch, task.due_at, None,
+                    None if task.bounds is None else msgspec.json.encode(task.bounds), scopes,
+                    0 if task.bounds is None else 1,
+                )
+                for number, task, payload in zip(numbers, some, payloads, strict=True)
+            ],
+            (now,),
+        )  # fmt: skip
+        yield from stand(
+            (
+                Standing(number, lane_of(task.queue, task.kind), task.band, 0, task.due_at)
+                for number, task in zip(numbers, some, strict=True)
+            ),
+            now,
+        )
+        made.update(zip(places, numbers, strict=True))
+    return [made[place] for place in sorted(made)]
+
+
+def count(
+    ended: Iterable[tuple[int, Status]], added: Iterable[int], now: int, *, always: int | None = None
+) -> Op[None]:
+    """Tasks of batches have ended, or were added: change the counters, and end the batches that have nothing open.
+
+    What was added stands before what has ended: a batch never ends while a task that has just ended has left children.
+    """
+    changes: dict[int, list[int]] = {} if always is None else {always: [0] * (1 + len(_ENDS))}
+    for batch in added:
+        changes.setdefault(batch, [0] * (1 + len(_ENDS)))[0] += 1
+    for batch, status in ended:
+        changes.setdefault(batch, [0] * (1 + len(_ENDS)))[1 + _ENDS.index(status)] += 1
+    yield from _change(changes, now)
+
+
+def _change(changes: dict[int, list[int]], now: int) -> Op[None]:
+    if not changes:
+        return
+    rows = yield Many("count_batches", [(batch, *numbers) for batch, numbers in sorted(changes.items())])
+    for batch in sorted(row[0] for row in rows if row[1] == 0):
+        yield from _end(batch, now)
+
+
+def _end(batch: int, now: int) -> Op[None]:
+    """End a batch whose last task has ended, and enqueue what follows it."""
+    [(*numbers, reason, then_data)] = yield Query("ending_batch", {"batch": batch})
+    then_task = None
+    if then_data is not None:
+        then = msgspec.json.decode(then_data, type=NewTask)
+        then = msgspec.structs.replace(then, created_at=now, due_at=now)
+        then_task, _ = yield from enqueue_root(then, now)
+    status = outcome_of(Counts(*numbers), is_overdue=reason is not None)
+    yield Query("end_batch", {"batch": batch, "status": int(status), "then_task": then_task, "now": now})
+
+
+def before_reopening(task: int) -> Op[tuple[int, Status] | None]:
+    """The batch in which the end of a task is counted, and as what; its row is locked, so that this stays true."""
+    rows = yield Query("lock_standing", {"task": task})
+    if not rows or rows[0][0] is None or not Status(rows[0][1]).is_terminal:
+        return None
+    return rows[0][0], Status(rows[0][1])
+
+
+def reopened(before: tuple[int, Status] | None, now: int) -> Op[None]:
+    """A task that had ended is open again: it counts as that, unless its batch has ended, which stays as it ended."""
+    if before is not None:
+        numbers = [0] * (1 + len(_ENDS))
+        numbers[1 + _ENDS.index(before[1])] = -1
+        yield from _change({before[0]: numbers}, now)
+
+
+def read_batches(*, name: str | None = None, status: int | None = None, limit: int = 20) -> Op[Rows]:
+    """Batches as they stand, newest first; with a name, that one."""
+    return (yield Query("report_batches", {"name": name, "status": status, "limit": limit}))

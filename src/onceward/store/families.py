@@ -1,0 +1,100 @@
+"""Parents and children after the spawn: what a parent may know of its children, waiting for them, and its end.
+
+A parent whose next stage joins holds no slot while it waits: it has a row for every child that is open. Who ends a
+child deletes its rows, then locks the parents, and only then looks whether any row of theirs is left: of two who end
+the last two children at the same moment, the second sees that it is the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from onceward.model.lineage import Child, Descent, Family
+from onceward.model.status import Event, Status
+from onceward.model.task import NEVER, Lease, lane_of
+from onceward.store.batches import count
+from onceward.store.lines import Standing, stand
+from onceward.store.log import Entry, log
+from onceward.store.op import Many, Op, Query
+
+CHILDREN = "children"
+"""What a task that joins waits for."""
+
+
+class Ended(NamedTuple):
+    """A task that has just ended: whether anybody waits for it, and the batch it belongs to."""
+
+    task: int
+    status: Status
+    awaited: int
+    batch: int | None
+
+
+def read_descents(tasks: Sequence[int]) -> Op[dict[int, Descent]]:
+    """Where tasks come from."""
+    rows = yield Query("read_descent", {"ids": list(tasks)})
+    return {task: Descent(*descent) for task, *descent in rows}
+
+
+def read_families(tasks: Sequence[int]) -> Op[dict[int, Family]]:
+    """What tasks may know of the children they have asked for."""
+    ids = {"ids": list(tasks)}
+    found: dict[int, list[Child]] = {}
+    rows = yield Query("read_children", ids)
+    succeeded = sorted({row[1] for row in rows if row[5] == Status.SUCCEEDED})
+    values: dict[int, bytes] = {}
+    if succeeded:
+        values = {task: bytes(value) for task, value in (yield Query("read_last_results", {"ids": succeeded}))}
+    for parent, task, identity, kind, key, status, reason, is_own in rows:
+        child = Child(task, bytes(identity), kind, key, status, reason, None, bool(is_own), values.get(task))
+        found.setdefault(parent, []).append(child)
+    for parent, existing, identity, kind, key, rule, reason in (yield Query("read_refusals", ids)):
+        child = Child(existing, bytes(identity), kind, key, None, reason, rule, is_own=False)
+        found.setdefault(parent, []).append(child)
+    return {task: Family(tuple(children)) for task, children in found.items()}
+
+
+def join(lease: Lease, stage: str, queue: str, now: int) -> Op[None]:
+    """Let a task that was handed over to a stage that joins wait for its open children, or go on if there are none."""
+    children = sorted(row[0] for row in (yield Query("child_ids", {"task": lease.task})))
+    open_ones = sorted(row[0] for row in (yield Query("await_children", {"ids": children})))
+    if not open_ones:
+        yield from stand([Standing(lease.task, lane_of(queue, lease.kind), lease.band, lease.rank, now)], now)
+        return
+    yield Many("insert_joins", [(child, lease.task) for child in open_ones])
+    yield Query("wait_for_children", {"task": lease.task, "never": NEVER})
+    yield from log(
+        [
+            Entry(
+                lease.task, lease.run, lease.fence, Event.PARKED, Status.WAITING, stage, lease.worker, now,
+                f"{CHILDREN}: {len(open_ones)} have not ended",
+            )
+        ]
+    )  # fmt: skip
+
+
+def after_end(ended: Sequence[Ended], now: int, added: Sequence[int] = ()) -> Op[None]:
+    """Tasks have ended: count them in their batches, with the children that were added to batches in the same
+    transaction; then tell those who wait for them."""
+    yield from count(((one.batch, one.status) for one in ended if one.batch is not None), added, now)
+    awaited = sorted(one.task for one in ended if one.awaited)
+    if not awaited:
+        return
+    rows = yield Query("end_joins", {"ids": awaited})
+    if not rows:
+        return
+    parents = sorted({row[0] for row in rows})
+    yield Query("lock_parents", {"ids": parents})
+    still = yield Query("still_joined", {"ids": parents})
+    free = sorted(set(parents) - {row[0] for row in still})
+    if not free:
+        return
+    woken = yield Query("wake_joined", {"ids": free, "now": now})
+    yield from log(
+        Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, "its children have ended")
+        for task, run, fence, _, _, _, _, stage in woken
+    )
+    yield from stand(
+        (Standing(task, lane_of(queue, kind), band, rank, now) for task, _, _, kind, queue, band, rank, _ in woken), now
+    )

@@ -1,0 +1,50 @@
+"""How a lineage has grown: which kinds came from which, and what was refused. For tests that set it a bound."""
+
+from __future__ import annotations
+
+import uuid
+from typing import NamedTuple
+
+from onceward.store.op import Op, Query
+
+
+class Branch(NamedTuple):
+    """The tasks of one kind that tasks of another have asked for; the root has no parent."""
+
+    parent: str | None
+    kind: str
+    tasks: int
+    parents: int
+
+
+class RefusedSpawns(NamedTuple):
+    """Spawns of a kind that a rule has refused, with one of the reasons. Of each parent only the first are known."""
+
+    rule: str
+    kind: str
+    times: int
+    reason: str
+
+
+class Growth(NamedTuple):
+    """A lineage in numbers."""
+
+    branches: list[Branch]
+    refusals: list[RefusedSpawns]
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks it has."""
+        return sum(branch.tasks for branch in self.branches)
+
+
+def narrow(lineage: uuid.UUID, most: int) -> Op[None]:
+    """Leave a lineage room for no more than so many tasks. What its tasks may ask of their children stays the same."""
+    yield Query("narrow_lineage", {"lineage": lineage, "most": most})
+
+
+def growth(lineage: uuid.UUID) -> Op[Growth]:
+    """What a lineage has come to."""
+    branches = [Branch(*row) for row in (yield Query("growth_of_lineage", {"lineage": lineage}))]
+    refusals = [RefusedSpawns(*row) for row in (yield Query("refusals_of_lineage", {"lineage": lineage}))]
+    return Growth(branches, refusals)

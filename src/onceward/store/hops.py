@@ -1,0 +1,61 @@
+"""Work that arrives from another process and belongs to a lineage: the child of a task that runs, or ran, elsewhere.
+
+No fence stands behind it, because whoever asks holds no lease. So the row of the parent is locked here, and what the
+guard needs to know is read from it, never from the request. From then on it is a spawn like any other.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+
+from onceward.errors import NoLineage
+from onceward.model.codec import digest128
+from onceward.model.lineage import Bounds, Descent, Spawn
+from onceward.model.status import Status
+from onceward.model.task import Lease
+from onceward.store.batches import count
+from onceward.store.families import CHILDREN
+from onceward.store.op import Many, Op, Query
+from onceward.store.pausing import paused_above
+from onceward.store.rows import as_bytes
+from onceward.store.spawning import Asked, Decision, spawn
+
+HOP = "hop"
+"""Where a refusal says which stage asked."""
+
+
+class Cancelled(Exception):
+    """The task for which work arrives was cancelled: nothing of it comes to be any more."""
+
+
+def arrive(
+    task: int, lineage: uuid.UUID, wanted: Callable[[Lease], Sequence[Spawn]], defaults: Bounds, now: int
+) -> Op[list[Decision]]:
+    """Make children of a task that may have ended meanwhile; `wanted` is asked for them once the task is locked."""
+    yield Query("lock_parents", {"ids": [task]})
+    rows = yield Query("far_task", {"task": task})
+    if not rows or as_bytes(rows[0][0]) != lineage.bytes:
+        raise NoLineage(f"this database knows no task {task} of lineage {lineage}")
+    [(_, kind, version, queue, band, key, payload, run, fence, status, waiting_for, depth, parent, created_at,
+      ancestry, limits, children)] = rows  # fmt: skip
+    if status == Status.CANCELLED:
+        raise Cancelled(f"task {task}, for which the request was sent, was cancelled")
+    lease = Lease(
+        task=task, fence=fence, token=b"", worker=None, run=run, kind=kind, version=version, queue=queue,  # type: ignore[arg-type]
+        band=band, rank=0, stage=None, payload=bytes(payload), failures=0, crashes=0, company=0, deferrals=0, signals=0,
+        touched=1, lineage_bytes=lineage.bytes, parent=parent, depth=depth, created_at=created_at, started_at=now,
+        descent=Descent(ancestry, limits, children),
+    )  # fmt: skip
+    key_hash = digest128(bytes(payload) if key is None else key.encode())
+    decisions = yield from spawn([Asked(lease, HOP, key_hash, defaults, one) for one in wanted(lease)], now)
+    yield from count((), [one.batch for one in decisions if one.batch is not None], now)
+    yield Query("touch_task", {"task": task})
+    new = sorted(one.task for one in decisions if one.is_new and one.task is not None)
+    if new and Status(status).is_terminal and (yield from paused_above([task]))[task]:
+        yield Query("pause_tasks", {"ids": new})  # one that has ended does not carry the mark of its ancestors
+    if new and status == Status.WAITING and waiting_for == CHILDREN:
+        # It waits for its children already, and these are some. Nobody else can have seen them yet.
+        yield Query("await_children", {"ids": new})
+        yield Many("insert_joins", [(child, task) for child in new])
+    return decisions

@@ -1,0 +1,131 @@
+-- The spawn guard: room, identities, links and refusals. Constraints and counters decide, never a read that came before.
+
+-- name: spawning_tasks
+-- Those who ask for children, as they stand.
+SELECT id, identity, ancestry, limits, scopes, depth, children, refusals, batch, paused
+FROM onceward_task
+WHERE id IN :ids
+
+-- name: open_lineages
+-- The row of a lineage, made when its root first spawns; the root itself is counted.
+INSERT INTO onceward_lineage (id, root, max_depth, max_tasks, max_children, deadline_at, tasks, created_at)
+ROWS (id uuid, root bigint, max_depth integer, max_tasks bigint, max_children bigint, deadline_at bigint, tasks bigint,
+      created_at bigint)
+ON CONFLICT (id) DO NOTHING
+
+-- name: take_identities
+-- Whoever has an identity keeps it: the holder comes back, ours or another. A conflict locks the row, so that what is
+-- then read of its holder stays true for us.
+INSERT INTO onceward_identity (scope, hash, task)
+ROWS (scope bytea, hash bytea, task bigint)
+ON CONFLICT (scope, hash) DO UPDATE SET task = onceward_identity.task
+RETURNING scope, hash, task
+
+-- name: take_over_identities
+-- A holder that was cancelled, or is long over, gives way.
+INSERT INTO onceward_identity (scope, hash, task)
+ROWS (scope bytea, hash bytea, task bigint)
+ON CONFLICT (scope, hash) DO UPDATE SET task = excluded.task
+
+-- name: drop_identities
+-- What was taken for a task that does not come to be.
+DELETE FROM onceward_identity
+WHERE (scope, hash, task) IN (ROWS (scope bytea, hash bytea, task bigint))
+
+-- name: identity_of
+SELECT lineage, identity
+FROM onceward_task
+WHERE id = :task
+
+-- name: hold_identities
+-- Who has these identities, where somebody has; nobody can take them over while we look.
+UPDATE onceward_identity
+SET task = task
+WHERE (scope, hash) IN (ROWS (scope bytea, hash bytea))
+RETURNING scope, hash, task
+
+-- name: holders
+SELECT id, parent, status, ended_at
+FROM onceward_task
+WHERE id IN :ids
+
+-- name: insert_links
+INSERT INTO onceward_link (parent, child, stage, at)
+ROWS (parent bigint, child bigint, stage text, at bigint)
+ON CONFLICT (parent, child) DO NOTHING
+
+-- name: log_spawned
+-- One log row each for the children of one task, from their own rows: no arrays to send. 17 is “spawned”.
+INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
+SELECT id, run, fence, 17, status, NULL, :worker, :now, :note
+FROM onceward_task
+WHERE id IN :ids
+
+-- name: insert_refusals
+INSERT INTO onceward_refusal (lineage, parent, stage, kind, key, identity, rule, reason, ancestor, existing, at)
+ROWS (lineage uuid, parent bigint, stage text, kind text, key text, identity bytea, rule text, reason text,
+      ancestor bigint, existing bigint, at bigint)
+
+-- name: read_children
+-- What has become of the children of tasks, and of those they were linked to.
+SELECT c.parent, c.id, c.identity, c.kind, c.key, c.status, c.reason, 1
+FROM onceward_task c
+WHERE c.parent IN :ids
+UNION ALL
+SELECT l.parent, c.id, c.identity, c.kind, c.key, c.status, c.reason, 0
+FROM onceward_link l
+JOIN onceward_task c ON c.id = l.child
+WHERE l.parent IN :ids
+
+-- name: read_refusals
+SELECT parent, existing, identity, kind, key, rule, reason
+FROM onceward_refusal
+WHERE parent IN :ids
+ORDER BY id
+
+-- name: read_last_results
+-- What succeeded tasks have returned: the result of the stage at which each of them ended.
+SELECT t.id, coalesce(c.value, b.data)
+FROM onceward_task t
+JOIN onceward_checkpoint c ON c.task = t.id AND c.run = t.run AND c.stage = t.stage AND c.part = ''
+LEFT JOIN onceward_blob b ON b.hash = c.value_blob
+WHERE t.id IN :ids
+  AND t.status = 4
+
+-- name: child_ids
+-- Whom a task that joins has to wait for, whether they have ended or not.
+SELECT id
+FROM onceward_task
+WHERE parent = :task
+UNION
+SELECT child
+FROM onceward_link
+WHERE parent = :task
+
+-- name: await_children
+-- A task is about to wait for these. Whoever of them is ending just now is waited for here, and then not among them.
+UPDATE onceward_task
+SET awaited = 1
+WHERE id IN :ids
+  AND status IN (0, 1, 2, 3)
+RETURNING id
+
+-- name: insert_joins
+INSERT INTO onceward_join (child, parent)
+ROWS (child bigint, parent bigint)
+ON CONFLICT (child, parent) DO NOTHING
+
+-- name: end_joins
+DELETE FROM onceward_join
+WHERE child IN :ids
+RETURNING parent
+
+-- name: still_joined
+-- Which of these still wait for somebody. Asked after their rows were locked.
+SELECT DISTINCT parent
+FROM onceward_join
+WHERE parent IN :ids
+
+-- name: forget_joins
+DELETE FROM onceward_join
+WHERE parent IN :ids

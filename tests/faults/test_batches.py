@@ -1,0 +1,88 @@
+"""The last two tasks of a batch end together, and one of their workers is killed: what follows comes exactly once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from onceward import Event
+from tests.faults.fleet import Fleet, wait_until
+from tests.faults.work import Follow, Last
+
+PROCESSES = 4
+LATEST_KILL_S = 0.02
+
+
+def test_what_follows_a_batch_comes_once_whoever_is_killed_at_its_end(fleet: Fleet) -> None:
+    end_together(fleet, rounds=5)
+
+
+@pytest.mark.torture
+def test_what_follows_a_batch_comes_once_in_a_hundred_rounds(fleet: Fleet) -> None:
+    end_together(fleet, rounds=100)
+
+
+def end_together(fleet: Fleet, *, rounds: int) -> None:
+    """Open batches of two tasks, one after the other; let both end at once, and kill one of those who run them.
+
+    Only batches whose tasks are held by two processes count as rounds; the others are checked all the same.
+    """
+    dice = random.Random(rounds)
+    worker = fleet.start(processes=PROCESSES, settings={"concurrency": 1})  # so that hardly anybody takes both
+    tasks: list[int] = []
+    apart = 0
+    batches = 0
+    while apart < rounds:
+        assert batches < 10 * rounds, "the last two were hardly ever held by two processes"
+        folder = fleet.folder / f"round-{batches}"
+        folder.mkdir()
+        with fleet.app.batch(folder.name, then=Follow(folder.name)) as batch:
+            for which in range(2):
+                batch.add(Last(which, str(folder)))
+        tasks += batch.tasks
+        batches += 1
+        holders = wait_until(partial(_about_to_end, fleet, batch.tasks, folder), "both are about to end", fleet.state)
+        apart += len(set(holders)) == 2
+        (folder / "open").touch()
+        time.sleep(dice.uniform(0, LATEST_KILL_S))
+        with suppress(ProcessLookupError):
+            os.kill(dice.choice(holders), signal.SIGKILL)
+        wait_until(partial(_has_ended, fleet, folder.name), f"{folder.name} has ended", fleet.state)
+    wait_until(lambda: fleet.ended() == 3 * batches, "everything has ended", fleet.state)
+    worker.send(signal.SIGTERM)
+    assert worker.end() == 0
+
+    followers = [task for (task,) in fleet.sql("SELECT id FROM onceward_task WHERE kind = 'follow' ORDER BY id")]
+    told = [task for (task,) in fleet.sql("SELECT then_task FROM onceward_batch ORDER BY then_task")]
+    assert len(followers) == batches
+    assert told == followers
+    assert fleet.sql("SELECT DISTINCT status, total, succeeded FROM onceward_batch") == [(1, 2, 2)]
+    fleet.all_succeeded([*tasks, *followers])
+    fleet.exactly_once([*((task, "end_together") for task in tasks), *((task, "follow_up") for task in followers)])
+    fleet.verified()
+    hit = fleet.events(Event.CRASHED) + fleet.events(Event.RECLAIMED)
+    print(
+        f"\n{fleet.app.dialect}: {batches} batches, {apart} whose last two tasks ended in two processes, {hit} tasks "
+        f"taken back from a killed one, {len(followers)} followers, fence rejections {fleet.events(Event.LOST)}"
+    )
+
+
+def _about_to_end(fleet: Fleet, tasks: list[int], folder: Path) -> list[int]:
+    """The processes that hold the two tasks: two, once both have begun; or one that has claimed the second ahead."""
+    holders = [pid for (pid,) in fleet.sql(
+        "SELECT w.pid FROM onceward_worker w JOIN onceward_task t ON t.worker = w.id AND t.status = 1"
+        f" WHERE t.id IN ({tasks[0]}, {tasks[1]})"
+    )]  # fmt: skip
+    begun = {path.name.split("-")[1] for path in folder.glob("inside-*")}
+    return holders if len(holders) == 2 and len(begun) >= len(set(holders)) else []
+
+
+def _has_ended(fleet: Fleet, name: str) -> bool:
+    return fleet.sql(f"SELECT status FROM onceward_batch WHERE name = '{name}'") != [(0,)]

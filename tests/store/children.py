@@ -1,0 +1,50 @@
+"""Children by hand: what a stage asks for, and a commit that asks for it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from onceward.model.lineage import Bounds, Limits, Spawn, Spawns
+from onceward.model.payload import identity
+from onceward.model.task import Commit, HandOver, Lease, Move, band_of
+from onceward.store import commits
+from onceward.worker.spawner import key_hash
+from tests.store.conftest import Hands
+
+DEFAULTS = Bounds(max_depth=10, max_children=1_000, deadline_ms=48 * 3_600_000, max_tasks=10_000)
+
+
+def child(key: str, kind: str = "note", *, due_at: int = 0, max_tasks: int | None = None, **options: Any) -> Spawn:
+    """A child to ask for. With `max_tasks` it has a narrower limit of its own."""
+    wanted: dict[str, Any] = {"unique": "lineage", "by_key": False, "payload": b"{}", **options}
+    if max_tasks is not None:
+        wanted["bounds"] = DEFAULTS.replaced(Limits(max_tasks=max_tasks))
+        wanted["scope"] = uuid.uuid4()
+    return Spawn(
+        kind=kind,
+        version=1,
+        queue="default",
+        band=band_of(0),
+        key=key,
+        identity=identity(kind, key),
+        key_hash=key_hash(key),
+        due_at=due_at,
+        **wanted,
+    )
+
+
+def together(key: str, *children: Spawn, defaults: Bounds = DEFAULTS) -> Spawns:
+    """What the stage of a task with this key asks for."""
+    return Spawns(key_hash(key), defaults, children)
+
+
+def commit(hands: Hands, lease: Lease, key: str, move: Move, *children: Spawn) -> commits.Verdict:
+    """Hand in a move of a task with this key, and what it asks for."""
+    [verdict] = hands.do(lambda: commits.commit([Commit(lease, move, (), together(key, *children))], hands.now))
+    return verdict
+
+
+def joining(stage: str, next_stage: str) -> HandOver:
+    """The stage is done, and the next one waits for the children."""
+    return HandOver(stage, b"1", next_stage, "default", joins=True)

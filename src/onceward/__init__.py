@@ -16,6 +16,7 @@ from onceward.errors import (
     ConfigError,
     IllegalTransition,
     LeaseLost,
+    LineageNotFound,
     NoLineage,
     NotInThisVersion,
     OncewardError,
@@ -28,6 +29,7 @@ from onceward.errors import (
 )
 from onceward.hop import incoming, outgoing_headers
 from onceward.importing import Imported
+from onceward.lineage_view import Branch, Found, Lineage, LineageSummary, Refusal
 from onceward.model.connection import Connection
 from onceward.model.lineage import Limits, Rule
 from onceward.model.outcome import Failed, Filtered, Retryable, Skipped, Waiting
@@ -39,12 +41,15 @@ from onceward.pipeline import Pipeline
 from onceward.stage import Isolation, Stage
 from onceward.store.migrate import Migration
 from onceward.view import Task
+from onceward.why import Cause, Why
 
 __all__ = [
     "App",
     "Batch",
     "BatchNotFound",
     "BatchStatus",
+    "Branch",
+    "Cause",
     "Config",
     "ConfigError",
     "Connection",
@@ -54,11 +59,15 @@ __all__ = [
     "Event",
     "Failed",
     "Filtered",
+    "Found",
     "IllegalTransition",
     "Imported",
     "Isolation",
     "LeaseLost",
     "Limits",
+    "Lineage",
+    "LineageNotFound",
+    "LineageSummary",
     "Migration",
     "NoLineage",
     "NotInThisVersion",
@@ -67,6 +76,7 @@ __all__ = [
     "Payload",
     "PayloadError",
     "Pipeline",
+    "Refusal",
     "Retry",
     "Retryable",
     "Rule",
@@ -82,6 +92,7 @@ __all__ = [
     "TaskNotFound",
     "UnknownKind",
     "Waiting",
+    "Why",
     "incoming",
     "outgoing_headers",
 ]

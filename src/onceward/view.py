@@ -66,6 +66,8 @@ class Task:
     parent: int | None
     depth: int
     waiting_for: str | None
+    is_paused: bool
+    """Whether it may not begin before its lineage, or a part of it, is resumed."""
     worker: str | None
     heartbeat_at: datetime | None
     due_at: datetime | None
@@ -127,6 +129,7 @@ def as_task(
         parent=row.parent,
         depth=row.depth,
         waiting_for=row.waiting_for,
+        is_paused=row.paused and not status.is_terminal,
         worker=row.worker_name if status is Status.RUNNING else None,
         heartbeat_at=_moment(row.beat_at) if status is Status.RUNNING else None,
         due_at=_moment(row.due_at) if status in (Status.PENDING, Status.RETRYABLE) else None,

@@ -161,6 +161,9 @@ def test_a_lineage_is_paused_and_resumed(crawl: App, ask: Ask) -> None:
     assert "it is paused, with task 1" in ask("why", number["later"], "--db", crawl.url).out
     assert ask("lineage", "1", "--db", crawl.url).out.splitlines()[0].endswith("  paused")
     assert ask("lineages", "--json", "--db", crawl.url).document["lineages"][0]["paused"] is True
+    listed = ask("tasks", "--json", "--db", crawl.url).document["tasks"]
+    assert {task["key"] for task in listed if task["paused"]} == {"held", "later"}
+    assert "paused, due in" in ask("tasks", "--db", crawl.url).out
     part = ask("resume", number["later"], "--db", crawl.url)
     assert (part.code, part.err) == (
         1,

@@ -77,6 +77,7 @@ def task_document(task: Task, now: datetime) -> Document:
         "parent": task.parent,
         "depth": task.depth,
         "waiting_for": task.waiting_for,
+        "paused": task.is_paused,
         "worker": task.worker,
         "heartbeat_at": iso(task.heartbeat_at),
         "heartbeat_age_s": _seconds_between(task.heartbeat_at, now),

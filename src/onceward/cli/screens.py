@@ -190,7 +190,9 @@ def why_of(task: Task, now: datetime) -> str:
     """Why a task stands where it stands, as far as its row tells."""
     if task.status is Status.SUCCEEDED:
         return ""
-    parts = [one_line(task.reason)] if task.reason else []
+    parts = ["paused"] if task.is_paused else []
+    if task.reason:
+        parts.append(one_line(task.reason))
     if task.due_at is not None and task.due_at > now:
         parts.append(f"due in {age(task.due_at - now)}")
     return ", ".join(parts)
@@ -229,6 +231,7 @@ def _fields(task: Task, payload: bytes, now: datetime) -> Table:
         "stage": task.stage,
         "reason": task.reason and one_line(task.reason),
         "waiting for": task.waiting_for,
+        "paused": "yes" if task.is_paused else None,
         "worker": task.worker,
         "queue": f"{task.queue}, priority {task.priority}",
         "run": str(task.run),

@@ -45,6 +45,7 @@ class TaskRow(msgspec.Struct, frozen=True, gc=False):
     waiting_for: str | None
     reason: str | None
     payload: bytes
+    paused: bool
 
 
 class StoredPart(msgspec.Struct, frozen=True, gc=False):
@@ -252,9 +253,10 @@ def described(ids: Sequence[int]) -> Op[list[TaskRow]]:
 
 def _as_task(row: Row) -> TaskRow:
     (task_id, kind, key, status, stage, run, queue, band, failures, crashes, deferrals, worker, worker_name, beat_at,
-     lineage, parent, depth, due_at, created_at, started_at, ended_at, waiting_for, reason, payload) = row  # fmt: skip
+     lineage, parent, depth, due_at, created_at, started_at, ended_at, waiting_for, reason, payload,
+     paused) = row  # fmt: skip
     return TaskRow(
         task_id, kind, key, Status(status), stage, run, queue, priority_of(band), failures, crashes, deferrals, worker,
         worker_name, beat_at, as_uuid(lineage), parent, depth, due_at, created_at, started_at, ended_at, waiting_for,
-        reason, bytes(payload),
+        reason, bytes(payload), bool(paused),
     )  # fmt: skip

@@ -10,7 +10,7 @@ import msgspec
 
 from onceward.context import Context
 from onceward.errors import ConfigError, NotInThisVersion
-from onceward.model.lineage import Rule
+from onceward.model.lineage import PARKABLE, Rule
 from onceward.model.outcome import SchemaMismatch
 from onceward.model.payload import Payload, read_payload
 from onceward.model.retry import Retry
@@ -41,7 +41,8 @@ class Pipeline(Generic[P]):
     `unique` says where its work must not be twice: in one `"lineage"` (active or ended), `"everywhere"` (a late comer
     is linked to the task that is there; with `fresh_for` also to one that succeeded not long ago), or `"no"`. `cycle`
     says what must not come back among the ancestors: an `"identity"` (kind and key), or a `"key"` of any kind.
-    `refused={"limit": "raise"}` makes a refusal by that rule an error of the spawning stage.
+    `refused={"limit": "raise"}` makes a refusal by that rule an error of the spawning stage; `{"depth": "park"}` makes
+    the child all the same, to wait until an operator approves of it.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Pipeline(Generic[P]):
         fresh_for: Duration | None = None,
         cycle: Literal["identity", "key"] = "identity",
         concurrency: int | None = None,
-        refused: Mapping[str, Literal["refuse", "raise"]] | None = None,
+        refused: Mapping[str, Literal["refuse", "raise", "park"]] | None = None,
     ) -> None:
         if not (isinstance(payload, type) and issubclass(payload, Payload) and payload is not Payload):
             raise ConfigError(f"Pipeline takes a class of payloads, not {payload!r}")
@@ -217,8 +218,15 @@ class Pipeline(Generic[P]):
 def _policies(refused: Mapping[str, str]) -> tuple[tuple[Rule, str], ...]:
     rules = {rule.value for rule in Rule}
     for rule, policy in refused.items():
-        if rule not in rules or policy not in ("refuse", "raise"):
-            raise ConfigError(f"refused={{{rule!r}: {policy!r}}}: a rule ({', '.join(rules)}) and 'refuse' or 'raise'")
+        if rule not in rules or policy not in ("refuse", "raise", "park"):
+            raise ConfigError(
+                f"refused={{{rule!r}: {policy!r}}}: a rule ({', '.join(sorted(rules))}) and 'refuse', 'raise' or 'park'"
+            )
+        if policy == "park" and Rule(rule) not in PARKABLE:
+            raise ConfigError(
+                f"refused={{{rule!r}: 'park'}}: an operator can approve of what is too deep or on the stop list; "
+                "the other rules are about work or room that is taken"
+            )
     return tuple((Rule(rule), policy) for rule, policy in sorted(refused.items()))
 
 

@@ -132,7 +132,8 @@ def test_what_a_later_version_brings_to_apps_is_refused_by_name(option: str) -> 
         ({"cycle": "title"}, "it is 'identity' or 'key'"),
         ({"fresh_for": "30d"}, "fresh_for needs unique='everywhere'"),
         ({"refused": {"limits": "raise"}}, "a rule"),
-        ({"refused": {"limit": "explode"}}, "'refuse' or 'raise'"),
+        ({"refused": {"limit": "explode"}}, "'refuse', 'raise' or 'park'"),
+        ({"refused": {"limit": "park"}}, "work or room that is taken"),
     ],
 )
 def test_rules_of_spawning_that_cannot_be_meant_are_refused(options: dict[str, Any], sentence: str) -> None:

@@ -463,6 +463,37 @@ def test_a_refusal_can_be_made_an_error_which_is_not_retried(start: Start) -> No
     assert "page was not spawned: the spawning task itself is the same work" in (task.reason or "")
 
 
+def test_an_operator_can_be_asked_about_what_is_too_deep_or_stopped(start: Start) -> None:
+    answers: list[bool] = []
+
+    def follow(ctx: Context[Page]) -> None:
+        answers.extend(bool(ctx.spawn(Page(link))) for link in ctx.payload.links)
+
+    pages = site(follow, refused={"depth": "park", "stopped": "park"})
+
+    @pages.stage(join=True)
+    def gather(ctx: Context[Page]) -> list[str]:
+        return [child.status for child in ctx.children]
+
+    harness = start(pages, config=Config(max_depth=0), stop_list=StopList(names=["bad"]))
+    root = harness.enqueue(Page("home", ("deep", "bad", "home")))
+    harness.drain()
+    assert answers == [True, True, False], "nobody is asked about a circle"
+    waiting = {task.key: task for task in harness.app.tasks(status="waiting") if task.id != root.id}
+    assert {key: task.waiting_for for key, task in waiting.items()} == {
+        "deep": "signal:approved",
+        "bad": "signal:approved",
+    }
+    assert waiting["deep"].reason == "waits for approval: it would have depth 1, and the lineage's max_depth is 0"
+    assert words(harness, waiting["deep"]) == ["spawned", "parked"]
+    assert harness.task(root).status is Status.WAITING
+    harness.app.signal(waiting["deep"].id, "approved")
+    harness.app.cancel(waiting["bad"].id)
+    harness.drain()
+    assert harness.task(root).results["gather"] == ["succeeded", "cancelled"]
+    assert [rule for _, rule, _, _ in refusals(harness)] == ["cycle"]
+
+
 # Limits
 
 

@@ -42,6 +42,11 @@ class Rule(StrEnum):
     LIMIT = "limit"
 
 
+PARKABLE = frozenset({Rule.DEPTH, Rule.STOPPED})
+"""Rules about which an operator may be asked. The others are about work or room that is taken: there is nothing to
+approve, or a limit to be raised."""
+
+
 class Ancestor(msgspec.Struct, frozen=True, gc=False):
     """One task above another: its id, its identity (kind and key), and its key alone, as hashes."""
 
@@ -169,6 +174,10 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
     stopped: str | None = None
     """What the stop list says of it."""
     policies: tuple[tuple[Rule, str], ...] = ()
+
+    def policy(self, rule: Rule) -> str:
+        """What its pipeline wants if a rule refuses it: to be told ("refuse"), an error, or an operator asked."""
+        return next((policy for one, policy in self.policies if one is rule or one == rule), "refuse")
 
 
 class Spawns(msgspec.Struct, frozen=True, gc=False):

@@ -17,6 +17,7 @@ import msgspec
 
 from onceward.errors import IllegalTransition, SpawnRefused
 from onceward.logs import EngineLog
+from onceward.model.decide import readable, signal_wait
 from onceward.model.lineage import (
     EVERYWHERE,
     Ancestor,
@@ -114,6 +115,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     refused: Refused | None = None
     batch: int | None = None
     """The batch to which a new child has been added, because its parent belongs to it."""
+    parked: Refused | None = None
+    """Why a new child waits for approval, if it does."""
 
 
 @dataclass(slots=True)
@@ -151,6 +154,8 @@ class _Guard:
     """The identities that were free, and for which task they were taken for the time being."""
     holders: dict[Identity, _Holder] = field(default_factory=dict)
     links: list[tuple[int, int]] = field(default_factory=list)
+    parked: dict[int, Refused] = field(default_factory=dict)
+    """Those that a rule refuses, but whose pipeline wants an operator to be asked."""
 
     def decide(self) -> Op[list[Decision]]:
         """Decide on all of them; identities are taken and room is used up, but no child is made yet."""
@@ -159,8 +164,8 @@ class _Guard:
             parent = self.parents[one.lease.task]
             if one.spawn.stopped is not None:
                 self._refuse(place, Refused(Rule.STOPPED, one.spawn.stopped))
-                continue
-            self._refuse(place, by_descent(one.spawn, parent.family, parent.depth, parent.bounds.max_depth))
+            self._refuse(place, refused_by_depth(parent.depth + 1, parent.bounds.max_depth))
+            self._refuse(place, refused_by_ancestors(one.spawn, parent.family))
         if self._open:
             yield from self._reserve_room()
             yield from self._take_identities()
@@ -173,7 +178,12 @@ class _Guard:
         return [place for place in range(len(self.asked)) if place not in self.decided]
 
     def _refuse(self, place: int, refused: Refused | None) -> None:
-        if refused is not None:
+        """Refuse a spawn, by the first rule that does; or have an operator asked, if its pipeline wants that."""
+        if refused is None or place in self.decided:
+            return
+        if self.asked[place].spawn.policy(refused.rule) == "park":
+            self.parked.setdefault(place, refused)
+        else:
             self.decided[place] = Decision(None, refused=refused)
 
     def _parent(self, place: int) -> _Parent:
@@ -254,7 +264,9 @@ class _Guard:
             self._refuse(place, self._no_room(parent, children[one.lease.task]))
             if place in self.decided:
                 continue
-            self.decided[place] = Decision(self.ids[place], is_new=True, batch=parent.batch)
+            self.decided[place] = Decision(
+                self.ids[place], is_new=True, batch=parent.batch, parked=self.parked.get(place)
+            )
             children[one.lease.task] += 1
             for room in parent.rooms:
                 room.left -= 1
@@ -311,14 +323,9 @@ class _Guard:
             above = yield Query("who_waits_for", {"task": one.lease.task})
             if holder in {row[0] for row in above}:
                 reason = f"task {holder} waits for the spawning task; waiting for it would close a circle"
-                self._refuse(place, Refused(Rule.CYCLE, reason, existing=holder))
+                self.decided[place] = Decision(None, refused=Refused(Rule.CYCLE, reason, existing=holder))
             else:
                 yield Many("insert_links", [(one.lease.task, holder, one.stage, self.now)])
-
-
-def by_descent(spawn: Spawn, family: list[Ancestor], depth: int, max_depth: int) -> Refused | None:
-    """What the ancestors of a spawn say of it, the spawning task included."""
-    return refused_by_depth(depth + 1, max_depth) or refused_by_ancestors(spawn, family)
 
 
 def met_in_lineage(spawn: Spawn, holder: int, status: Status) -> Refused:
@@ -335,15 +342,28 @@ def spawn(asked: Sequence[Asked], now: int) -> Op[list[Decision]]:
     decisions = yield from guard.decide()
     both = list(zip(asked, decisions, strict=True))
     for one, decision in both:
-        if decision.refused is not None and dict(one.spawn.policies).get(decision.refused.rule) == "raise":
+        if decision.refused is not None and one.spawn.policy(decision.refused.rule) == "raise":
             raise SpawnRefused(f"{one.spawn.kind} was not spawned: {decision.refused.reason}")
     new = [(one, guard.parents[one.lease.task], d.task) for one, d in both if d.is_new and d.task is not None]
     if new:
         yield from _insert(new, now)
         if paused := sorted(task for _, parent, task in new if parent.is_paused):
             yield Query("pause_tasks", {"ids": paused})
+        yield from _park([(one, d.task, d.parked) for one, d in both if d.parked and d.task], now)
     yield from _record(both, guard.parents, now)
     return decisions
+
+
+def _park(new: Sequence[tuple[Asked, int, Refused]], now: int) -> Op[None]:
+    """Let new children wait for approval. Their places in line do no harm: nobody leases a task that waits."""
+    if new:
+        reasons = [readable(f"waits for approval: {refused.reason}") for _, _, refused in new]
+        waiting = [(task, reason) for (_, task, _), reason in zip(new, reasons, strict=True)]
+        yield Many("park_new", waiting, (signal_wait("approved"), NEVER))
+        yield from log(
+            Entry(task, 1, 0, Event.PARKED, Status.WAITING, None, one.lease.worker, now, reason)
+            for (one, task, _), reason in zip(new, reasons, strict=True)
+        )
 
 
 def enqueue_root(

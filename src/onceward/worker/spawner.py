@@ -93,14 +93,14 @@ class Spawner:
 
     def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int) -> Refused | None:
         """What the lease of the spawning task already says of a child. The rest is decided when its stage commits."""
-        if child.stopped is not None:
-            return Refused(Rule.STOPPED, child.stopped)
         bounds, family = self._standing(lease, payload)
-        return (
-            refused_by_depth(lease.depth + 1, bounds.max_depth)
-            or refused_by_ancestors(child, family)
-            or refused_by_children(lease.descent.children + asked_before, bounds.max_children)
+        refusals = (
+            None if child.stopped is None else Refused(Rule.STOPPED, child.stopped),
+            refused_by_depth(lease.depth + 1, bounds.max_depth),
+            refused_by_ancestors(child, family),
+            refused_by_children(lease.descent.children + asked_before, bounds.max_children),
         )
+        return next((one for one in refusals if one is not None and child.policy(one.rule) != "park"), None)
 
     def _standing(self, lease: Lease, payload: Payload) -> tuple[Bounds, list[Ancestor]]:
         """The limits of a task, and its ancestors and itself. Kept for a while: a stage that spawns spawns many."""

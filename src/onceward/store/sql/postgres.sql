@@ -391,3 +391,13 @@ SELECT batch, status
 FROM onceward_task
 WHERE id = :task
 FOR UPDATE
+
+-- name: park_new
+-- Children that wait for an operator from the start.
+WITH asked (waiting_for, due_at, task, reason) AS (
+    ROWS (same waiting_for text, same due_at bigint, task bigint, reason text)
+)
+UPDATE onceward_task t
+SET status = 3, waiting_for = asked.waiting_for, due_at = asked.due_at, reason = asked.reason
+FROM asked
+WHERE t.id = asked.task

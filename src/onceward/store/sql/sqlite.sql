@@ -308,3 +308,10 @@ RETURNING id, open
 SELECT batch, status
 FROM onceward_task
 WHERE id = :task
+
+-- name: park_new
+-- Children that wait for an operator from the start.
+UPDATE onceward_task
+SET status = 3, waiting_for = asked.column1, due_at = asked.column2, reason = asked.column4
+FROM (ROWS (same waiting_for text, same due_at bigint, task bigint, reason text)) AS asked
+WHERE onceward_task.id = asked.column3

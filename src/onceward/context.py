@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
@@ -50,6 +50,7 @@ T = TypeVar("T")
 A = ParamSpec("A")
 
 REFUSED = "refused"
+_NOBODY: frozenset[bytes] = frozenset()
 
 current: ContextVar[Context[Any] | None] = ContextVar("onceward_context", default=None)
 """The context of the stage that this code runs in."""
@@ -224,9 +225,9 @@ class Context(Generic[P]):
         self._signals = signals
         self._desk = desk
         self._writes: list[Write] = []
-        self._spawns: list[Spawn] = []
-        self._asked_for: set[bytes] = set()
-        self._aliases: list[bytes] = []
+        self._spawns: Sequence[Spawn] = ()  # a list once there are any: most stages never spawn
+        self._asked_for: Set[bytes] = _NOBODY
+        self._aliases: tuple[bytes, ...] = ()
         self._has_ended = False
 
     def __repr__(self) -> str:
@@ -329,6 +330,10 @@ class Context(Generic[P]):
         child = self._desk.spawner.child(self._lease, payload, after=after, at=at, priority=priority, limits=limits)
         asked_before = len(self._asked_for) - (child.identity in self._asked_for)
         refused = self._desk.spawner.refused_at_once(self._lease, self.payload, child, asked_before)
+        if not isinstance(self._spawns, list):
+            self._spawns = list(self._spawns)
+        if not isinstance(self._asked_for, set):
+            self._asked_for = set(self._asked_for)
         self._spawns.append(child)
         self._asked_for.add(child.identity)
         return Spawned() if refused is None else Spawned(refused.rule, refused.reason, refused.existing)
@@ -349,7 +354,7 @@ class Context(Generic[P]):
     def alias(self, key: str) -> None:
         """Have this task also known under another key of its kind, such as the URL after all redirects."""
         self._refuse_if_ended()
-        self._aliases.append(identity(self._lease.kind, codec.checked_name(key, "a key")))
+        self._aliases += (identity(self._lease.kind, codec.checked_name(key, "a key")),)
 
     def wrap(self, function: Callable[A, T]) -> Callable[A, T]:
         """The same function, for a thread or an executor of yours: what it enqueues is a spawn of this stage."""
@@ -424,7 +429,7 @@ class Context(Generic[P]):
         """Take over what the stage wanted written in a process of its own."""
         self._writes += effects.writes
         if effects.spawns is not None:
-            self._spawns += effects.spawns.asked
+            self._spawns = [*self._spawns, *effects.spawns.asked]
             self._aliases += effects.spawns.aliases
 
     def _effects(self) -> Effects:
@@ -432,13 +437,13 @@ class Context(Generic[P]):
             return NO_EFFECTS
         spawns = None
         if self._spawns or self._aliases:
-            spawns = self._desk.spawner.together(self.payload, tuple(self._spawns), tuple(self._aliases))
+            spawns = self._desk.spawner.together(self.payload, tuple(self._spawns), self._aliases)
         return Effects(tuple(self._writes), spawns)
 
     def _checkpoint(self, cursor: Any) -> tuple[Keep, Effects]:
         move = self._part(CURSOR_PART, cursor, f"the cursor of stage {self._stage.name!r}")
         effects = self._effects()
-        self._writes, self._spawns, self._aliases, self._asked_for = [], [], [], set()
+        self._writes, self._spawns, self._aliases, self._asked_for = [], (), (), _NOBODY
         return move, effects
 
     def _part(self, part: str, value: Any, what: str) -> Keep:

@@ -154,7 +154,8 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
     for place in single:
         if commits[place].writes:
             verdicts[place] = yield from _with_writes(commits[place], now, alone=len(commits) == 1)
-    yield from _tell_of_children(commits, verdicts)
+    if advances or single:
+        yield from _tell_of_children(commits, verdicts)
     return [verdicts[place] for place in range(len(commits))]
 
 
@@ -191,16 +192,19 @@ def _group(
         yield Query("log_group", {**told, "ids": sorted(accepted), "now": batch.now})
     paused = {row[0] for row in rows if row[1]} if query == "advance" else None
     for place in places:
-        lease, move = commits[place].lease, commits[place].move
-        verdicts[place] = PAUSED if paused and lease.task in paused else lease.task in accepted
+        one = commits[place]
+        lease, move = one.lease, one.move
         if lease.task not in accepted:
+            verdicts[place] = False
             _record_loss(lease, move, batch)
-        elif type(move) is Release:
+            continue
+        verdicts[place] = PAUSED if paused and lease.task in paused else True
+        if type(move) is Release:
             batch.standings.append(_back_unjudged(lease, move, batch.now))
         elif move.value is not None:  # type: ignore[attr-defined]
             batch.parts.append((lease, Part(move.stage, RESULT_PART, move.value)))  # type: ignore[attr-defined]
-        if lease.task in accepted:
-            batch.accept_spawns(commits[place])
+        if one.spawns is not None:
+            batch.accept_spawns(one)
 
 
 def _alone(one: Commit, batch: _Batch) -> Op[bool | Family]:

@@ -375,7 +375,7 @@ class Runner:
         if isinstance(verdict, Exception):
             self._after_refusal(attempt, move, verdict)
             return
-        if verdict and (has_children or self._may_have_woken(attempt, move)):
+        if verdict and not self._more and (has_children or self._may_have_woken(attempt, move)):
             self._more = True
         if type(move) is Advance and verdict:
             if isinstance(verdict, Family):

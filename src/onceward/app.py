@@ -186,9 +186,8 @@ class App:
         begins with it. Inside a running stage it is a spawn, a child of the stage's task, unless `root` says otherwise;
         while a request is served under `onceward.incoming`, a child of the task that has sent it.
         """
-        return self.enqueue_many([payload], conn=conn, after=after, at=at, priority=priority, limits=limits, root=root)[
-            0
-        ]
+        many = self.enqueue_many([payload], conn=conn, after=after, at=at, priority=priority, limits=limits, root=root)
+        return many[0]
 
     def enqueue_many(
         self,

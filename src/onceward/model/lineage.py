@@ -177,7 +177,7 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
 
     def policy(self, rule: Rule) -> str:
         """What its pipeline wants if a rule refuses it: to be told ("refuse"), an error, or an operator asked."""
-        return next((policy for one, policy in self.policies if one is rule or one == rule), "refuse")
+        return next((policy for one, policy in self.policies if one == rule), "refuse")
 
 
 class Spawns(msgspec.Struct, frozen=True, gc=False):

@@ -39,8 +39,8 @@ class Statement:
     """The columns of a `Many`, in the order in which its rows give them."""
     text_for_one: str
     """The text for a `Many` of one row, where a driver would rather take values than arrays of one."""
-    has_uuids: bool
-    """Whether a column of a `Many` is a UUID, which not every driver takes as it is."""
+    kinds: tuple[str, ...]
+    """The types of those columns."""
 
 
 def parsed(text: str) -> dict[str, str]:
@@ -119,7 +119,7 @@ def statements(dialect: Dialect, placeholder: Callable[[str, int], str]) -> dict
         rows = _ROWS.search(text)
         declared = _columns(rows[1]) if rows else []
         columns = tuple(column.name for column in declared)
-        has_uuids = any(column.kind == "uuid" for column in declared)
+        kinds = tuple(column.kind for column in declared)
         places: list[str] = []
 
         def place(match: re.Match[str], places: list[str] = places) -> str:
@@ -129,7 +129,7 @@ def statements(dialect: Dialect, placeholder: Callable[[str, int], str]) -> dict
 
         spelled_out = _PARAMETER.sub(place, spelled(text, dialect))
         for_one = _PARAMETER.sub(place, spelled(text, dialect, one_row=True))
-        made[name] = Statement(spelled_out, tuple(places), columns, for_one, has_uuids)
+        made[name] = Statement(spelled_out, tuple(places), columns, for_one, kinds)
     return made
 
 

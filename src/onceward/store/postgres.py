@@ -19,6 +19,8 @@ try:
     import psycopg
     from psycopg import errors as pg
     from psycopg.pq import TransactionStatus
+
+    from onceward.store import arrays
 except ImportError as missing:  # pragma: no cover - the extra is part of the development set-up
     raise ConfigError("PostgreSQL needs the extra: pip install 'onceward[postgres]'") from missing
 
@@ -62,8 +64,9 @@ class PostgresSession(Session):
         if self._connection is None:
             try:
                 connection = psycopg.connect(
-                    self._url, autocommit=True, connect_timeout=10, application_name="onceward", **_KEEPALIVE
-                )
+                    self._url, autocommit=True, connect_timeout=10, application_name="onceward", client_encoding="UTF8",
+                    **_KEEPALIVE,
+                )  # fmt: skip
             except psycopg.Error as error:
                 raise _meant(error) from error
             if not self._prepare:
@@ -74,6 +77,7 @@ class PostgresSession(Session):
                 connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off")
             if self._on_connect is not None:
                 self._on_connect(connection)
+            arrays.teach(connection.adapters)
             self._connection = connection
             self._cursor = connection.cursor(binary=True)
             self.measure_clock()
@@ -93,13 +97,13 @@ class PostgresSession(Session):
         assert cursor is not None
         try:
             if type(request) is Query:
-                cursor.execute(_STATEMENTS[request.name].text, request.params, prepare=self._prepare)
+                cursor.execute(_STATEMENTS[request.name].text, arrays.listed(request.params), prepare=self._prepare)
             elif type(request) is Many:
                 if not request.rows:
                     return []
                 statement = _STATEMENTS[request.name]
                 is_one = len(request.rows) == 1
-                values = request.full_rows[0] if is_one else request.columns
+                values = request.full_rows[0] if is_one else _columns(request, statement)
                 text = statement.text_for_one if is_one else statement.text
                 cursor.execute(text, dict(zip(statement.columns, values, strict=True)), prepare=self._prepare)
             elif type(request) is Call:
@@ -126,6 +130,17 @@ class PostgresSession(Session):
             guarded.shut()
         if connection.info.transaction_status != TransactionStatus.INTRANS:
             raise WriteRefused("a function given to ctx.write has ended the transaction it was part of")
+
+
+def _columns(request: Many, statement: catalogue.Statement) -> list[Any]:
+    """The values that all rows have in common, then the rows column by column; a column of nothing is None."""
+    varying = statement.kinds[len(request.same) :]
+    columns = zip(varying, zip(*request.rows, strict=True), strict=True)
+    return [*request.same, *(arrays.column(kind, values) if _has_any(values) else None for kind, values in columns)]
+
+
+def _has_any(values: tuple[Any, ...]) -> bool:
+    return values.count(None) < len(values)
 
 
 def _meant(error: psycopg.Error) -> Exception:

@@ -138,7 +138,7 @@ class SqliteSession(Session):
                 if not request.rows:
                     return []
                 statement = _STATEMENTS[request.name]
-                if statement.has_uuids:
+                if "uuid" in statement.kinds:
                     same = tuple([bound(value) for value in request.same])
                     rows: Sequence[tuple[Any, ...]] = [(*same, *map(bound, row)) for row in request.rows]
                 else:

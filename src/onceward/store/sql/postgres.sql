@@ -293,9 +293,11 @@ FROM gone
 WHERE l.id = gone.id
 
 -- name: reserve_ids
--- Numbers that the next tasks will have, from the sequence, because identities are taken before tasks are made.
-SELECT nextval(pg_get_serial_sequence('onceward_task', 'id'))
-FROM generate_series(1, :count)
+-- Numbers that the next tasks will have, from the sequence, because identities are taken before tasks are made. Its name
+-- is looked up once, and not for every number.
+SELECT nextval(of_tasks.sequence)
+FROM (SELECT pg_get_serial_sequence('onceward_task', 'id')::regclass AS sequence OFFSET 0) AS of_tasks,
+    generate_series(1, :count)
 
 -- name: insert_children
 INSERT INTO onceward_task (created_at, id, kind, version, queue, band, key, identity, payload, payload_blob, lineage, parent,

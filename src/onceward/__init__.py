@@ -6,10 +6,11 @@ ours.
 
 from __future__ import annotations
 
-from onceward.app import App, Enqueued
+from onceward.app import App
 from onceward.batch import Batch, BatchStatus
 from onceward.config import Config
 from onceward.context import Context, Outcome, Spawned
+from onceward.enqueueing import Enqueued
 from onceward.envelope import Envelope
 from onceward.errors import (
     BatchNotFound,

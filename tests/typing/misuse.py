@@ -99,11 +99,11 @@ async def insert_later(connection: Connection, url: str) -> None: ...
 app = App("sqlite:///x.db", [listing])
 App("sqlite:///x.db", listing)  # E: Argument 2 to "App" has incompatible type "Pipeline[Listing]"
 App(url="sqlite:///x.db", pipeline=[listing])  # E: Unexpected keyword argument "pipeline" for "App"
-app.enqueue("listing")  # E: Argument 1 to "enqueue" of "App" has incompatible type "str"; expected "Payload"
-app.enqueue(Listing)  # E: Argument 1 to "enqueue" of "App" has incompatible type "type[Listing]"
+app.enqueue("listing")  # E: Argument 1 to "enqueue" of "Enqueueing" has incompatible type "str"; expected "Payload"
+app.enqueue(Listing)  # E: Argument 1 to "enqueue" of "Enqueueing" has incompatible type "type[Listing]"
 app.enqueue(Listing("u"), "5m")  # E: Too many positional arguments for "enqueue"
-app.enqueue(Listing("u"), at="tomorrow")  # E: Argument "at" to "enqueue" of "App" has incompatible type "str"
-app.task("7")  # E: Argument 1 to "task" of "App" has incompatible type "str"; expected "int"
+app.enqueue(Listing("u"), at="tomorrow")  # E: Argument "at" to "enqueue" of "Enqueueing" has incompatible type "str"
+app.task("7")  # E: Argument 1 to "task" of "Operating" has incompatible type "str"; expected "int"
 count: str = app.task(7).result(scrape)  # E: Incompatible types in assignment
 run_stage(fetch, Company("c"))  # E: Cannot infer value of type parameter "P" of "run_stage"
 Filtered()  # E: Missing positional argument "reason"

@@ -30,8 +30,8 @@ from onceward import (
     UnknownKind,
     Waiting,
 )
-from onceward.app import Wishes
 from onceward.context import is_worker
+from onceward.enqueueing import Wishes
 from onceward.hop import incoming, outgoing_headers
 from onceward.model.batch import BatchOutcome, Counts, outcome_of, overdue_reason
 from onceward.model.status import Event

@@ -175,7 +175,7 @@ def test_all_failed_tasks_of_a_part_are_retried(start: Start) -> None:
 def test_one_that_cannot_be_retried_does_not_keep_the_others_from_it(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onceward.app.RETRIED_AT_ONCE", 2)  # more than one transaction
+    monkeypatch.setattr("onceward.lineage_operations.RETRIED_AT_ONCE", 2)  # more than one transaction
     broken = {"r", "ra", "rb", "rc"}
     node = Pipeline(Node, unique="everywhere")
 

@@ -8,7 +8,8 @@ import random
 import socket
 from typing import Any
 
-from onceward.app import App, Enqueued
+from onceward.app import App
+from onceward.enqueueing import Enqueued
 from onceward.errors import ConfigError
 from onceward.model.lineage import Limits
 from onceward.model.payload import Payload

@@ -1,0 +1,134 @@
+"""A database and the pipelines whose work is kept in it: one connection, opened at first use, and what runs on it.
+
+What an app can do stands in classes of their own above this one; all of them ask and write through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from onceward import config as configuration
+from onceward.config import Config
+from onceward.errors import ConfigError
+from onceward.model.connection import Connection
+from onceward.model.stop_list import StopList
+from onceward.model.times import Clock
+from onceward.pipeline import Pipeline
+from onceward.store import migrate
+from onceward.store.guard import GuardedConnection, lent
+from onceward.store.op import Op, drive
+from onceward.store.open import open_store
+from onceward.store.session import Session
+from onceward.worker.registry import Registry
+from onceward.worker.spawner import Spawner
+
+T = TypeVar("T")
+A = ParamSpec("A")
+
+
+class Client:
+    """A connection to the database of an app, kept for whoever asks next. Making one connects to nothing."""
+
+    def __init__(
+        self,
+        url: str,
+        pipelines: Iterable[Pipeline[Any]],
+        *,
+        migrations: Sequence[migrate.Migration],
+        on_connect: Callable[[Any], None] | None,
+        config: Config | None,
+        clock: Clock | None,
+        stop_list: StopList | None,
+    ) -> None:
+        self.url = url
+        self.registry = Registry(pipelines)
+        self.config = configuration.effective(config or Config())
+        self._migrations = tuple(migrations)
+        self._on_connect = on_connect
+        self._store = open_store(url, clock, on_connect, prepare=self.config.prepare)
+        self._stop_list = stop_list
+        self.spawner = Spawner(self.registry, self.config.bounds, stop_list, self._store.clock.now)
+        self._lock = threading.RLock()
+        self._client: Session | None = None
+        self._is_prepared = False
+
+    @property
+    def dialect(self) -> str:
+        """`"sqlite"` or `"postgres"`."""
+        return self._store.dialect
+
+    def migrate(self) -> list[str]:
+        """Bring the schema, and the application's own tables, up to date; returns what was done."""
+        with self._lock:
+            session = self._raw_session()
+            done = migrate.migrate(session, self._store.clock.now())
+            done += migrate.apply_app_migrations(session, self._migrations, self._store.clock.now())
+            self._is_prepared = True
+            return done
+
+    def prepare(self) -> None:
+        """Make sure that the database fits this code: migrate an embedded or an empty one, refuse others."""
+        with self._lock:
+            self._session()
+
+    def read(self, function: Callable[Concatenate[Connection, A], T], *arguments: A.args, **named: A.kwargs) -> T:
+        """Run `function(connection, *arguments)` on a read-only snapshot of the database."""
+        self.prepare()
+        value: T = self._read_now(partial(function, **named), arguments)
+        return value
+
+    async def aread(
+        self, function: Callable[Concatenate[Connection, A], T], *arguments: A.args, **named: A.kwargs
+    ) -> T:
+        """`read`, awaited."""
+        return await asyncio.to_thread(lambda: self.read(function, *arguments, **named))
+
+    def close(self) -> None:
+        """Close the connection of this app; a later use opens it again."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _raw_session(self) -> Session:
+        if lent.get():
+            raise ConfigError("a function given to ctx.write runs inside a commit; it uses its connection, not the app")
+        if self._client is None:
+            self._client = self._store.client_session()
+        return self._client
+
+    def _session(self) -> Session:
+        session = self._raw_session()
+        if not self._is_prepared:
+            now = self._store.clock.now()
+            migrate.prepare(session, now)
+            migrate.apply_app_migrations(session, self._migrations, now)
+            self._is_prepared = True
+        return session
+
+    def _transact(self, operation: Callable[[], Op[T]]) -> T:
+        with self._lock:
+            return self._session().transact(operation)
+
+    def _ask(self, operation: Callable[[], Op[T]]) -> T:
+        with self._lock:
+            session = self._session()
+            return session.patiently(lambda: drive(operation(), session))
+
+    def _read_now(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        session = self._store.client_session(read_only=True)
+        try:
+            with session.reading() as raw:
+                return function(GuardedConnection(raw, self._store.dialect), *arguments)
+        finally:
+            session.close()

@@ -1,0 +1,87 @@
+"""What operators do to lineages. Where one is asked for, the number of a task means that task and all that descend
+from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from onceward.client import Client
+from onceward.lineage_view import Lineage, LineageId, LineageSummary, as_id, as_lineage, as_summary
+from onceward.model.lineage import Limits
+from onceward.store import lineages, operate, pausing
+from onceward.store.limits import raise_limits
+from onceward.store.lineages import Head
+from onceward.store.op import Op
+
+T = TypeVar("T")
+RETRIED_AT_ONCE = 200
+
+
+class LineageOperations(Client):
+    """An app, for those who look after whole lineages."""
+
+    def lineage(self, id: LineageId, *, subtree: bool = False, limit: int = 10_000) -> Lineage:
+        """The lineage of a task, or the one with this id, as a tree; with `subtree` from that task down.
+
+        It holds at most `limit` tasks, the oldest, and says how many there are besides.
+        """
+        wanted = as_id(id)
+        tree = self._ask(lambda: lineages.tree(wanted, subtree=subtree, limit=max(1, limit)))
+        return as_lineage(tree, self.config.bounds)
+
+    def lineages(self, limit: int = 20, *, largest: bool = False) -> list[LineageSummary]:
+        """The newest lineages, or the largest: those whose root has spawned or was given limits of its own."""
+        return [as_summary(row) for row in self._ask(lambda: lineages.lineages(limit=limit, largest=largest))]
+
+    def cancel_lineage(self, id: LineageId, reason: str = "cancelled by an operator") -> list[int]:
+        """Cancel whatever is open in a lineage or a part of it; returns the tasks that were cancelled."""
+        return self._on_lineage(id, lambda head, now: operate.cancel_all(head, reason, now))
+
+    def retry_lineage(self, id: LineageId) -> operate.Retried:
+        """Open all failed tasks of a lineage or a part of it again, as `retry` does: some hundred in a transaction, so
+        that nobody waits for long. Returns them, and those that could not be opened."""
+        wanted = as_id(id)
+
+        def look() -> Op[list[int]]:
+            return (yield from operate.failed_in((yield from lineages.head_of(wanted))))
+
+        failed = self._ask(look)
+        found = operate.Retried([], {})
+        for start in range(0, len(failed), RETRIED_AT_ONCE):
+            some = failed[start : start + RETRIED_AT_ONCE]
+            opened = self._transact(lambda some=some: operate.reopen_failed(some, self._store.clock.now()))  # type: ignore[misc]
+            found.tasks.extend(opened.tasks)
+            found.refused.update(opened.refused)
+        return found
+
+    def pause_lineage(self, id: LineageId) -> int:
+        """Let nothing of a lineage or a part of it begin before it is resumed; returns how many tasks are open.
+
+        A stage that is running ends in good order, and so does one that a worker has already taken. What is spawned
+        or retried meanwhile is paused too.
+        """
+        return self._on_lineage(id, pausing.pause)
+
+    def resume_lineage(self, id: LineageId) -> int:
+        """Let a lineage or a part of it go on; returns how many open tasks do."""
+        return self._on_lineage(id, pausing.resume)
+
+    def raise_limits(self, id: LineageId, limits: Limits) -> Limits:
+        """Give a lineage or a part of it wider limits; returns those that it has now.
+
+        What somebody below has narrowed stays narrow. A stage that is running knows the new limits when it is next
+        begun; its commit knows them at once.
+        """
+        given = self.config.bounds
+        now_has = self._on_lineage(id, lambda head, now: raise_limits(head, limits, given, now))
+        return Limits(now_has.max_depth, now_has.max_tasks, now_has.max_children, now_has.deadline_ms / 1_000)
+
+    def _on_lineage(self, id: LineageId, act: Callable[[Head, int], Op[T]]) -> T:
+        wanted = as_id(id)
+
+        def acting() -> Op[T]:
+            head = yield from lineages.head_of(wanted)
+            return (yield from act(head, self._store.clock.now()))
+
+        return self._transact(acting)

@@ -138,8 +138,12 @@ def main() -> None:
             from bench.guard import guard
 
             measured = guard(int(large))
+        case "governed", [sources]:
+            from bench.governed import governed
+
+            measured = governed(int(sources))
         case _:
-            known = "fill, enqueue, latency, steady, fans, guard"
+            known = "fill, enqueue, latency, steady, fans, guard, governed"
             raise SystemExit(f"unknown request {verb} {arguments}; known: {known}")
     client.close()
     print(json.dumps(measured), flush=True)

@@ -5,11 +5,11 @@ from typing import Literal
 
 Side = Literal["floor", "engine"]
 Store = Literal["sqlite", "postgres"]
-Work = Literal["enqueue", "drain", "latency", "workflows", "spawn", "steady"]
+Work = Literal["enqueue", "drain", "latency", "workflows", "spawn", "governed", "steady"]
 
 SIDES: tuple[Side, ...] = ("floor", "engine")
 STORES: tuple[Store, ...] = ("sqlite", "postgres")
-WORKS: tuple[Work, ...] = ("enqueue", "drain", "latency", "workflows", "spawn", "steady")
+WORKS: tuple[Work, ...] = ("enqueue", "drain", "latency", "workflows", "spawn", "governed", "steady")
 
 STAGES = 5
 CONCURRENCY = 100
@@ -23,6 +23,10 @@ FANS = "fans"
 SMALL_LINEAGE = 10
 SPAWN_SHARE_WANTED = 0.5
 GUARD_GROWTH_WANTED = 1.2
+# How many tasks one claim of the governed workload takes.
+CLAIMED = 100
+GOVERNED_COST_WANTED = 1.3
+SOURCES_COST_WANTED = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class Plan:
     workflows: int
     spawned: int
     large_lineage: int
+    sources: int
     latencies: int
     gap_ms: int
     steady_per_second: int
@@ -51,6 +56,7 @@ FULL = Plan(
     workflows=20_000,
     spawned=20_000,
     large_lineage=100_000,
+    sources=10_000,
     latencies=120,
     gap_ms=50,
     steady_per_second=3_000,
@@ -67,6 +73,7 @@ QUICK = Plan(
     workflows=500,
     spawned=3_000,
     large_lineage=3_000,
+    sources=1_000,
     latencies=20,
     gap_ms=30,
     steady_per_second=3_000,

@@ -16,10 +16,12 @@ from rich.text import Text
 
 from bench.loops import HAS_UVLOOP
 from bench.plan import (
+    GOVERNED_COST_WANTED,
     GUARD_GROWTH_WANTED,
     HELD_SHARE_WANTED,
     SIDES,
     SMALL_LINEAGE,
+    SOURCES_COST_WANTED,
     SPAWN_SHARE_WANTED,
     STORES,
     Plan,
@@ -108,6 +110,7 @@ def remarks(results: Results, plan: Plan) -> Iterator[str]:
             f"{kept.median:.4f} (wanted: {HELD_SHARE_WANTED}) – {verdict}"
         )
     yield from spawning(results, plan)
+    yield from governing(results, plan)
     for failure in results.failures:
         first_line = failure.reason.splitlines()[0]
         yield f"not measured: {failure.part}, {failure.store}, {failure.side}, round {failure.round}: {first_line}"
@@ -130,6 +133,23 @@ def spawning(results: Results, plan: Plan) -> Iterator[str]:
             yield (
                 f"{store}: guard in a lineage of {plan.large_lineage:,} tasks / of {SMALL_LINEAGE}: "
                 f"{growth.median:.2f} (wanted: {GUARD_GROWTH_WANTED}) – {verdict}"
+            )
+
+
+def governing(results: Results, plan: Plan) -> Iterator[str]:
+    """Whether gates cost a claim as little as is wanted, on each store."""
+    for store in STORES:
+        cost = results.spread(store, "engine", "governed-cost")
+        if cost is not None:
+            verdict = "met" if cost.median <= GOVERNED_COST_WANTED else "MISSED"
+            wanted = f"(wanted: {GOVERNED_COST_WANTED}) – {verdict}"
+            yield f"{store}: governed claim / ungoverned: {cost.median:.2f} {wanted}"
+        growth = results.spread(store, "engine", "sources-cost")
+        if growth is not None:
+            verdict = "met" if growth.median <= SOURCES_COST_WANTED else "MISSED"
+            yield (
+                f"{store}: governed claim beside {plan.sources:,} closed sources / alone: "
+                f"{growth.median:.2f} (wanted: {SOURCES_COST_WANTED}) – {verdict}"
             )
 
 

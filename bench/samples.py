@@ -3,7 +3,7 @@
 import statistics
 from dataclasses import dataclass
 
-from bench.plan import BULK_SIZE, CHILDREN, Side, Store
+from bench.plan import BULK_SIZE, CHILDREN, CLAIMED, Side, Store
 from bench.runlog import Tally
 
 
@@ -29,6 +29,12 @@ MEASURES = {
     "guard-small": Measure(f"guard, {CHILDREN} children, small lineage", "ms", 2, lower_is_better=True),
     "guard-large": Measure(f"guard, {CHILDREN} children, large lineage", "ms", 2, lower_is_better=True),
     "guard-growth": Measure("guard, large / small", "share", 2, lower_is_better=True),
+    "claim-plain": Measure(f"claim of {CLAIMED}, no gates", "ms", 2, lower_is_better=True),
+    "claim-governed": Measure(f"claim of {CLAIMED}, behind one source", "ms", 2, lower_is_better=True),
+    "claim-behind": Measure(f"claim of {CLAIMED}, each behind its own", "ms", 2, lower_is_better=True),
+    "governed-cost": Measure("claim, one source / no gates", "share", 2, lower_is_better=True),
+    "sources-cost": Measure("claim, beside many closed sources / alone", "share", 2, lower_is_better=True),
+    "behind-cost": Measure("claim, each behind its own source / one", "share", 2, lower_is_better=True),
     "latency-p50": Measure("idle latency, p50", "ms", 2, lower_is_better=True),
     "latency-p95": Measure("idle latency, p95", "ms", 2, lower_is_better=True),
     "latency-p99": Measure("idle latency, p99", "ms", 2, lower_is_better=True),

@@ -85,6 +85,22 @@ def guard(target: Target, plan: Plan) -> Outcome:
     return Outcome({"guard-small": small, "guard-large": large, "guard-growth": large / small}, runlog.tally([], 0))
 
 
+def governed(target: Target, plan: Plan) -> Outcome:
+    """What gates cost a claim, behind one source and with very many. Nothing of it ever runs."""
+    took = processes.ask(target, "governed", plan.sources)
+    return Outcome(
+        {
+            "claim-plain": took["plain"],
+            "claim-governed": took["one"],
+            "claim-behind": took["behind"],
+            "governed-cost": took["one"] / took["plain"],
+            "sources-cost": took["beside"] / took["again"],
+            "behind-cost": took["behind"] / took["again"],
+        },
+        runlog.tally([], 0),
+    )
+
+
 def latency(target: Target, plan: Plan) -> Outcome:
     """From just before the enqueue call in one process to the handler's start in an idle worker process."""
     with ExitStack() as stack:
@@ -167,6 +183,7 @@ PARTS = (
     Part("workflows", "workflows", STORES, workflows),
     Part("spawn", "spawn", STORES, spawn, sides=("engine",)),
     Part("guard", "spawn", STORES, guard, every_round=False, sides=("engine",)),
+    Part("governed", "governed", STORES, governed, sides=("engine",)),
     # Minutes long, so once a run; only PostgreSQL keeps dead rows for an old snapshot.
     Part("steady-plain", "steady", ("postgres",), partial(steady, held=False), every_round=False),
     Part("steady-held", "steady", ("postgres",), partial(steady, held=True), every_round=False),

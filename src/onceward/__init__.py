@@ -6,74 +6,99 @@ ours.
 
 from __future__ import annotations
 
+from onceward.alerts import Alert, Watch
 from onceward.app import App
 from onceward.batch import Batch, BatchStatus
+from onceward.budgeting import BudgetStatus
+from onceward.cache_operations import CacheStatus
+from onceward.calls import CallTimeout
 from onceward.config import Config
 from onceward.context import Context, Outcome, Spawned
 from onceward.enqueueing import Enqueued
 from onceward.envelope import Envelope
 from onceward.errors import (
     BatchNotFound,
+    BudgetNotFound,
     ConfigError,
     IllegalTransition,
     LeaseLost,
     LineageNotFound,
     NoLineage,
-    NotInThisVersion,
     OncewardError,
     PayloadError,
+    ScheduleNotFound,
+    SourceNotFound,
     SpawnRefused,
     StageEnded,
     StoreError,
     TaskNotFound,
     UnknownKind,
 )
+from onceward.governing import Pause, SourceState, SourceStatus
 from onceward.hop import incoming, outgoing_headers
 from onceward.importing import Imported
 from onceward.lineage_view import Branch, Found, Lineage, LineageSummary, Refusal
+from onceward.model.budget import Budget
 from onceward.model.connection import Connection
 from onceward.model.lineage import Limits, Rule
 from onceward.model.outcome import Failed, Filtered, Retryable, Skipped, Waiting
 from onceward.model.payload import Payload
 from onceward.model.retry import Retry
+from onceward.model.schedule import Cron
+from onceward.model.setting import Setting, SettingValue
+from onceward.model.source import Breaker, Source
 from onceward.model.status import Event, Status
 from onceward.model.stop_list import StopList
 from onceward.pipeline import Pipeline
+from onceward.scheduling import ScheduleStatus
 from onceward.stage import Isolation, Stage
 from onceward.store.migrate import Migration
+from onceward.ticking import TickReport
+from onceward.triggers import HttpTrigger, LambdaTrigger, NextTick, SubprocessTrigger
 from onceward.view import Task
 from onceward.why import Cause, Why
 
 __all__ = [
+    "Alert",
     "App",
     "Batch",
     "BatchNotFound",
     "BatchStatus",
     "Branch",
+    "Breaker",
+    "Budget",
+    "BudgetNotFound",
+    "BudgetStatus",
+    "CacheStatus",
+    "CallTimeout",
     "Cause",
     "Config",
     "ConfigError",
     "Connection",
     "Context",
+    "Cron",
     "Enqueued",
     "Envelope",
     "Event",
     "Failed",
     "Filtered",
     "Found",
+    "HttpTrigger",
     "IllegalTransition",
     "Imported",
     "Isolation",
+    "LambdaTrigger",
     "LeaseLost",
     "Limits",
     "Lineage",
     "LineageNotFound",
     "LineageSummary",
     "Migration",
+    "NextTick",
     "NoLineage",
-    "NotInThisVersion",
     "OncewardError",
     "Outcome",
+    "Pause",
     "Payload",
     "PayloadError",
     "Pipeline",
@@ -81,7 +106,15 @@ __all__ = [
     "Retry",
     "Retryable",
     "Rule",
+    "ScheduleNotFound",
+    "ScheduleStatus",
+    "Setting",
+    "SettingValue",
     "Skipped",
+    "Source",
+    "SourceNotFound",
+    "SourceState",
+    "SourceStatus",
     "SpawnRefused",
     "Spawned",
     "Stage",
@@ -89,10 +122,13 @@ __all__ = [
     "Status",
     "StopList",
     "StoreError",
+    "SubprocessTrigger",
     "Task",
     "TaskNotFound",
+    "TickReport",
     "UnknownKind",
     "Waiting",
+    "Watch",
     "Why",
     "incoming",
     "outgoing_headers",

@@ -5,29 +5,40 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
-from onceward.config import Config
-from onceward.enqueueing import Enqueueing
+from onceward.alerts import Watch
+from onceward.budgeting import Budgeting
+from onceward.cache_operations import CacheOperations
+from onceward.config import Config, with_profile
 from onceward.envelope import Envelope, envelope
-from onceward.errors import ConfigError, NotInThisVersion
+from onceward.errors import ConfigError
+from onceward.governing import Governing
+from onceward.hourly import hourly
 from onceward.lineage_operations import LineageOperations
 from onceward.model.lineage import Limits
+from onceward.model.schedule import Cron
+from onceward.model.setting import Setting
 from onceward.model.stop_list import StopList
 from onceward.model.times import Clock
-from onceward.operating import Operating
 from onceward.pipeline import Pipeline
+from onceward.scheduling import Scheduling
+from onceward.setting_operations import SettingOperations
+from onceward.store.hours import typical_hour
 from onceward.store.migrate import Migration
+from onceward.ticking import Ticking
+from onceward.watching import Watching, checked_watches
 from onceward.worker import locate
 from onceward.worker.process import Orders, Summary, WorkerProcess
 from onceward.worker.supervisor import Supervisor
 
 
-class App(Enqueueing, LineageOperations, Operating):
+class App(Ticking, Scheduling, LineageOperations, SettingOperations, Watching, Governing, Budgeting, CacheOperations):
     """Pipelines and the database in which their work is kept. Making one connects to nothing.
 
     `sqlite:///file.db` (embedded, migrated at first use) or `postgresql://host/name`. `migrations` are the
-    application's own tables, `on_connect` is called with every new driver connection, `config` holds the numbers.
+    application's own tables, `on_connect` is called with every new driver connection, `config` holds the numbers,
+    `profile` chooses some of them, `settings` are those of the application itself.
     """
 
     def __init__(
@@ -39,29 +50,24 @@ class App(Enqueueing, LineageOperations, Operating):
         on_connect: Callable[[Any], None] | None = None,
         config: Config | None = None,
         clock: Clock | None = None,
-        schedules: Any = None,
-        profile: Any = None,
-        settings: Any = None,
+        schedules: Iterable[Cron] = (),
+        profile: Literal["conservative", "balanced", "aggressive"] | None = None,
+        settings: Sequence[Setting] = (),
         stop_list: StopList | None = None,
-        watches: Any = None,
+        watches: Iterable[Watch] = (),
     ) -> None:
-        for option, given in (
-            ("schedules", schedules),
-            ("profile", profile),
-            ("settings", settings),
-            ("watches", watches),
-        ):
-            if given is not None:
-                raise NotInThisVersion(f"App({option}=…)")
         super().__init__(
             url,
             pipelines,
             migrations=migrations,
             on_connect=on_connect,
-            config=config,
+            config=with_profile(config or Config(), profile),
             clock=clock,
             stop_list=stop_list,
+            settings=settings,
         )
+        self._schedules = self._known_schedules(schedules)
+        self._watches = checked_watches(watches)
 
     def __repr__(self) -> str:
         return f"<App {', '.join(self.registry.kinds) or 'without pipelines'} on {self._store.place}>"
@@ -73,9 +79,12 @@ class App(Enqueueing, LineageOperations, Operating):
             self.registry,
             migrations=self._migrations,
             on_connect=self._on_connect,
-            config=self.config,
+            config=self._code,
             clock=clock,
+            schedules=self._schedules,
             stop_list=self._stop_list,
+            settings=list(self._declared.values()),
+            watches=self._watches,
         )
 
     def run(
@@ -93,39 +102,67 @@ class App(Enqueueing, LineageOperations, Operating):
         that holds the interpreter. Then the app must stand in a module.
         """
         self.prepare()
-        config = self.config if concurrency is None else replace(self.config, concurrency=concurrency)
         self.registry.check_runnable()
+        self._in_force.check()
         self.registry.lanes(queues)
         path = locate.location_of(self)
         if processes is not None:
             if path is None:
                 raise ConfigError("worker processes must be able to import the app: make it at the top of a module")
             supervisor = Supervisor(
-                self._store, path, config, processes=processes, queues=queues, until_idle=until_idle, name=name
+                self._store,
+                path,
+                self._in_force,
+                processes=processes,
+                concurrency=concurrency,
+                queues=queues,
+                until_idle=until_idle,
+                name=name,
             )
             return supervisor.run()
-        orders = Orders(list(queues) if queues is not None else None, until_idle, name, app_path=path)
-        return self.work(orders, config)
+        orders = Orders(list(queues) if queues is not None else None, until_idle, name, concurrency, app_path=path)
+        return self.work(orders)
 
-    def work(
-        self,
-        orders: Orders,
-        config: Config | None = None,
-        on_start: Callable[[WorkerProcess], None] | None = None,
-    ) -> Summary:
+    def work(self, orders: Orders, on_start: Callable[[WorkerProcess], None] | None = None) -> Summary:
         """Carry out orders in this process. `run` and the children of a supervisor come here."""
-        process = WorkerProcess(self._store, self.registry, config or self.config, orders, self._read_now, self.spawner)
+        if orders.concurrency is not None:
+            self._in_force.pin(concurrency=orders.concurrency)
+        process = WorkerProcess(
+            self._store,
+            self.registry,
+            self._in_force,
+            orders,
+            self._read_now,
+            self.spawner,
+            self._schedules,
+            self._watches,
+        )
         if on_start is not None:
             on_start(process)
         with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
             return runner.run(process.run())
 
-    def envelope(self, limits: Limits | None = None) -> Envelope:
-        """What one root can come to at worst, in tasks and attempts, by the configuration alone.
+    def envelope(
+        self, limits: Limits | None = None, *, usd_per_1000_calls: float | None = None, measured: bool = False
+    ) -> Envelope:
+        """What can happen at worst, by the configuration alone: the tasks and attempts one root can come to, and what
+        an hour of ticks can.
 
-        `limits` are those that a root is enqueued with. The database is not asked.
+        `limits` are those that a root is enqueued with. The database is not asked, but with `measured` for what an hour
+        has really come to.
         """
-        return envelope(self.registry, self.config, limits)
+        registry = self.registry
+        hour = hourly(
+            self.config,
+            registry.sources.values(),
+            registry.budgets.values(),
+            usd_per_1000_calls=usd_per_1000_calls,
+            covered=registry.is_covered,
+        )
+        if measured:
+            now = self._store.clock.now()
+            hour = replace(hour, typical=self._ask(lambda: typical_hour(now)))
+        return envelope(registry, self.config, limits, hour)
 
 
 def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, Self
+from typing import Self
 
 from onceward.errors import ConfigError
+from onceward.filling import Filling, Wishes
 from onceward.model.batch import BatchOutcome
 from onceward.model.payload import Payload
-from onceward.model.task import NewTask
 from onceward.model.times import Duration, moment
 from onceward.store.batches import Opened
 from onceward.store.op import Row
@@ -38,7 +37,7 @@ class BatchStatus:
     created_at: datetime
     ended_at: datetime | None
     then: int | None
-    """The task that follows it, once it has ended."""
+    """The task that follows it, once it has ended; if a stage has opened it, from the start."""
 
     @property
     def has_ended(self) -> bool:
@@ -67,29 +66,20 @@ def as_batch_status(row: Row) -> BatchStatus:
     )  # fmt: skip
 
 
-class MakeTask(Protocol):
-    """Makes the task of a payload; None if the stop list says no."""
-
-    def __call__(
-        self, payload: Payload, after: Duration | None, at: datetime | None, priority: int | None
-    ) -> NewTask | None: ...
-
-
 class Batch:
-    """A batch while it is filled, in a `with` block. At its end everything that was added is committed at once; an
-    error in the block adds nothing."""
+    """A batch while it is filled, in a `with` block. At its end everything that was added is committed at once, in a
+    stage with that stage; an error in the block adds nothing."""
 
-    def __init__(self, name: str, make: MakeTask, commit: Callable[[Sequence[NewTask]], Opened]) -> None:
+    def __init__(self, name: str, filling: Filling) -> None:
         self.name = name
-        self._make = make
-        self._commit = commit
-        self._added: list[NewTask] = []
+        self._filling = filling
+        self._added = 0
         self._is_open = False
         self._was_used = False
         self._opened: Opened | None = None
 
     def __repr__(self) -> str:
-        return f"<batch {self.name!r}, {len(self._added)} added>"
+        return f"<batch {self.name!r}, {self._added} added>"
 
     def add(
         self,
@@ -99,14 +89,15 @@ class Batch:
         at: datetime | None = None,
         priority: int | None = None,
     ) -> bool:
-        """Add a piece of work, which begins a lineage of its own. False if the stop list keeps it out."""
+        """Add a piece of work, which begins a lineage of its own; in a stage, a child of the stage's task. False if it
+        is known already that it is kept out: by the stop list, in a stage also by its depth, an ancestor, or the number
+        of children."""
         if not self._is_open:
             when = "has closed" if self._was_used else "is not open yet"
             raise ConfigError(f"batch {self.name!r} {when}; add to it inside its with block")
-        task = self._make(payload, after, at, priority)
-        if task is not None:
-            self._added.append(task)
-        return task is not None
+        is_in = self._filling.add(payload, Wishes(after, at, priority))
+        self._added += is_in
+        return is_in
 
     @property
     def id(self) -> int:
@@ -128,7 +119,7 @@ class Batch:
     def __exit__(self, error: object, *_: object) -> None:
         self._is_open = False
         if error is None:
-            self._opened = self._commit(self._added)
+            self._opened = self._filling.commit()
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -136,9 +127,12 @@ class Batch:
     async def __aexit__(self, error: object, *_: object) -> None:
         self._is_open = False
         if error is None:
-            self._opened = await asyncio.to_thread(self._commit, self._added)
+            self._opened = await asyncio.to_thread(self._filling.commit)
 
     def _committed(self) -> Opened:
         if self._opened is None:
-            raise ConfigError(f"batch {self.name!r} is not committed; that happens at the end of its with block")
+            raise ConfigError(
+                f"batch {self.name!r} is not committed; that happens at the end of its with block, or in a stage when "
+                "the stage commits"
+            )
         return self._opened

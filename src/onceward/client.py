@@ -15,6 +15,7 @@ from onceward import config as configuration
 from onceward.config import Config
 from onceward.errors import ConfigError
 from onceward.model.connection import Connection
+from onceward.model.setting import Setting
 from onceward.model.stop_list import StopList
 from onceward.model.times import Clock
 from onceward.pipeline import Pipeline
@@ -23,6 +24,7 @@ from onceward.store.guard import GuardedConnection, lent
 from onceward.store.op import Op, drive
 from onceward.store.open import open_store
 from onceward.store.session import Session
+from onceward.worker.in_force import InForce
 from onceward.worker.registry import Registry
 from onceward.worker.spawner import Spawner
 
@@ -43,18 +45,27 @@ class Client:
         config: Config | None,
         clock: Clock | None,
         stop_list: StopList | None,
+        settings: Iterable[Setting] = (),
     ) -> None:
         self.url = url
         self.registry = Registry(pipelines)
-        self.config = configuration.effective(config or Config())
+        self._code = config or Config()
+        self._declared = configuration.declared(settings)
+        self._in_force = InForce(configuration.levels(self._code, self._declared), self._declared, self.registry)
         self._migrations = tuple(migrations)
         self._on_connect = on_connect
         self._store = open_store(url, clock, on_connect, prepare=self.config.prepare)
         self._stop_list = stop_list
         self.spawner = Spawner(self.registry, self.config.bounds, stop_list, self._store.clock.now)
+        self._in_force.tell(lambda changed: setattr(self.spawner, "defaults", changed.bounds))
         self._lock = threading.RLock()
         self._client: Session | None = None
         self._is_prepared = False
+
+    @property
+    def config(self) -> Config:
+        """The numbers in force, with the live ones as they were when the database was last asked for something."""
+        return self._in_force.config
 
     @property
     def dialect(self) -> str:
@@ -114,7 +125,14 @@ class Client:
             migrate.prepare(session, now)
             migrate.apply_app_migrations(session, self._migrations, now)
             self._is_prepared = True
+        self._in_force.look_if_time(session)
         return session
+
+    def _look_at_settings(self, *, at_once: bool = False) -> None:
+        with self._lock:
+            session = self._session()
+            if at_once:
+                self._in_force.look(session)
 
     def _transact(self, operation: Callable[[], Op[T]]) -> T:
         with self._lock:

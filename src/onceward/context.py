@@ -15,18 +15,25 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import msgspec
 
-from onceward.errors import ConfigError, LeaseLost, NoLineage, NotInThisVersion, StageEnded
+from onceward.caching import Answers
+from onceward.calls import Calls
+from onceward.errors import ConfigError, LeaseLost, NoLineage, StageEnded
 from onceward.logs import bound_logger
 from onceward.model import codec
+from onceward.model.batch import name_taken
+from onceward.model.budget import CALLS, WHOLE, Amount, Bill, Budget, Charge, amount_of
+from onceward.model.cache import Cached
 from onceward.model.connection import Connection
 from onceward.model.decide import readable
-from onceward.model.lineage import Child, Limits, Refused, Rule, Spawn, Spawns
+from onceward.model.gates import Told
+from onceward.model.lineage import Child, Limits, Refused, Rule, Spawn, Spawns, StageBatch
 from onceward.model.outcome import SchemaMismatch
 from onceward.model.payload import Payload, identity, payload_key
+from onceward.model.source import Source
 from onceward.model.status import Status
 from onceward.model.task import (
     CURSOR_PART,
@@ -54,12 +61,6 @@ _NOBODY: frozenset[bytes] = frozenset()
 
 current: ContextVar[Context[Any] | None] = ContextVar("onceward_context", default=None)
 """The context of the stage that this code runs in."""
-
-_LATER = {
-    "charge": "ctx.charge", "cached": "ctx.cached", "acached": "ctx.acached", "call": "ctx.call",
-    "acall": "ctx.acall", "setting": "ctx.setting",
-}  # fmt: skip
-
 
 _workers_here = 0
 
@@ -110,7 +111,9 @@ class Spawner(Protocol):
     def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int) -> Refused | None:
         """What the lease of the spawning task already says of a child."""
 
-    def together(self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[bytes, ...]) -> Spawns | None:
+    def together(
+        self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[bytes, ...], batches: tuple[StageBatch, ...]
+    ) -> Spawns | None:
         """What a stage asks for, in the form that is committed."""
 
 
@@ -127,17 +130,35 @@ class Desk(Protocol):
     async def akeep(self, lease: Lease, move: Move, effects: Effects) -> bool:
         """`keep`, awaited."""
 
+    def now(self) -> int:
+        """The time."""
+
+    def sleep(self, ms: int) -> None:
+        """Let time pass."""
+
+    async def asleep(self, ms: int) -> None:
+        """`sleep`, awaited."""
+
     def report(self, lease: Lease, move: Report) -> None:
         """Show progress, some time soon."""
 
     def is_held(self, lease: Lease) -> bool:
         """Whether the lease is held, as far as is known here."""
 
+    def setting(self, name: str) -> Any:
+        """The value of a setting that is in force."""
+
     def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Run a function on a read-only snapshot."""
 
     async def aread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """`read`, awaited."""
+
+    def look_up(self, source: str, hashed: bytes) -> Cached | None:
+        """What the cache has for a key of a source."""
+
+    async def alook_up(self, source: str, hashed: bytes) -> Cached | None:
+        """`look_up`, awaited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +226,9 @@ class Context(Generic[P]):
     """The context of one run of one stage."""
 
     __slots__ = (
-        "_aliases", "_asked_for", "_desk", "_has_ended", "_lease", "_parts", "_signals", "_spawns", "_stage", "_writes",
-        "payload",
+        "_aliases", "_asked_for", "_batches", "_calls", "_calls_charged", "_charges",
+        "_desk", "_has_ended", "_lease", "_parts", "_signals", "_spawns",
+        "_stage", "_told", "_writes", "payload",
     )  # fmt: skip
 
     def __init__(
@@ -228,6 +250,11 @@ class Context(Generic[P]):
         self._spawns: Sequence[Spawn] = ()  # a list once there are any: most stages never spawn
         self._asked_for: Set[bytes] = _NOBODY
         self._aliases: tuple[bytes, ...] = ()
+        self._batches: tuple[StageBatch, ...] = ()
+        self._calls: Calls | None = None
+        self._told: tuple[Told, ...] = ()
+        self._charges: dict[str, int] = {}
+        self._calls_charged = 0
         self._has_ended = False
 
     def __repr__(self) -> str:
@@ -253,6 +280,12 @@ class Context(Generic[P]):
             lease.task, lease.kind, lease.run, self._stage.name, lease.failures + 1, lease.deferrals, lease.lineage,
             lease.parent, lease.depth, moment(lease.created_at), moment(lease.started_at),
         )  # fmt: skip
+
+    @property
+    def scheduled_at(self) -> datetime | None:
+        """The time of its schedule for which the task was enqueued; None if it has come by another way."""
+        at = self._lease.scheduled_at
+        return None if at is None else moment(at)
 
     @property
     def is_fresh(self) -> bool:
@@ -285,6 +318,10 @@ class Context(Generic[P]):
         """The value of a signal that has come before this attempt began; None if it has not."""
         data = self._signals.get(name)
         return None if data is None else _read(data, type, f"the signal {name!r}")
+
+    def setting(self, name: str) -> Any:
+        """The value of a setting that is in force now: of the application's own, or of the engine's."""
+        return self._desk.setting(name)
 
     def alive(self) -> bool:
         """Whether this attempt still holds its task. A long stage that sees False should stop; it can write nothing."""
@@ -326,16 +363,9 @@ class Context(Generic[P]):
         Nothing is asked of the database: the answer is falsy only for what is known already (depth, an ancestor, the
         stop list, the number of children). What became of it in the end is for later stages, in `ctx.outcome(payload)`.
         """
-        self._refuse_if_ended()
-        child = self._desk.spawner.child(self._lease, payload, after=after, at=at, priority=priority, limits=limits)
-        asked_before = len(self._asked_for) - (child.identity in self._asked_for)
-        refused = self._desk.spawner.refused_at_once(self._lease, self.payload, child, asked_before)
-        if not isinstance(self._spawns, list):
-            self._spawns = list(self._spawns)
-        if not isinstance(self._asked_for, set):
-            self._asked_for = set(self._asked_for)
-        self._spawns.append(child)
-        self._asked_for.add(child.identity)
+        child = self._child(payload, after=after, at=at, priority=priority, limits=limits)
+        refused = self._refused_at_once(child)
+        self._ask_for(child)
         return Spawned() if refused is None else Spawned(refused.rule, refused.reason, refused.existing)
 
     @property
@@ -365,6 +395,48 @@ class Context(Generic[P]):
             return mine.copy().run(function, *arguments, **named)
 
         return carried
+
+    # Outside services
+
+    def call(self, source: Source, function: Callable[[], T]) -> T:
+        """The value of `function()`, an outside call, within the time limit and with the retries of a source.
+
+        Its breaker hears of each try, and each takes a token of its rate. Where the source is closed, or has no token
+        for a while, the stage is put off until it has, and costs no attempt: keep what is done before with `ctx.once`.
+        """
+        return self._made_calls().call(source, function)
+
+    async def acall(self, source: Source, function: Callable[[], Awaitable[T]]) -> T:
+        """`call` for a function that is awaited."""
+        return await self._made_calls().acall(source, function)
+
+    def cached(self, source: Source, key: Any, function: Callable[[], T], type: Any = Any) -> T:
+        """The answer of a source for a key: the one in the cache, or the value of `function()`, made as `call` does.
+
+        The cache is shared by all workers, and of those who want the same answer at the same time one asks for it. The
+        others wait; where that takes long, their stage is put off and costs no attempt.
+        """
+        return Answers(self._lease, self._made_calls(), self._desk).cached(source, key, function, type)
+
+    async def acached(self, source: Source, key: Any, function: Callable[[], Awaitable[T]], type: Any = Any) -> T:
+        """`cached` for a function that is awaited."""
+        return await Answers(self._lease, self._made_calls(), self._desk).acached(source, key, function, type)
+
+    def charge(self, budget: Budget | Literal["lineage"], amount: Amount) -> None:
+        """Say what this stage has spent of a budget: kept with whatever else it commits, and also if it fails.
+
+        All charges add up. What its estimate has set aside and it does not charge is free again when it ends; where it
+        ends in an error and has charged nothing, all of that is spent: `ctx.charge(budget, 0)` says that nothing was.
+        A stage that has an estimate and no budget charges `"lineage"`, whatever lineage it runs in.
+        """
+        self._refuse_if_ended()
+        name = budget.name if isinstance(budget, Budget) else budget
+        known = self._stage.costs.chargeable
+        if name not in known:
+            has = f"it has: {', '.join(known)}" if known else "it has none"
+            raise ConfigError(f"stage {self._stage.name!r} does not draw from a budget {name!r}; {has}")
+        spent = amount_of(amount, f"what stage {self._stage.name!r} charges")
+        self._charges[name] = self._charges.get(name, 0) + spent
 
     # What a stage may want written
 
@@ -418,32 +490,92 @@ class Context(Generic[P]):
         told = None if note is None else readable(note)
         self._desk.report(self._lease, Report(self._stage.name, int(done), total, told))
 
+    def _made_calls(self) -> Calls:
+        self._refuse_if_ended()
+        if self._calls is None:
+            stage = self._stage
+            key = payload_key(self.payload)
+            self._calls = Calls(self._lease, stage.source, stage.calls, key, stage.retry, self._desk, stage.costs)
+        return self._calls
+
+    # For batches that it opens
+
+    def _child(self, payload: Payload, **wishes: Any) -> Spawn:
+        self._refuse_if_ended()
+        return self._desk.spawner.child(self._lease, payload, **wishes)
+
+    def _open_batch(self, batch: StageBatch, asked: Sequence[Spawn]) -> None:
+        """Have a batch opened with these children when this stage commits."""
+        self._refuse_if_ended()
+        if any(one.name == batch.name for one in self._batches):
+            raise ConfigError(name_taken(batch.name))
+        self._batches += (batch,)
+        for child in asked:
+            self._ask_for(child)
+
+    def _refused_at_once(self, child: Spawn, besides: int = 0) -> Refused | None:
+        """What is known already of a child, after all that were asked for and so many besides."""
+        asked_before = len(self._asked_for) - (child.identity in self._asked_for) + besides
+        return self._desk.spawner.refused_at_once(self._lease, self.payload, child, asked_before)
+
+    def _ask_for(self, child: Spawn) -> None:
+        if not isinstance(self._spawns, list):
+            self._spawns = list(self._spawns)
+        if not isinstance(self._asked_for, set):
+            self._asked_for = set(self._asked_for)
+        self._spawns.append(child)
+        self._asked_for.add(child.identity)
+
     # For the worker
 
     def end(self) -> Effects:
         """The stage has ended: no more effects are taken. Returns those that were."""
         self._has_ended = True
-        return self._effects()
+        effects = self._effects()
+        told = self._told if self._calls is None else self._calls.told()
+        bill = self._bill()
+        return effects if bill is None and not told else effects._replace(told=told, bill=bill)
 
     def _adopt(self, effects: Effects) -> None:
         """Take over what the stage wanted written in a process of its own."""
         self._writes += effects.writes
+        self._told = effects.told
+        for charge in () if effects.bill is None else effects.bill.charges:
+            self._charges[charge.budget] = self._charges.get(charge.budget, 0) + charge.amount
         if effects.spawns is not None:
             self._spawns = [*self._spawns, *effects.spawns.asked]
             self._aliases += effects.spawns.aliases
+            self._batches += effects.spawns.batches
 
     def _effects(self) -> Effects:
-        if not (self._writes or self._spawns or self._aliases):
+        if not (self._writes or self._spawns or self._aliases or self._batches):
             return NO_EFFECTS
         spawns = None
-        if self._spawns or self._aliases:
-            spawns = self._desk.spawner.together(self.payload, tuple(self._spawns), self._aliases)
+        if self._spawns or self._aliases or self._batches:
+            spawns = self._desk.spawner.together(self.payload, tuple(self._spawns), self._aliases, self._batches)
         return Effects(tuple(self._writes), spawns)
+
+    def _bill(self) -> Bill | None:
+        """What was charged since the last checkpoint; with nothing, where something was charged before it."""
+        if not self._charges and self._calls is None:
+            return None
+        units = self._stage.costs.chargeable
+        made = 0 if self._calls is None else self._calls.made - self._calls_charged
+        for name, unit in units.items() if made else ():
+            if unit == CALLS:
+                self._charges[name] = self._charges.get(name, 0) + made * WHOLE
+        self._calls_charged += made
+        if not self._charges:
+            return None
+        return Bill(tuple(Charge(name, amount, units[name]) for name, amount in self._charges.items()))
 
     def _checkpoint(self, cursor: Any) -> tuple[Keep, Effects]:
         move = self._part(CURSOR_PART, cursor, f"the cursor of stage {self._stage.name!r}")
         effects = self._effects()
-        self._writes, self._spawns, self._aliases, self._asked_for = [], (), (), _NOBODY
+        if (bill := self._bill()) is not None:
+            effects = effects._replace(bill=bill)
+            self._charges = dict.fromkeys(self._charges, 0)
+        self._writes, self._spawns, self._aliases, self._batches, self._asked_for = [], (), (), (), _NOBODY
         return move, effects
 
     def _part(self, part: str, value: Any, what: str) -> Keep:
@@ -474,13 +606,6 @@ class Context(Generic[P]):
             raise StageEnded(
                 f"stage {self._stage.name!r} of task {self._lease.task} has ended; it takes no more effects"
             )
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if name in _LATER:
-                raise NotInThisVersion(_LATER[name])
-            raise AttributeError(f"a context has no {name!r}")
 
 
 def _outcome(child: Child) -> Outcome:

@@ -10,30 +10,33 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from onceward.batch import Batch
 from onceward.client import Client
-from onceward.context import Context, spawning_stage
+from onceward.context import Context, current, spawning_stage
 from onceward.errors import ConfigError, NoLineage
+from onceward.filling import FarFilling, RootFilling, StageFilling, Wishes, not_followed
 from onceward.hop import Far, far_task
 from onceward.importing import Imported, Importer, ItemReader, Line, Problem
 from onceward.model import codec
-from onceward.model.lineage import Limits, Spawn, checked_deadline
+from onceward.model.lineage import Limits, Spawn, StageBatch, checked_deadline
 from onceward.model.payload import Payload, checked_key, has_own_key, identity, stored_payload
 from onceward.model.status import Status
 from onceward.model.task import Lease, NewTask, band_of
 from onceward.model.times import Duration, due, uuid7
 from onceward.pipeline import checked_priority
 from onceward.store import batches
+from onceward.store.budgets import admit, not_made
 from onceward.store.enqueue import enqueue
 from onceward.store.foreign import async_driver_for, driver_for
 from onceward.store.hops import Cancelled, arrive
 from onceward.store.importing import take_over
 from onceward.store.op import Op, adrive, drive
 from onceward.store.spawning import Decision, enqueue_root
+from onceward.store.stage_batches import Spawned
 
 MOST_IN_ONE_STATEMENT = 1_000
 
@@ -61,15 +64,6 @@ class Enqueued:
                 self.reason or "a task that a stage has asked for is made when that stage commits; it has no id yet"
             )
         return self.task
-
-
-class Wishes(NamedTuple):
-    """How a piece of work is to be done."""
-
-    after: Duration | None
-    at: datetime | None
-    priority: int | None
-    limits: Limits | None
 
 
 class Enqueueing(Client):
@@ -108,6 +102,8 @@ class Enqueueing(Client):
         root: bool = False,
     ) -> list[Enqueued]:
         """Ask for many pieces of work at once: all of them are durable, or none is."""
+        if limits is not None and conn is None and current.get() is None:
+            self._look_at_settings()  # what these limits leave open is as it is now
         begin = self._spawn_or_begin(payloads, Wishes(after, at, priority, limits), conn, root)
         if isinstance(begin, list):
             return begin
@@ -145,6 +141,8 @@ class Enqueueing(Client):
         root: bool = False,
     ) -> list[Enqueued]:
         """`enqueue_many`, awaited; `conn` is a connection that is awaited too."""
+        if limits is not None and conn is None and current.get() is None:
+            await asyncio.to_thread(self._look_at_settings)
         begin = self._spawn_or_begin(payloads, Wishes(after, at, priority, limits), conn, root)
         if isinstance(begin, list):
             return begin
@@ -179,14 +177,14 @@ class Enqueueing(Client):
             return [self.spawner.child(lease, payload, **wishes._asdict()) for payload in payloads]
 
         try:
-            decisions = yield from arrive(far.task, far.lineage, wanted, self.config.bounds, now)
+            spawned = yield from arrive(far.task, far.lineage, wanted, self.config.bounds, now)
         except NoLineage:
             if far.otherwise == "raise":
                 raise
             return (yield from self._enqueue(tasks, now))
         except Cancelled as error:
             return [Enqueued(None, created=False, reason=str(error)) for _ in tasks]
-        return [_joined(decision) for decision in decisions]
+        return [_joined(decision) for _, decision in spawned.decisions]
 
     def batch(
         self,
@@ -201,32 +199,59 @@ class Enqueueing(Client):
 
         It ends when the last of its tasks and of their descendants has ended; then `then` is enqueued, exactly once.
         `limits` hold for the batch as a whole: `max_tasks` counts all its tasks. At its `deadline` it has failed, and
-        so have its open tasks. All of it begins new lineages: inside a stage `root` has to say so.
-        """
-        if far_task(root) is not None or spawning_stage(root, None) is not None:
-            raise ConfigError(
-                "for a stage work is spawned, and a stage with join=True waits for it; a batch of work that begins "
-                "lineages of its own, whatever becomes of this stage, is batch(…, root=True)"
-            )
-        last = None if then is None else self._new_task(then, self._store.clock.now(), Wishes(None, None, None, None))
-        if last is not None and (stopped := self._stopped(last)) is not None:
-            raise ConfigError(f"what follows batch {name!r} is kept out by the stop list: {stopped}")
-        bounds = None if limits is None else self.config.bounds.of_each(limits)
-        new = batches.NewBatch(
-            codec.checked_name(name, "a batch"),
-            last,
-            checked_deadline(deadline),
-            None if limits is None else limits.max_tasks,
-        )
+        so have its open tasks; where none is given, it is the setting of that name, 48 h.
 
-        def make(payload: Payload, after: Duration | None, at: datetime | None, priority: int | None) -> NewTask | None:
-            task = self._new_task(payload, self._store.clock.now(), Wishes(after, at, priority, None))
+        Inside a running stage it is an effect, opened when the stage commits, unless `root` says otherwise: what is
+        added are children of the stage's task, under the rules of its lineage, and whoever is refused is not in it.
+        `then` is a child too, made at the same time: it takes its place in the lineage at once, and waits. If depth, an
+        ancestor or the stop list refuse it, that is an error of the stage; if its work is there already or there is no
+        room, it is a refusal of the task, and the batch ends without it. A task that opens its batch once more means
+        the same one. While a request is served under `onceward.incoming`, all this holds for the task that has sent it.
+        """
+        far = far_task(root)
+        context = spawning_stage(root, None) if far is None else None
+        most = None if limits is None else limits.max_tasks
+        lasts_ms = self.config.bounds.deadline_ms if deadline is None else checked_deadline(deadline)
+        budget = None if limits is None else limits.budget_amount
+        new = StageBatch(codec.checked_name(name, "a batch"), lasts_ms, most, budget)
+        if context is not None:
+            return Batch(name, StageFilling(context, new, then, limits))
+        roots = self._batch_of_roots(new, then, limits)
+        if far is None:
+            return Batch(name, roots)
+        return Batch(name, self._far_batch(far, new, then, limits, roots))
+
+    def _batch_of_roots(self, batch: StageBatch, then: Payload | None, limits: Limits | None) -> RootFilling:
+        last = None if then is None else self._new_task(then, self._store.clock.now(), Wishes())
+        if last is not None and (stopped := self._stopped(last)) is not None:
+            raise ConfigError(f"what follows batch {batch.name!r} is kept out by the stop list: {stopped}")
+        bounds = None if limits is None else self.config.bounds.of_each(limits)
+        new = batches.NewBatch(batch.name, last, batch.deadline_ms, batch.max_tasks, batch.budget)
+
+        def make(payload: Payload, wishes: Wishes) -> NewTask | None:
+            task = self._new_task(payload, self._store.clock.now(), wishes)
             return None if self._stopped(task) is not None else msgspec.structs.replace(task, bounds=bounds)
 
-        return Batch(
-            new.name,
-            make,
-            lambda tasks: self._transact(lambda: batches.open_batch(new, tasks, self._store.clock.now())),
+        return RootFilling(
+            make, lambda tasks: self._transact(lambda: batches.open_batch(new, tasks, self._store.clock.now()))
+        )
+
+    def _far_batch(
+        self, far: Far, new: StageBatch, then: Payload | None, limits: Limits | None, otherwise: RootFilling
+    ) -> FarFilling:
+        def child(lease: Lease, payload: Payload, wishes: Wishes) -> Spawn:
+            return self.spawner.child(lease, payload, **wishes._asdict())
+
+        def open_it(wanted: Callable[[Lease], list[Spawn]]) -> Op[Spawned]:
+            now = self._store.clock.now()
+            spawned = yield from arrive(far.task, far.lineage, wanted, self.config.bounds, now, new)
+            for one, decision in spawned.decisions:
+                if one.spawn.follows is not None and decision.refused is not None:
+                    raise not_followed(new.name, decision.refused)
+            return spawned
+
+        return FarFilling(
+            far, new, then, limits, child, lambda wanted: self._transact(lambda: open_it(wanted)), otherwise
         )
 
     def import_items(
@@ -252,7 +277,7 @@ class Enqueueing(Client):
         importer = Importer(
             name=name,
             reader=ItemReader(self.registry, kind, fields, statuses),
-            make=lambda payload, now: self._new_task(payload, now, Wishes(None, None, None, None)),
+            make=lambda payload, now: self._new_task(payload, now, Wishes()),
             stopped=self._stopped,
             write=lambda scope, old, now: self._transact(lambda: take_over(scope, old, now)),
             now=self._store.clock.now,
@@ -264,13 +289,17 @@ class Enqueueing(Client):
         """Enqueue roots: most at once, those that are unique everywhere or have limits of their own one by one."""
         found: dict[int, Enqueued] = {}
         plain = []
+        refused = {place: why for place, task in enumerate(tasks) if (why := self._stopped(task)) is not None}
+        refused |= yield from admit({at: task for at, task in enumerate(tasks) if at not in refused}, None, now)
         for place, task in enumerate(tasks):
-            if (stopped := self._stopped(task)) is not None:
-                found[place] = Enqueued(None, created=False, reason=stopped)
+            if place in refused:
+                found[place] = Enqueued(None, created=False, reason=refused[place])
             elif task.is_plain:
                 plain.append(place)
             else:
                 number, is_new = yield from enqueue_root(task, now)
+                if not is_new:
+                    yield from not_made(task, now)
                 found[place] = Enqueued(number) if is_new else Enqueued(number, created=False, existing=number)
         for start in range(0, len(plain), MOST_IN_ONE_STATEMENT):
             places = plain[start : start + MOST_IN_ONE_STATEMENT]
@@ -305,6 +334,9 @@ class Enqueueing(Client):
             unique=pipeline.unique,
             fresh_for_ms=pipeline.fresh_for_ms,
             bounds=None if wishes.limits is None else self.config.bounds.replaced(wishes.limits),
+            gates=pipeline.gates_of(pipeline.stages[0], payload) if pipeline.stages else None,
+            estimate=pipeline.stages[0].costs.estimate(payload) if pipeline.stages else None,
+            counted=pipeline.counted_in(payload),
         )
 
     def _refuse_other_database(self, dialect: str) -> None:

@@ -1,4 +1,5 @@
-"""What one root can come to at worst, from the configuration alone: how many tasks, and how many attempts.
+"""What can happen at worst, from the configuration alone: how many tasks and attempts one root can come to, and what an
+hour can cost.
 
 Nobody's code is read: every task may spawn every kind, as often as the limits of a lineage allow, and every stage may
 fail as often as its pipeline allows. What has no bound says so.
@@ -11,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from onceward.config import Config
+from onceward.hourly import Hourly, hourly
 from onceward.model.lineage import Bounds, Limits
 from onceward.pipeline import Pipeline
 
@@ -23,14 +25,16 @@ class PipelineEnvelope:
 
     kind: str
     stages: int
-    retries: int
+    retries: int | None
+    """None until its time is over."""
     lost_workers: int
     """How many workers one stage may take down before its task is given up."""
-    attempts_per_task: int
+    attempts_per_task: int | None
     tasks: int
     """How many tasks its lineage can have, with the root."""
-    attempts: int
-    """How many attempts they can make: the root its own, the others those of the pipeline that can make the most."""
+    attempts: int | None
+    """How many attempts they can make: the root its own, the others those of the pipeline that can make the most. None
+    where only time bounds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,13 @@ class Envelope:
     """How many tasks a lineage can have."""
     bounded_by: str
     """The setting that says so."""
-    attempts: int
-    """How many attempts they can make."""
+    attempts: int | None
+    """How many attempts they can make; None where only time bounds them."""
     polls: int | None
     """How often they can be put off by `Waiting(after=…)`. That is no attempt, and None: nothing bounds it."""
     pipelines: tuple[PipelineEnvelope, ...]
+    hourly: Hourly
+    """What an hour can come to."""
 
     def exceeds(self, most: int) -> bool:
         """Whether one root can make more tasks than that."""
@@ -61,21 +67,26 @@ class Envelope:
     @property
     def document(self) -> dict[str, Any]:
         """The same as plain values; what nothing bounds is the word "unbounded"."""
-        return {**asdict(self), "polls": UNBOUNDED if self.polls is None else self.polls}
+        return {
+            **asdict(self),
+            "attempts": UNBOUNDED if self.attempts is None else self.attempts,
+            "polls": UNBOUNDED if self.polls is None else self.polls,
+            "hourly": self.hourly.document,
+        }
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """The table: what its columns are, a row for each pipeline, and the whole app."""
         head = ("a root of", "stages", "retries", "attempts a task", "tasks", "attempts", "polls")
-        polls = UNBOUNDED if self.polls is None else f"{self.polls:,}"
+        polls = _bounded(self.polls)
         rows = [
             (
-                one.kind, f"{one.stages:,}", f"{one.retries:,}", f"{one.attempts_per_task:,}", f"{one.tasks:,}",
-                f"{one.attempts:,}", polls,
+                one.kind, f"{one.stages:,}", _bounded(one.retries), _bounded(one.attempts_per_task), f"{one.tasks:,}",
+                _bounded(one.attempts), polls,
             )
             for one in self.pipelines
         ]  # fmt: skip
-        return [head, *rows, ("any kind", "", "", "", f"{self.tasks:,}", f"{self.attempts:,}", polls)]
+        return [head, *rows, ("any kind", "", "", "", f"{self.tasks:,}", _bounded(self.attempts), polls)]
 
     @property
     def sentence(self) -> str:
@@ -94,20 +105,26 @@ class Envelope:
         return "\n".join([*lines, self.sentence])
 
 
-def envelope(pipelines: Iterable[Pipeline[Any]], config: Config, limits: Limits | None = None) -> Envelope:
-    """The worst case of one root, with the limits of the configuration or, where given, its own."""
+def _bounded(count: int | None) -> str:
+    return UNBOUNDED if count is None else f"{count:,}"
+
+
+def envelope(
+    pipelines: Iterable[Pipeline[Any]], config: Config, limits: Limits | None = None, hour: Hourly | None = None
+) -> Envelope:
+    """The worst case of one root, with the limits of the configuration or, where given, its own; and of an hour."""
     bounds = config.bounds if limits is None else config.bounds.replaced(limits)
     tasks, bounded_by = _tasks(bounds)
     known = sorted(pipelines, key=lambda pipeline: pipeline.kind)
     each = {pipeline.kind: _attempts_per_task(pipeline, config) for pipeline in known}
-    worst = max(each.values(), default=0)
+    worst = None if None in each.values() else max((one for one in each.values() if one is not None), default=0)
     return Envelope(
         max_depth=bounds.max_depth,
         max_children=bounds.max_children,
         max_tasks=bounds.max_tasks,
         tasks=tasks if known else 0,
         bounded_by=bounded_by if known else "nothing to do: the app has no pipelines",
-        attempts=tasks * worst,
+        attempts=None if worst is None else tasks * worst,
         polls=None if known else 0,
         pipelines=tuple(
             PipelineEnvelope(
@@ -117,14 +134,17 @@ def envelope(pipelines: Iterable[Pipeline[Any]], config: Config, limits: Limits 
                 lost_workers=config.max_lost_workers,
                 attempts_per_task=each[pipeline.kind],
                 tasks=tasks,
-                attempts=each[pipeline.kind] + (tasks - 1) * worst,
+                attempts=None if worst is None else (each[pipeline.kind] or 0) + (tasks - 1) * worst,
             )
             for pipeline in known
         ),
+        hourly=hour or hourly(config, (), ()),
     )
 
 
-def _attempts_per_task(pipeline: Pipeline[Any], config: Config) -> int:
+def _attempts_per_task(pipeline: Pipeline[Any], config: Config) -> int | None:
+    if pipeline.retry.retries is None:
+        return None
     # Both are counted stage by stage. The last worker that is lost ends the task, so that it is no further attempt.
     return len(pipeline.stages) * (1 + pipeline.retry.retries + config.max_lost_workers - 1)
 

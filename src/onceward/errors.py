@@ -4,12 +4,14 @@ OncewardError
 ├── ConfigError            the program says something that cannot be meant
 │   ├── UnknownKind        no pipeline of this app handles that kind
 │   ├── BadDuration        "5 parsecs" is not a duration
-│   ├── NotInThisVersion   an option that a later version brings
 │   └── WrongTwin          the blocking form of a call was used on the event loop, or the reverse
 ├── PayloadError           a value that cannot be stored, or not equally on both databases
 ├── TaskNotFound           no task has that id
 ├── LineageNotFound        no task belongs to that lineage
 ├── BatchNotFound          no batch has that name
+├── ScheduleNotFound       no schedule has that name
+├── SourceNotFound         no source has that name
+├── BudgetNotFound         no budget has that name
 ├── IllegalTransition      the transition table has no such move
 ├── StageEnded             an effect was handed over after its stage had ended
 ├── LeaseLost              this attempt no longer owns its task; nothing of it was kept
@@ -48,13 +50,6 @@ class BadDuration(ConfigError):
     """A text that is not a duration."""
 
 
-class NotInThisVersion(ConfigError):
-    """An option that a later version brings."""
-
-    def __init__(self, option: str) -> None:
-        super().__init__(f"{option} is not in this version of Onceward")
-
-
 class WrongTwin(ConfigError):
     """The blocking form of a call was used on the event loop, or the async form without one."""
 
@@ -75,6 +70,33 @@ class BatchNotFound(OncewardError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no batch {name!r}")
+
+
+class ScheduleNotFound(OncewardError):
+    """No schedule has that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no schedule {name!r}")
+
+
+class SourceNotFound(OncewardError):
+    """No source has that name, or none of its instances was ever used."""
+
+    def __init__(self, name: str, *, is_unused: bool, known: list[str]) -> None:
+        if is_unused:
+            why = f"no instance of source {name!r} was used yet"
+        else:
+            has = f"; this app has: {', '.join(sorted(known))}" if known else ""
+            why = f"there is no source {name!r}{has}"
+        super().__init__(why)
+
+
+class BudgetNotFound(OncewardError):
+    """No budget has that name, or was ever drawn from."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        has = f"; this app has: {', '.join(sorted(known))}" if known else ""
+        super().__init__(f"there is no budget {name!r}{has}")
 
 
 class LineageNotFound(OncewardError):

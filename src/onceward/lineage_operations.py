@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from onceward.client import Client
 from onceward.lineage_view import Lineage, LineageId, LineageSummary, as_id, as_lineage, as_summary
+from onceward.model.budget import read_amount
 from onceward.model.lineage import Limits
 from onceward.store import lineages, operate, pausing
 from onceward.store.limits import raise_limits
@@ -75,7 +76,8 @@ class LineageOperations(Client):
         """
         given = self.config.bounds
         now_has = self._on_lineage(id, lambda head, now: raise_limits(head, limits, given, now))
-        return Limits(now_has.max_depth, now_has.max_tasks, now_has.max_children, now_has.deadline_ms / 1_000)
+        budget = None if now_has.budget is None else read_amount(now_has.budget)
+        return Limits(now_has.max_depth, now_has.max_tasks, now_has.max_children, now_has.deadline_ms / 1_000, budget)
 
     def _on_lineage(self, id: LineageId, act: Callable[[Head, int], Op[T]]) -> T:
         wanted = as_id(id)

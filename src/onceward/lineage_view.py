@@ -6,10 +6,12 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
 import msgspec
 
 from onceward.errors import ConfigError
+from onceward.model.budget import read_amount
 from onceward.model.lineage import Bounds, Rule
 from onceward.model.status import Status
 from onceward.model.times import moment
@@ -78,6 +80,8 @@ class Branch:
     """How many more children it was refused, of which nothing else is kept."""
     links: tuple[Link, ...]
     children: tuple[Branch, ...]
+    cost: Decimal = Decimal(0)
+    """What its stages have charged, in USD."""
 
     def walk(self) -> Iterator[Branch]:
         """This task and all below it, each after its parent."""
@@ -109,6 +113,8 @@ class Lineage:
     deadline_at: datetime
     left_out: int
     """How many tasks are there besides those in the tree."""
+    cost: Decimal = Decimal(0)
+    """What all of it has charged, in USD."""
 
     @property
     def root(self) -> Branch:
@@ -149,6 +155,8 @@ class LineageSummary:
     is_paused: bool
     deadline_at: datetime
     created_at: datetime
+    cost: Decimal = Decimal(0)
+    """What its tasks have charged, in USD."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +228,7 @@ def as_lineage(tree: rows.Tree, defaults: Bounds) -> Lineage:
             moment(task.due_at) if task.status in (Status.PENDING, Status.RETRYABLE) else None,
             moment(task.created_at), None if task.ended_at is None else moment(task.ended_at),
             kept, max(0, task.refusals - len(kept)), tuple(links.get(task.id, ())),
-            tuple(branch(child) for child in below.get(task.id, ())),
+            tuple(branch(child) for child in below.get(task.id, ())), read_amount(task.cost),
         )  # fmt: skip
 
     roots = tuple(branch(task) for task in below[None])
@@ -239,6 +247,7 @@ def as_lineage(tree: rows.Tree, defaults: Bounds) -> Lineage:
         max_children=limits.max_children,
         deadline_at=moment(limits.deadline_at),
         left_out=tree.counts.tasks - len(tree.tasks),
+        cost=read_amount(tree.counts.cost),
     )
 
 
@@ -263,4 +272,5 @@ def as_summary(row: rows.LineageRow) -> LineageSummary:
     return LineageSummary(
         row.id, row.root, row.kind, row.key, row.status, row.counts.by_status, row.tasks, row.max_tasks,
         row.counts.deepest, row.counts.refusals, row.paused, moment(row.deadline_at), moment(row.created_at),
+        read_amount(row.counts.cost),
     )  # fmt: skip

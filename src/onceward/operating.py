@@ -80,7 +80,7 @@ class Operating(Client):
         found = self._ask(lambda: waits.standing(task_id, now))
         if found is None:
             raise TaskNotFound(task_id)
-        return why(found, now)
+        return why(found, now, self.registry.limits_of)
 
     def counts(self) -> dict[Status, int]:
         """How many tasks stand where."""

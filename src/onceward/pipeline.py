@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 import msgspec
 
 from onceward.context import Context
-from onceward.errors import ConfigError, NotInThisVersion
-from onceward.model.lineage import PARKABLE, Rule
+from onceward.errors import ConfigError
+from onceward.model import codec
+from onceward.model.budget import Budget, BudgetRule, Counted, Estimate
+from onceward.model.gates import KEY, PIPELINE, Gate, written_gates, written_kind
+from onceward.model.lineage import Rule, checked_deadline
 from onceward.model.outcome import SchemaMismatch
-from onceward.model.payload import Payload, read_payload
+from onceward.model.payload import Payload, payload_key, read_payload
 from onceward.model.retry import Retry
+from onceward.model.source import GateLimits, Source
 from onceward.model.task import HIGHEST_PRIORITY, LOWEST_PRIORITY, RESULT_PART
 from onceward.model.times import Duration, milliseconds
-from onceward.stage import Isolate, Stage
+from onceward.stage import AS_SET, LAST, Isolate, Stage
 
 P = TypeVar("P", bound=Payload)
 R = TypeVar("R")
 
 DEFAULT_QUEUE = "default"
-STAGE_TIMEOUT: Duration = "30m"
 
 
 class _StageMaker(Protocol[P]):
@@ -35,14 +38,16 @@ class _StageMaker(Protocol[P]):
 class Pipeline(Generic[P]):
     """The stages for one kind of payload.
 
-    `priority` from -2 to 2, higher first; `queue` names the line its tasks stand in; `version` is a number of yours:
-    a task made by newer code waits for it, and a task parked because stored data did not fit is tried again under it.
+    `deadline` is how long a task may take since its first claim or its last finished stage; where it is not given, the
+    setting `task_limit` holds. `priority` from -2 to 2, higher first; `queue` names the line its tasks stand in;
+    `version` is a number of yours: a task made by newer code waits for it, and a task parked because stored data did
+    not fit is tried again under it.
 
     `unique` says where its work must not be twice: in one `"lineage"` (active or ended), `"everywhere"` (a late comer
     is linked to the task that is there; with `fresh_for` also to one that succeeded not long ago), or `"no"`. `cycle`
     says what must not come back among the ancestors: an `"identity"` (kind and key), or a `"key"` of any kind.
-    `refused={"limit": "raise"}` makes a refusal by that rule an error of the spawning stage; `{"depth": "park"}` makes
-    the child all the same, to wait until an operator approves of it.
+    `refused={"limit": "raise"}` makes a refusal by that rule an error of the spawning stage; `{"limit": "park"}` makes
+    the child all the same, to wait until an operator approves of it; `"refuse"` is the default of every rule.
     """
 
     def __init__(
@@ -58,13 +63,13 @@ class Pipeline(Generic[P]):
         fresh_for: Duration | None = None,
         cycle: Literal["identity", "key"] = "identity",
         concurrency: int | None = None,
+        key_concurrency: int | None = None,
         refused: Mapping[str, Literal["refuse", "raise", "park"]] | None = None,
     ) -> None:
         if not (isinstance(payload, type) and issubclass(payload, Payload) and payload is not Payload):
             raise ConfigError(f"Pipeline takes a class of payloads, not {payload!r}")
-        for option, given in (("Pipeline(deadline=…)", deadline), ("Pipeline(concurrency=…)", concurrency)):
-            if given is not None:
-                raise NotInThisVersion(option)
+        checked_limit("concurrency", concurrency)
+        checked_limit("key_concurrency", key_concurrency)
         if unique not in ("lineage", "everywhere", "no"):
             raise ConfigError(f"unique={unique!r}: it is 'lineage', 'everywhere' or 'no'")
         if cycle not in ("identity", "key"):
@@ -80,9 +85,14 @@ class Pipeline(Generic[P]):
         self.unique = unique
         self.cycle = cycle
         self.fresh_for_ms = None if fresh_for is None else milliseconds(fresh_for)
+        self.deadline_ms = checked_deadline(deadline)
+        self.concurrency = concurrency
+        self.key_concurrency = key_concurrency
         self.refusals = _policies(refused or {})
         self.stages: list[Stage[P, Any]] = []
+        self.last_stage: Stage[P, Any] | None = None
         self._following: dict[Stage[P, Any], Stage[P, Any] | None] = {}
+        self._counting: list[tuple[Stage[P, Any], BudgetRule]] = []
 
     def __repr__(self) -> str:
         return f"<pipeline {self.kind}: {' → '.join(stage.name for stage in self.stages)}>"
@@ -95,26 +105,26 @@ class Pipeline(Generic[P]):
     def stage(
         self,
         *,
-        timeout: Duration | None = STAGE_TIMEOUT,
+        timeout: Duration | None = AS_SET,
         queue: str | None = None,
         isolate: Isolate = None,
-        source: Any = None,
+        source: Source | None = None,
         calls: int | None = None,
-        budget: Any = None,
-        estimate: Any = None,
+        budget: Budget | Sequence[Budget] | None = None,
+        estimate: Estimate | None = None,
         join: bool = False,
     ) -> _StageMaker[P]: ...
     def stage(
         self,
         function: Callable[..., Any] | None = None,
         *,
-        timeout: Duration | None = STAGE_TIMEOUT,
+        timeout: Duration | None = AS_SET,
         queue: str | None = None,
         isolate: Isolate = None,
-        source: Any = None,
+        source: Source | None = None,
         calls: int | None = None,
-        budget: Any = None,
-        estimate: Any = None,
+        budget: Budget | Sequence[Budget] | None = None,
+        estimate: Estimate | None = None,
         join: bool = False,
     ) -> Any:
         """Add the next stage: `@pipeline.stage` or `@pipeline.stage(timeout="30s")` above a function.
@@ -122,10 +132,12 @@ class Pipeline(Generic[P]):
         A plain function runs in a thread, an `async def` on the event loop, and with `isolate="process"` in a process
         of its own that is thrown away afterwards. With `join=True` it starts when every child that the stages before it
         have asked for has ended; it holds no slot meanwhile.
+
+        `estimate` is what it costs at most: a number, or a function of the payload. So much of each `budget` is set
+        aside before it runs.
         """
-        for option, given in (("source", source), ("calls", calls), ("budget", budget), ("estimate", estimate)):
-            if given is not None:
-                raise NotInThisVersion(f"@stage({option}=…)")
+        if calls is not None and source is None:
+            raise ConfigError(f"calls={calls} says nothing without a source")
 
         def add(function: Callable[..., Any]) -> Stage[P, Any]:
             stage: Stage[P, Any] = Stage(
@@ -135,6 +147,11 @@ class Pipeline(Generic[P]):
                 queue=self.queue if queue is None else checked_queue(queue),
                 isolate=isolate,
                 join=join,
+                source=source,
+                calls=1 if calls is None else calls,
+                retry=self.retry,
+                budget=budget,
+                estimate=estimate,
             )
             if any(known.name == stage.name for known in self.stages):
                 raise ConfigError(
@@ -144,11 +161,99 @@ class Pipeline(Generic[P]):
                 self._following[self.stages[-1]] = stage
             self._following[stage] = None
             self.stages.append(stage)
+            self._counting += [(stage, rule) for rule in stage.costs.counting]
+            return stage
+
+        return add if function is None else add(function)
+
+    @overload
+    def at_expiry(self, function: Callable[[Context[P]], Coroutine[Any, Any, None]], /) -> Stage[P, None]: ...
+    @overload
+    def at_expiry(self, function: Callable[[Context[P]], None], /) -> Stage[P, None]: ...
+    @overload
+    def at_expiry(
+        self,
+        *,
+        timeout: Duration | None = AS_SET,
+        source: Source | None = None,
+        calls: int | None = None,
+        budget: Budget | Sequence[Budget] | None = None,
+        estimate: Estimate | None = None,
+    ) -> _StageMaker[P]: ...
+    def at_expiry(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        timeout: Duration | None = AS_SET,
+        source: Source | None = None,
+        calls: int | None = None,
+        budget: Budget | Sequence[Budget] | None = None,
+        estimate: Estimate | None = None,
+    ) -> Any:
+        """What is done when the time of a task that has begun is over, before it has failed: `@pipeline.at_expiry`.
+
+        It is run like a stage, under a lease and with the retries of the pipeline: to cancel remote work, say, and to
+        keep what was paid for. It may read what the stages before it have stored. Whatever comes of it, the task fails.
+        """
+
+        def add(function: Callable[..., Any]) -> Stage[P, Any]:
+            if self.last_stage is not None:
+                raise ConfigError(f"pipeline {self.kind!r} has something to do at expiry already")
+            stage: Stage[P, Any] = Stage(
+                function,
+                kind=self.kind,
+                timeout=timeout,
+                queue=self.queue,
+                isolate=None,
+                source=source,
+                calls=1 if calls is None else calls,
+                retry=self.retry,
+                budget=budget,
+                estimate=estimate,
+            )
+            stage.name = f"{LAST}{stage.name}"
+            self.last_stage = stage
             return stage
 
         return add if function is None else add(function)
 
     # What the engine asks
+
+    @property
+    def every_stage(self) -> list[Stage[P, Any]]:
+        """Its stages, and what is done at expiry."""
+        return self.stages if self.last_stage is None else [*self.stages, self.last_stage]
+
+    def limit_ms(self, otherwise_ms: int) -> int:
+        """How long a task may take, since its first claim or its last finished stage."""
+        return otherwise_ms if self.deadline_ms is None else self.deadline_ms
+
+    def gates_of(self, stage: Stage[P, Any], payload: Payload) -> str | None:
+        """What a stage has to pass before it runs, for a task with this payload; None if nothing."""
+        if stage.source is None and self.concurrency is None and self.key_concurrency is None:
+            return written_gates([Gate(*gate) for gate in stage.costs.gates]) if stage.costs.is_governed else None
+        key = payload_key(payload)
+        gates = [] if stage.source is None else [Gate(stage.source.instance(key), stage.calls)]
+        if self.key_concurrency is not None:
+            gates.append(Gate(f"{KEY}{written_kind(self.kind)}/{codec.digest128(key.encode()).hex()}"))
+        if self.concurrency is not None:
+            gates.append(Gate(PIPELINE + written_kind(self.kind)))
+        gates += [Gate(*gate) for gate in stage.costs.gates]
+        return written_gates(gates)
+
+    def counted_in(self, payload: Payload) -> tuple[Counted, ...]:
+        """The budgets that count a task with this payload when it is made."""
+        if not self._counting:
+            return ()
+        key = payload_key(payload)
+        return tuple(
+            Counted(rule, None if stage.source is None else stage.source.instance(key))
+            for stage, rule in self._counting
+        )
+
+    def limits_of(self, gate: str) -> GateLimits:
+        """What the gates of this pipeline itself let through."""
+        return GateLimits(concurrency=self.key_concurrency if gate.startswith(KEY) else self.concurrency)
 
     @property
     def queues(self) -> list[str]:
@@ -217,17 +322,20 @@ class Pipeline(Generic[P]):
 
 def _policies(refused: Mapping[str, str]) -> tuple[tuple[Rule, str], ...]:
     rules = {rule.value for rule in Rule}
+    if refused.get(Rule.BUDGET) == "park":
+        raise ConfigError("refused={'budget': 'park'}: a spent budget is raised, it is not passed with approval")
     for rule, policy in refused.items():
         if rule not in rules or policy not in ("refuse", "raise", "park"):
             raise ConfigError(
                 f"refused={{{rule!r}: {policy!r}}}: a rule ({', '.join(sorted(rules))}) and 'refuse', 'raise' or 'park'"
             )
-        if policy == "park" and Rule(rule) not in PARKABLE:
-            raise ConfigError(
-                f"refused={{{rule!r}: 'park'}}: an operator can approve of what is too deep or on the stop list; "
-                "the other rules are about work or room that is taken"
-            )
     return tuple((Rule(rule), policy) for rule, policy in sorted(refused.items()))
+
+
+def checked_limit(name: str, value: Any) -> None:
+    """How many may run at once, or None."""
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise ConfigError(f"{name}={value!r}: it is a whole number from 1, or None for no limit")
 
 
 def checked_priority(priority: int) -> int:
@@ -239,6 +347,6 @@ def checked_priority(priority: int) -> int:
 
 def checked_queue(queue: str) -> str:
     """The name of a queue."""
-    if not queue or len(queue) > 100 or not queue.isprintable() or queue.startswith("!") or ":" in queue:
-        raise ConfigError(f"{queue!r} is no name for a queue; take a short printable one without a colon")
+    if not queue or len(queue) > 100 or not queue.isprintable() or queue.startswith("!") or {*":@"} & {*queue}:
+        raise ConfigError(f"{queue!r} is no name for a queue; take a short printable one without a colon or an @")
     return queue

@@ -15,7 +15,11 @@ import msgspec
 
 from onceward.errors import ConfigError
 from onceward.model import codec
+from onceward.model.budget import StageCosts
+from onceward.model.gates import MOST_CALLS
 from onceward.model.payload import Payload
+from onceward.model.retry import Retry
+from onceward.model.source import Source
 from onceward.model.times import Duration, milliseconds
 
 P_contra = TypeVar("P_contra", bound=Payload, contravariant=True)
@@ -23,6 +27,10 @@ R_co = TypeVar("R_co", covariant=True)
 
 NOTHING = b"null"
 """The stored form of a stage that returned nothing."""
+AS_SET: Duration = "stage_timeout"
+"""The timeout of a stage that declares none: what the setting of this name says."""
+LAST = "!"
+"""What the name of a function that runs at expiry begins with, so that no stage can be called that."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
@@ -51,6 +59,11 @@ class Stage(Generic[P_contra, R_co]):
         queue: str,
         isolate: Isolate,
         join: bool = False,
+        source: Source | None = None,
+        calls: int = 1,
+        retry: Retry | None = None,
+        budget: Any = None,
+        estimate: Any = None,
     ) -> None:
         self.name = function.__name__
         if not _NAME.fullmatch(self.name):
@@ -59,18 +72,31 @@ class Stage(Generic[P_contra, R_co]):
         self.kind = kind
         self.queue = queue
         self.joins = join
+        self.source = source
+        self.calls = calls
+        self.retry = retry or Retry()
         self.is_async = inspect.iscoroutinefunction(function)
-        self.timeout_ms = None if timeout is None else milliseconds(timeout)
+        self.declares_timeout = timeout != AS_SET
+        self.timeout_ms = milliseconds(timeout) if self.declares_timeout and timeout is not None else None
         if self.timeout_ms == 0:
             raise ConfigError(f"stage {self.name!r}: a timeout of 0 leaves no time; use timeout=None for no limit")
         self.isolation = Isolation() if isolate == "process" else isolate
         if not (self.isolation is None or isinstance(self.isolation, Isolation)):
             raise ConfigError(f"stage {self.name!r}: isolate={isolate!r}; it is 'process', an Isolation or nothing")
+        if source is not None and not isinstance(source, Source):
+            raise ConfigError(f"stage {self.name!r}: source={source!r}; it is a Source")
+        if not isinstance(calls, int) or isinstance(calls, bool) or not 1 <= calls <= MOST_CALLS:
+            raise ConfigError(f"stage {self.name!r}: calls={calls!r}: it is a whole number from 1 to {MOST_CALLS:,}")
+        self.costs = StageCosts(self.name, budget, estimate, calls, has_source=source is not None)
         self._reader: Callable[[bytes], Any] | None = None
         self._returns_nothing = False
         self.__doc__ = function.__doc__
         self.__name__ = self.name
         self.__module__ = function.__module__
+
+    def limit_ms(self, otherwise_ms: int) -> int | None:
+        """How long an attempt may take; None if that does not matter."""
+        return self.timeout_ms if self.declares_timeout else otherwise_ms
 
     def __call__(self, ctx: Any) -> Any:
         """Call the function itself, as a test may."""

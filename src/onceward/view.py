@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, TypeVar, overload
 
 from onceward.errors import ConfigError
 from onceward.model import codec
+from onceward.model.budget import read_amount
 from onceward.model.payload import Payload, read_payload
 from onceward.model.status import Event, Status
 from onceward.model.task import RESULT_PART
@@ -71,6 +73,8 @@ class Task:
     worker: str | None
     heartbeat_at: datetime | None
     due_at: datetime | None
+    scheduled_at: datetime | None
+    """The time of its schedule for which it was enqueued, if one has."""
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
@@ -80,6 +84,8 @@ class Task:
     """What the finished stages returned, by name, as plain values."""
     history: tuple[Happening, ...]
     progress: Progress | None
+    cost: Decimal
+    """What its stages have charged so far, in USD."""
     _raw_results: dict[str, bytes]
 
     @overload
@@ -133,6 +139,7 @@ def as_task(
         worker=row.worker_name if status is Status.RUNNING else None,
         heartbeat_at=_moment(row.beat_at) if status is Status.RUNNING else None,
         due_at=_moment(row.due_at) if status in (Status.PENDING, Status.RETRYABLE) else None,
+        scheduled_at=_moment(row.scheduled_at),
         created_at=moment(row.created_at),
         started_at=_moment(row.started_at),
         ended_at=_moment(row.ended_at),
@@ -145,6 +152,7 @@ def as_task(
         progress=None
         if progress is None
         else Progress(progress.stage, progress.done, progress.total, progress.note, moment(progress.at)),
+        cost=read_amount(row.cost),
         _raw_results=raw,
     )
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from onceward.model.budget import spoken_amount
+from onceward.model.gates import KEY, Gate, kind_of
+from onceward.model.pause import spoken_scope
+from onceward.model.source import GateLimits, allowance
 from onceward.model.status import Status
 from onceward.model.task import NEVER
 from onceward.model.times import moment, spoken
+from onceward.store.sources import GateFacts
 from onceward.store.waits import Standing
 
 MOST_NAMED = 5
@@ -21,14 +27,23 @@ class Cause(StrEnum):
     RUNNING = "running"
     """Nothing: it runs."""
     PAUSED = "paused"
+    """By an operator: itself, what it descends from, its pipeline, its queue, or everything."""
     DUE = "due"
     """Its time has not come: it was asked for later, or is tried again after a while."""
     CHILDREN = "children"
+    BATCH = "batch"
+    """It follows a batch, which is open."""
     SIGNAL = "signal"
+    BUDGET = "budget"
+    """What it may cost is not left of a budget."""
     CODE = "code"
     """Its stored data does not fit the code that was there."""
     WAITING = "waiting"
     """It waits for something else that `waiting_for` names."""
+    SOURCE = "source"
+    """The outside service that its stage depends on lets nobody pass now."""
+    LIMIT = "limit"
+    """As many of its pipeline, or with its key, as may run at once are running."""
     NO_WORKER = "no worker"
     SUSPECT = "suspect"
     """It was running when its worker died, and runs apart from others."""
@@ -53,13 +68,20 @@ class Why:
     """How many stand before it in its line."""
     workers: tuple[str, ...] = ()
     """The living workers that take such tasks."""
+    gate: str | None = None
+    """The source that holds it, or `=kind` and `#kind/…` for what only so many may run of at once."""
+    paused_scope: str | None = None
+    """The pause of an operator that holds it, if that is not one of its lineage."""
 
     def __str__(self) -> str:
         return self.sentence
 
 
-def why(one: Standing, now: int) -> Why:
-    """Why a task is not running. Where more than one thing holds it, the one that lasts longer is told."""
+def why(one: Standing, now: int, limits_of: Callable[[str], GateLimits] = lambda _: GateLimits()) -> Why:
+    """Why a task is not running. Where more than one thing holds it, the one that lasts longer is told.
+
+    `limits_of` says what a gate lets through, if there is code that knows.
+    """
     if one.status.is_terminal:
         reason = f": {one.reason}" if one.reason else ""
         return Why(one.id, one.status, Cause.ENDED, f"it has ended: {one.status.word}{reason}")
@@ -72,9 +94,14 @@ def why(one: Standing, now: int) -> Why:
         return _waiting(one, now)
     if one.paused_by is not None:
         return Why(one.id, one.status, Cause.PAUSED, f"{_paused(one)}", paused_by=one.paused_by)
+    if one.held_by is not None:
+        return _held(one, one.held_by)
+    for _, facts in one.gates:
+        if facts.paused_by is not None:
+            return _held(one, facts.paused_by, facts.row.name)
     if one.due_at > now:
         return _due(one, now)
-    return _ready(one, now)
+    return _ready(one, now, limits_of)
 
 
 def _waiting(one: Standing, now: int) -> Why:
@@ -88,13 +115,32 @@ def _waiting(one: Standing, now: int) -> Why:
             cause, children = Cause.CHILDREN, tuple(one.open_children)
             count = len(children)
             text = f"it waits for {count} {'child' if count == 1 else 'children'} to end: {_listed(children)}"
+        case "batch":
+            cause, text = Cause.BATCH, f"it waits for batch {name!r} to end"
         case "signal":
             cause, text = Cause.SIGNAL, f"it waits for the signal {name!r}{at_most}"
         case "code":
             cause, text = Cause.CODE, f"it waits for other code, which fits what is stored: {one.reason}"
+        case "budget":
+            cause, (text, until) = Cause.BUDGET, _spent(one, name)
         case _:
             cause, text = Cause.WAITING, f"it waits for {one.waiting_for}{at_most}"
     return Why(one.id, one.status, cause, text + pause, until, one.waiting_for, one.paused_by, open_children=children)
+
+
+def _spent(one: Standing, name: str) -> tuple[str, datetime | None]:
+    """What is left of the budget that a task waits for, what it needs, and when that is over by itself."""
+    account = one.budget
+    if account is None:
+        return f"it waits for budget {name}", None
+    whose = f" of {account.scope}" if account.scope else ""
+    left = spoken_amount(account.left, account.unit)
+    of = spoken_amount(account.ceiling, account.unit)
+    closed = ", closed because a charge was above its estimate" if account.is_closed else ""
+    needs = "" if one.estimate is None else f", and it may need {spoken_amount(one.estimate, account.unit)}"
+    until = None if account.ends_at is None else moment(account.ends_at)
+    then = "until it is raised" if until is None else f"until it is raised or begins anew at {until:%Y-%m-%d %H:%M} UTC"
+    return f"it waits for budget {account.name}{whose}, of which {left} of {of} is left{closed}{needs}; {then}", until
 
 
 def _due(one: Standing, now: int) -> Why:
@@ -108,7 +154,13 @@ def _due(one: Standing, now: int) -> Why:
     return Why(one.id, one.status, Cause.DUE, text, moment(one.due_at))
 
 
-def _ready(one: Standing, now: int) -> Why:
+def _held(one: Standing, scope: str, gate: str | None = None) -> Why:
+    what = "everything is" if scope == "everything" else f"{spoken_scope(scope)} is"
+    text = f"{what} paused by an operator"
+    return Why(one.id, one.status, Cause.PAUSED, text, ahead=one.ahead, gate=gate, paused_scope=scope)
+
+
+def _ready(one: Standing, now: int, limits_of: Callable[[str], GateLimits]) -> Why:
     serving = tuple(server.name for server in one.servers if server.serves(one.kind, one.queue, now))
     if not serving:
         if one.servers:
@@ -121,10 +173,57 @@ def _ready(one: Standing, now: int) -> Why:
         beside = "alone" if one.company == 1 else f"with at most {one.company - 1} others"
         text = f"it was running when a worker died, and waits to run {beside}"
         return Why(one.id, one.status, Cause.SUSPECT, text, ahead=one.ahead, workers=serving)
+    closed = [
+        (again_at, gate, facts)
+        for gate, facts in one.gates
+        if (again_at := _closed_until(gate, facts, limits_of(gate.name), now)) is not None
+    ]
+    if closed:
+        again_at, gate, facts = max(closed, key=lambda found: found[0])
+        return _behind_gate(one, gate, facts, limits_of(gate.name), again_at, serving, now)
     before = f"behind {one.ahead} others" if one.ahead else "as the first"
     count = f"{len(serving)} worker{'' if len(serving) == 1 else 's'}"
     text = f"it is ready and stands in line {before}; {count} would take it"
     return Why(one.id, one.status, Cause.IN_LINE, text, ahead=one.ahead, workers=serving)
+
+
+def _closed_until(gate: Gate, facts: GateFacts, limits: GateLimits, now: int) -> int | None:
+    """When a gate is worth another look, if it lets nobody pass now."""
+    allowed = allowance(limits, facts.row.state, facts.inside, facts.probes, gate.tokens, now)
+    return None if allowed.count else allowed.again_at
+
+
+def _behind_gate(
+    one: Standing, gate: Gate, facts: GateFacts, limits: GateLimits, again_at: int, serving: tuple[str, ...], now: int
+) -> Why:
+    """What a gate that lets nobody pass is waiting for itself."""
+    cause = Cause.SOURCE if gate.is_source else Cause.LIMIT
+    row, until = facts.row, None
+    if not row.enabled:
+        text = f"source {gate.name} is disabled until an operator enables it: {row.why or row.last_error}"
+    elif row.paused_until > now:
+        until = moment(row.paused_until)
+        error = f" ({row.last_error})" if row.last_error else ""
+        text = f"source {gate.name} is left alone for {spoken(row.paused_until - now)}: {row.why}{error}"
+    elif row.is_half_open and facts.probes:
+        text = f"source {gate.name} is being tried by one task after its pause; if that succeeds, others follow"
+    elif limits.concurrency is not None and facts.inside >= limits.concurrency:
+        taken = "its only place is taken" if limits.concurrency == 1 else f"all {limits.concurrency} places are taken"
+        text = f"{_gate_name(gate)}: {taken}"
+    else:
+        until = moment(again_at)
+        text = f"source {gate.name} has no token left; the next comes in {spoken(max(1, again_at - now))}"
+    line = f"; {one.ahead} stand before it" if one.ahead else ""
+    return Why(
+        one.id, one.status, cause, text + line, until, ahead=one.ahead, workers=serving, gate=gate.name
+    )  # fmt: skip
+
+
+def _gate_name(gate: Gate) -> str:
+    if gate.is_source:
+        return f"source {gate.name}"
+    with_key = ", for one key" if gate.name.startswith(KEY) else ""
+    return f"pipeline {kind_of(gate.name)} runs only so many at once{with_key}"
 
 
 def _paused(one: Standing) -> str:

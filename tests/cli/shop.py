@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from onceward import App, Context, Failed, Filtered, Migration, Payload, Pipeline, Retry, Waiting
+from onceward import App, Context, Failed, Filtered, Migration, Payload, Pipeline, Retry, Setting, Waiting
 
 
 class Order(Payload, kind="order"):
@@ -46,4 +46,5 @@ app = App(
     os.environ.get("SHOP_DB", "sqlite:///shop.db"),
     pipelines=[order],
     migrations=[Migration("001 parcels", "CREATE TABLE parcel (item text)")],
+    settings=[Setting("gift_wrap", None, "json", "How parcels are wrapped.")],
 )

@@ -13,8 +13,8 @@ from tests.cli.conftest import Ask
 
 TASK_KEYS = {
     "id", "kind", "key", "status", "stage", "reason", "run", "queue", "priority", "failures", "crashes", "deferrals",
-    "lineage", "parent", "depth", "waiting_for", "paused", "worker", "heartbeat_at", "heartbeat_age_s", "due_at",
-    "created_at", "started_at", "ended_at",
+    "lineage", "parent", "depth", "waiting_for", "paused", "cost_usd", "worker", "heartbeat_at", "heartbeat_age_s",
+    "due_at", "scheduled_at", "created_at", "started_at", "ended_at",
 }  # fmt: skip
 
 

@@ -97,13 +97,14 @@ def test_a_lineage_as_json_is_a_tree_with_stable_keys(crawl: App, ask: Ask) -> N
 
     assert set(document) == {
         "lineage", "whole", "tasks", "counts", "tasks_counted", "max_tasks", "deepest", "max_depth", "max_children",
-        "deadline_at", "refusals", "paused", "paused_tasks", "left_out", "tree",
+        "deadline_at", "refusals", "paused", "paused_tasks", "left_out", "cost_usd", "tree",
     }  # fmt: skip
     assert (document["tasks"], document["tasks_counted"], document["refusals"]) == (5, 5, 3)
     [home] = document["tree"]
     assert set(home) == {
         "id", "parent", "depth", "kind", "key", "status", "stage", "attempts", "failures", "reason", "waiting_for",
-        "paused", "due_at", "created_at", "ended_at", "refusals", "refusals_only_counted", "links", "children",
+        "paused", "cost_usd", "due_at", "created_at", "ended_at", "refusals", "refusals_only_counted", "links",
+        "children",
     }  # fmt: skip
     assert [child["key"] for child in home["children"]] == ["jobs", "broken", "held", "later"]
     assert [(one["rule"], one["ancestor"]) for one in home["refusals"]] == [("cycle", 1), ("cycle", 1)]
@@ -127,6 +128,7 @@ def test_why_says_what_holds_a_task_back(crawl: App, ask: Ask) -> None:
     later = ask("why", number["later"], "--json", "--db", crawl.url).document
     assert set(later) == {
         "task", "status", "cause", "sentence", "until", "waiting_for", "paused_by", "open_children", "ahead", "workers",
+        "gate", "paused_scope",
     }  # fmt: skip
     assert (later["cause"], later["status"]) == ("due", "pending")
     assert later["until"] is not None
@@ -196,7 +198,9 @@ def test_tasks_or_a_lineage_are_given_not_both_and_not_neither(crawl: App, ask: 
 
 
 def test_limits_are_shown_and_raised(crawl: App, ask: Ask) -> None:
-    before = {"max_depth": 1, "max_tasks": 10_000, "max_children": 1_000, "deadline_s": 172_800.0}
+    before = {
+        "max_depth": 1, "max_tasks": 10_000, "max_children": 1_000, "deadline_s": 172_800.0, "budget_usd": None,
+    }  # fmt: skip
     assert ask("limits", "1", "--json", "--db", crawl.url).document == before
     answer = ask("limits", "1", "--max-depth", "3", "--deadline", "4d", "--db", crawl.url)
     assert answer.code == 0

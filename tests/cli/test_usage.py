@@ -10,8 +10,9 @@ from onceward.cli.commands import command_line
 from tests.cli.conftest import Ask
 
 COMMANDS = [
-    "approve", "batches", "cancel", "demo", "envelope", "import", "limits", "lineage", "lineages", "migrate",
-    "pause", "prune", "resume", "retry", "run", "signal", "status", "task", "tasks", "verify", "why",
+    "alerts", "approve", "batches", "cache", "cancel", "demo", "envelope", "import", "limits", "lineage", "lineages",
+    "migrate", "pause", "prune", "resume", "retry", "run", "schedules", "settings", "signal", "status", "task",
+    "tasks", "tick", "verify", "why",
 ]  # fmt: skip
 ONE_TASK = {
     **{name: ["1"] for name in ("approve", "cancel", "lineage", "limits", "pause", "resume", "retry", "task", "why")},
@@ -31,7 +32,7 @@ def test_every_command_has_help_with_an_example_and_takes_json(name: str, ask: A
     assert f"Usage: onceward {name}" in answer.out
     assert f"\nExample\n  onceward {name}" in answer.out
     assert "--json" in answer.out
-    assert ("--db" in answer.out and "--app" in answer.out) or name in ("run", "demo", "envelope")
+    assert ("--db" in answer.out and "--app" in answer.out) or name in ("run", "tick", "demo", "envelope")
 
 
 def test_without_a_command_the_help_is_shown(ask: Ask) -> None:

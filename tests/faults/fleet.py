@@ -93,10 +93,17 @@ class Worker:
 class Fleet:
     """Everything of one test: its database, its app, its worker processes."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(
+        self,
+        url: str,
+        folder: Path,
+        make: Callable[[str], App] = make_app,
+        module: str = "tests.faults.worker",
+    ) -> None:
         self.url = url
         self.folder = folder
-        self.app: App = make_app(url)
+        self._module = module
+        self.app: App = make(url)
         self.app.prepare()
         self.workers: list[Worker] = []
         self._eyes: Any = None
@@ -124,7 +131,7 @@ class Fleet:
         environment: Mapping[str, str] | None = None,
     ) -> Worker:
         """Start a worker process, in a process group of its own."""
-        command = [sys.executable, "-m", "tests.faults.worker"]
+        command = [sys.executable, "-m", self._module]
         if processes is not None:
             command += ["--processes", str(processes)]
         if until_idle:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from functools import partial
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from onceward import Event
+from onceward import App, Event
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.work import Follow, Last
 
@@ -86,3 +88,88 @@ def _about_to_end(fleet: Fleet, tasks: list[int], folder: Path) -> list[int]:
 
 def _has_ended(fleet: Fleet, name: str) -> bool:
     return fleet.sql(f"SELECT status FROM onceward_batch WHERE name = '{name}'") != [(0,)]
+
+
+SCRIPT = """
+import os
+from onceward import App, Context, Payload, Pipeline
+
+
+class Book(Payload, kind="book"):
+    number: int
+
+
+class Page(Payload, kind="page"):
+    book: int
+    number: int
+
+
+class Index(Payload, kind="index"):
+    book: int
+
+
+def pages(ctx: Context[Book]) -> None:
+    with app.batch(f"book {ctx.payload.number}", then=Index(ctx.payload.number)) as batch:
+        for number in range(4):
+            batch.add(Page(ctx.payload.number, number))
+    if ctx.payload.number % 3 == 0:
+        ctx.checkpoint("opened")
+        assert app.batch_status(f"book {ctx.payload.number}").total >= 4
+
+
+class Apart(Payload, kind="apart"):
+    number: int
+
+
+book, apart, page, index = Pipeline(Book), Pipeline(Apart), Pipeline(Page), Pipeline(Index)
+book.stage(pages)
+apart.stage(isolate="process")(pages)
+
+
+@page.stage
+def read(ctx: Context[Page]) -> None:
+    if ctx.payload.number < 4:
+        ctx.spawn(Page(ctx.payload.book, ctx.payload.number + 4))
+
+
+@index.stage
+def sort(ctx: Context[Index]) -> str:
+    return app.batch_status(f"book {ctx.payload.book}").status
+
+
+app = App(os.environ["BATCHES_URL"], pipelines=[book, apart, page, index])
+"""
+
+BOOKS = 24
+
+
+def test_batches_that_stages_of_many_processes_open_inside_another_are_followed_once(fleet: Fleet) -> None:
+    (fleet.folder / "library.py").write_text(SCRIPT)
+    run = """
+import library
+with library.app.batch("library") as batch:
+    for number in range(24):
+        batch.add(library.Apart(number) if number < 3 else library.Book(number))
+library.app.run(processes=3, until_idle=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", run],
+        cwd=fleet.folder,
+        env={**os.environ, "BATCHES_URL": fleet.url},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    app: App = fleet.app
+    library = app.batch_status("library")
+    assert (library.status, library.total, library.succeeded) == ("succeeded", BOOKS * 10, BOOKS * 10)
+    inner = [one for one in app.batches(limit=100) if one.name != "library"]
+    assert {(one.status, one.total) for one in inner} == {("succeeded", 8)}
+    followers = fleet.sql("SELECT id FROM onceward_task WHERE kind = 'index' ORDER BY id")
+    assert sorted(one.then for one in inner if one.then is not None) == [task for (task,) in followers]
+    assert len(followers) == BOOKS
+    seen = fleet.sql("SELECT DISTINCT value FROM onceward_checkpoint WHERE stage = 'sort'")
+    assert [bytes(value) for (value,) in seen] == [b'"succeeded"']
+    fleet.verified()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from onceward import Config
 from onceward.model.task import lane_of
 from onceward.store.claims import NewWorker, claim_suspects, register, stop
 from onceward.store.lines import Reader, Standing, stand
@@ -62,7 +61,7 @@ def test_a_signal_that_comes_in_the_middle_of_a_round_stops_a_supervisor_in_good
         supervisor = Supervisor(
             fleet.app._store,
             "tests.faults.work:app",
-            Config(),
+            fleet.app._in_force,
             processes=1,
             queues=None,
             until_idle=False,

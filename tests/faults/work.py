@@ -14,7 +14,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-from onceward import App, Connection, Context, Failed, Filtered, Isolation, Migration, Payload, Pipeline, Retry, Waiting
+from onceward import (
+    App,
+    Connection,
+    Context,
+    Failed,
+    Filtered,
+    Isolation,
+    Migration,
+    Payload,
+    Pipeline,
+    Retry,
+    Setting,
+    Waiting,
+)
 
 DATABASE = "FAULTS_DATABASE"
 SLOW_START = "FAULTS_SLOW_START"
@@ -122,6 +135,36 @@ def pass_through(ctx: Context[Gate]) -> None:
 @gate.stage
 def after(ctx: Context[Gate]) -> None:
     leave_row(ctx)
+
+
+class Listen(Payload, kind="listen"):
+    """A stage that waits until a setting says something else than at first."""
+
+    apart: bool = False
+
+
+listen = Pipeline(Listen)
+
+
+@listen.stage
+def choose(ctx: Context[Listen]) -> None:
+    if not ctx.payload.apart:
+        _wait_for_news(ctx)
+
+
+@listen.stage(isolate="process")
+def choose_apart(ctx: Context[Listen]) -> None:
+    if ctx.payload.apart:
+        _wait_for_news(ctx)
+
+
+def _wait_for_news(ctx: Context[Listen]) -> None:
+    give_up_at = time.monotonic() + LONGEST_WAIT_S
+    ctx.progress(0, note=ctx.setting("greeting"))
+    while ctx.setting("greeting") == "hello":
+        if time.monotonic() > give_up_at:
+            raise TimeoutError("nobody has changed the setting")
+        time.sleep(0.01)
 
 
 class Last(Payload, kind="last"):
@@ -404,6 +447,7 @@ def make_app(url: str) -> App:
             steps,
             plain,
             gate,
+            listen,
             last,
             follow,
             patient,
@@ -417,6 +461,7 @@ def make_app(url: str) -> App:
             pong,
         ],
         migrations=[Migration("effects", "CREATE TABLE effect (task bigint NOT NULL, stage text NOT NULL)")],
+        settings=[Setting("greeting", "hello", str, "What stages say to each other.")],
     )
 
 

@@ -13,7 +13,7 @@ import threading
 import time
 from dataclasses import asdict
 
-from tests.faults.work import app
+from onceward import App
 
 
 def end_with_the_tests() -> None:
@@ -28,7 +28,8 @@ def end_with_the_tests() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-if __name__ == "__main__":
+def main(app: App) -> None:
+    """Work as the command line says."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--processes", type=int)
     parser.add_argument("--until-idle", action="store_true")
@@ -36,3 +37,9 @@ if __name__ == "__main__":
     end_with_the_tests()
     summary = app.run(processes=given.processes, until_idle=given.until_idle)
     print(json.dumps(asdict(summary)), flush=True)
+
+
+if __name__ == "__main__":
+    from tests.faults import work
+
+    main(work.app)

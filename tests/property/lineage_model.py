@@ -6,11 +6,20 @@ import uuid
 from dataclasses import dataclass, field
 
 from onceward import Status
-from onceward.model.lineage import Bounds, Rule
+from onceward.model.lineage import REPEATS, Bounds, Rule
+from onceward.store.spawning import REFUSALS_KEPT
 
-Verdict = tuple[bool, int | None, Rule | None, int | None]
-"""Whether a child is new, which task it is, the rule by which it was refused, and whom it met."""
-NEW: Verdict = (True, None, None, None)
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a child is new, which task it is, the rule by which it was refused, and whom it met."""
+
+    is_new: bool = False
+    task: int | None = None
+    rule: Rule | None = None
+    met: int | None = None
+    asked: frozenset[Rule] = frozenset()
+    """The rules about which an operator is asked."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +29,8 @@ class Kind:
     unique: str = "lineage"
     by_key: bool = False
     fresh_for_ms: int | None = None
+    asks: bool = False
+    """Whether an operator is asked about what a rule refuses."""
 
 
 KINDS = {
@@ -28,6 +39,9 @@ KINDS = {
     "one": Kind("everywhere"),
     "fresh": Kind("everywhere", fresh_for_ms=5_000),
     "free": Kind("no"),
+    "asking": Kind(by_key=True, asks=True),
+    "asking one": Kind("everywhere", asks=True),
+    "asking free": Kind("no", asks=True),
 }
 
 
@@ -54,6 +68,7 @@ class Member:
     status: Status = Status.PENDING
     ended_at: int = 0
     children: int = 0
+    asked: frozenset[Rule] = frozenset()
 
     @property
     def family(self) -> list[Member]:
@@ -88,22 +103,37 @@ class Model:
 
     def judge(self, parent: Member, kind: str, key: str, now: int) -> Verdict:
         """What becomes of a spawn. A new child is added by `add_child`, when its id is known."""
-        bounds = parent.bounds
+        bounds, asks = parent.bounds, KINDS[kind].asks
+        asked: dict[Rule, list[int]] = {}  # and the tasks that are the reason
         if len(parent.family) > bounds.max_depth:
-            return False, None, Rule.DEPTH, None
+            if not asks:
+                return Verdict(rule=Rule.DEPTH)
+            asked[Rule.DEPTH] = []
         if any(one.key == key and (KINDS[kind].by_key or one.kind == kind) for one in parent.family):
-            return False, None, Rule.CYCLE, None
+            if not asks:
+                return Verdict(rule=Rule.CYCLE)
+            asked[Rule.CYCLE] = [one.id for one in parent.family]
         if now >= parent.root.created_at + bounds.deadline_ms:
-            return False, None, Rule.LIMIT, None
+            return Verdict(rule=Rule.LIMIT)
+        if asks and (Rule.CYCLE in asked or KINDS[kind].unique != "no"):
+            for one in self.members.values():
+                if (one.parent, one.kind, one.key) == (parent, kind, key) and one.status is not Status.CANCELLED:
+                    return Verdict(task=one.id)
         for scope in self._scopes(parent, kind):
+            if self.holders.get((scope, kind, key)) in [task for tasks in asked.values() for task in tasks]:
+                continue
             met = self._meets(parent, scope, kind, key, now)
-            if met is not None:
+            if met is not None and asks and met.rule in (Rule.DONE, Rule.DUPLICATE):
+                asked[met.rule] = [met.met or 0]
+            elif met is not None:
                 return met
-        if any(self.counted[scope].tasks >= self.counted[scope].max_tasks for scope in self._counters(parent)):
-            return False, None, Rule.LIMIT, None
-        if parent.children >= bounds.max_children:
-            return False, None, Rule.LIMIT, None
-        return NEW
+        full = any(self.counted[scope].tasks >= self.counted[scope].max_tasks for scope in self._counters(parent))
+        if full or parent.children >= bounds.max_children:
+            mine = [one for one in self.members.values() if one.parent is parent and Rule.LIMIT in one.asked]
+            if not asks or len(mine) >= REFUSALS_KEPT:
+                return Verdict(rule=Rule.LIMIT)
+            asked[Rule.LIMIT] = []
+        return Verdict(is_new=True, asked=frozenset(asked))
 
     def add_child(self, child: Member, scope: uuid.UUID | None) -> None:
         assert child.parent is not None
@@ -112,8 +142,9 @@ class Model:
             self.counted[counter].tasks += 1
         if scope is not None:
             self.counted[scope] = Counted(child.bounds.max_tasks)
-        for where in self._scopes(child.parent, child.kind):
-            self.holders[where, child.kind, child.key] = child.id
+        if child.asked.isdisjoint(REPEATS):
+            for where in self._scopes(child.parent, child.kind):
+                self.holders[where, child.kind, child.key] = child.id
         child.parent.children += 1
 
     def reopen(self, member: Member) -> bool:
@@ -141,15 +172,16 @@ class Model:
         if met.status is Status.CANCELLED:
             return None
         if met.parent is parent:
-            return False, holder, None, None
+            return Verdict(task=holder)
         if scope is None and not self._stays(holder, kind, now):
             return None
+        refused = Verdict(rule=Rule.DONE if met.status.is_terminal else Rule.DUPLICATE, met=holder)
+        if scope is not None and KINDS[kind].asks:
+            return refused
         if holder in self._waiting_for(parent.id):
-            return False, None, Rule.CYCLE, holder
+            return Verdict(rule=Rule.CYCLE, met=holder)
         self.links.add((parent.id, holder))
-        if scope is None:
-            return False, holder, None, None
-        return False, None, Rule.DONE if met.status.is_terminal else Rule.DUPLICATE, holder
+        return Verdict(task=holder) if scope is None else refused
 
     def _stays(self, holder: int, kind: str, now: int) -> bool:
         met, fresh_for_ms = self.members[holder], KINDS[kind].fresh_for_ms

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from onceward import IllegalTransition, Limits, Status
-from onceward.model.lineage import Bounds, Spawn
+from onceward.model.lineage import Bounds, Rule, Spawn
 from onceward.model.payload import identity
 from onceward.model.task import Finish, Lease, NewTask, band_of
 from onceward.store import operate
@@ -24,7 +24,7 @@ from onceward.store.spawning import Asked, Decision, enqueue_root, spawn
 from onceward.store.verify import verify
 from onceward.testing import FakeClock
 from onceward.worker.spawner import key_hash
-from tests.property.lineage_model import KINDS, NEW, Member, Model, Verdict
+from tests.property.lineage_model import KINDS, Member, Model, Verdict
 from tests.store.conftest import NOON, Hands
 
 DEFAULTS = Bounds(max_depth=3, max_children=4, deadline_ms=30_000, max_tasks=14)
@@ -111,7 +111,10 @@ class Lineages(RuleBasedStateMachine):
             expected = self.model.judge(parent, one.spawn.kind, one.spawn.key or "", now)
             assert told(decision) == expected, (one.spawn, decision, wishes)
             if decision.is_new:
-                self.model.add_child(self.member(decision.task or 0, parent, one.spawn, now), one.spawn.scope)
+                child = self.member(decision.task or 0, parent, one.spawn, now)
+                child.asked = expected.asked
+                child.status = Status.WAITING if child.asked else Status.PENDING
+                self.model.add_child(child, one.spawn.scope)
         self.claim()
 
     def child(self, lease: Lease, wish: Wish) -> Spawn:
@@ -128,6 +131,7 @@ class Lineages(RuleBasedStateMachine):
             identity=identity(wish.kind, wish.key), key_hash=key_hash(wish.key), payload=b"{}", due_at=0,
             unique=kind.unique, by_key=kind.by_key, fresh_for_ms=kind.fresh_for_ms, bounds=narrower,
             scope=uuid.uuid4() if wish.narrow == "tasks" else None,
+            policies=tuple((refused, "park") for refused in Rule) if kind.asks else (),
         )  # fmt: skip
 
     def member(self, task: int, parent: Member, child: Spawn, now: int) -> Member:
@@ -149,10 +153,26 @@ class Lineages(RuleBasedStateMachine):
             assert self.hands.commit(lease, Finish("first", None, status, "because")) is True
         self.model.members[task].status, self.model.members[task].ended_at = status, self.hands.now
 
+    @rule(pick=numbers, approved=some.sampled_from([True, True, False]))
+    def answer(self, pick: int, approved: bool) -> None:
+        """An operator approves of a task that waits for that, or cancels it."""
+        waiting = [task for task, member in self.model.members.items() if member.status is Status.WAITING]
+        if not waiting:
+            return
+        task, now = waiting[-1 - pick % len(waiting)], self.hands.now
+        if approved:
+            self.hands.do(lambda: operate.signal(task, "approved", b"true", now))
+            self.claim()
+            assert self.model.members[task].status is Status.RUNNING
+        else:
+            self.hands.do(lambda: operate.cancel(task, "not wanted", now))
+            self.model.members[task].status, self.model.members[task].ended_at = Status.CANCELLED, now
+
     @rule(wishes=some.lists(wishes, min_size=1, max_size=4), pick=numbers, status=some.sampled_from(ENDS), ms=waits)
     def work(self, wishes: list[Wish], pick: int, status: Status, ms: int) -> None:
         """What goes on all the time: somebody spawns, somebody ends, and the same is asked for again."""
         self.spawn(wishes)
+        self.answer(pick, approved=True)
         self.end(pick, status)
         self.hands.later(ms)
         self.spawn(wishes)
@@ -202,9 +222,9 @@ class Lineages(RuleBasedStateMachine):
 def told(decision: Decision) -> Verdict:
     """What the guard says, in the words of the model."""
     if decision.is_new:
-        return NEW
+        return Verdict(is_new=True, asked=frozenset(refused.rule for refused in decision.parked))
     refused = decision.refused
-    return (False, decision.task, None, None) if refused is None else (False, None, refused.rule, refused.existing)
+    return Verdict(task=decision.task) if refused is None else Verdict(rule=refused.rule, met=refused.existing)
 
 
 QUICK = settings(

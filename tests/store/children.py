@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from onceward.model.lineage import Bounds, Limits, Spawn, Spawns
+from onceward.model.lineage import Bounds, Limits, Rule, Spawn, Spawns
 from onceward.model.payload import identity
 from onceward.model.task import Commit, HandOver, Lease, Move, band_of
 from onceward.store import commits
@@ -13,6 +13,8 @@ from onceward.worker.spawner import key_hash
 from tests.store.conftest import Hands
 
 DEFAULTS = Bounds(max_depth=10, max_children=1_000, deadline_ms=48 * 3_600_000, max_tasks=10_000)
+ASKS: dict[str, Any] = {"policies": tuple((rule, "park") for rule in Rule)}
+"""About such a child an operator is asked, whichever rule refuses it."""
 
 
 def child(key: str, kind: str = "note", *, due_at: int = 0, max_tasks: int | None = None, **options: Any) -> Spawn:

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from onceward.model.lineage import Bounds, Limits
+from onceward.model.source import GateLimits
 from onceward.model.status import Event, Status
 from onceward.model.task import (
     CURSOR_PART,
     LARGEST_INLINE,
     NEVER,
     Advance,
+    Commit,
     Crash,
     Defer,
     Finish,
@@ -33,13 +36,14 @@ from onceward.model.task import (
     Report,
     TryAgain,
 )
-from onceward.store import claims, limits, lineages, operate, pausing
+from onceward.store import claims, commits, enqueue, limits, lineages, operate, pausing
 from onceward.store.batches import NewBatch, open_batch
 from onceward.store.expiry import expire_batches
 from onceward.store.importing import OldTask, take_over
 from onceward.store.invariants import RULES, History, Logged, TaskFacts, forgotten, moves
+from onceward.store.lines import Reader
 from onceward.store.verify import Check, verify
-from tests.store.children import child, commit, joining
+from tests.store.children import ASKS, child, commit, joining, together
 from tests.store.conftest import Hands
 
 SUCCEEDED, FAILED, FILTERED = Status.SUCCEEDED, Status.FAILED, Status.FILTERED
@@ -141,6 +145,42 @@ def live(hands: Hands) -> None:
     commit(hands, leased(key="still waiting"), "still waiting", joining("first", "last"), child("c"))
     again(lease)
 
+    # Children that wait for approval, one by each rule; some are approved, one of them is not.
+    lease = leased(key="asking")
+    commit(hands, lease, "asking", Advance("first", b"1", "middle"), child("done"))
+    hands.commit(again(lease), DONE)
+    asked = (child("asking", **ASKS), child("bad", stopped="it is bad", **ASKS), child("sister", "quiet"))
+    commit(hands, lease, "asking", Advance("middle", b"1", "last"), *asked, child("brother"))
+    brother = again(lease)
+    commit(hands, brother, "brother", DONE, child("sister", "quiet", **ASKS), child("done", **ASKS))
+    hands.commit(lease, DONE)
+    few = msgspec.structs.replace(BOUNDS, max_tasks=2, max_depth=0)
+    lease = leased(key="full")
+    spawns = together("full", child("a", "quiet", **ASKS), child("b", "quiet", **ASKS), defaults=few)
+    hands.do(lambda: commits.commit([Commit(lease, DONE, (), spawns)], hands.now))
+    for number, (task,) in enumerate(hands.sql("SELECT id FROM onceward_task WHERE waiting_for = 'signal:approved'")):
+        if number:
+            hands.do(partial(operate.signal, task, "approved", b"true", hands.now))
+    for one in hands.claim(ant):
+        hands.commit(one, DONE)
+
+    # A family of which a part is paused, then all of it, then nothing, and then again a part.
+    lease = leased(key="family")
+    commit(hands, lease, "family", Advance("first", b"1", "last"), child("son", "quiet"), child("aunt"))
+    [aunt] = hands.claim(ant)
+    commit(hands, aunt, "aunt", Advance("first", b"1", "last"), child("niece", "quiet"))
+    part, whole = (hands.do(partial(lineages.head_of, task)) for task in (aunt.task, lease.task))
+    for operation in (pausing.pause, pausing.resume, pausing.pause):
+        hands.do(partial(operation, part, hands.now))
+    for operation in (pausing.pause, pausing.resume):
+        hands.do(partial(operation, whole, hands.now))
+    hands.commit(aunt, Release())
+    [aunt] = hands.claim(ant)
+    hands.do(partial(pausing.pause, part, hands.now))
+    commit(hands, aunt, "aunt", DONE, child("nephew", "quiet"))
+    son = hands.do(lambda: lineages.head_of(quiet_child(hands, lease.task)))
+    hands.do(partial(pausing.pause, son, hands.now))
+
     # Batches: one that ends in time, one that does not, and one that is open.
     for name, deadline_ms in (("soon", 1_000), ("too late", 10), ("open", None)):
         new = NewBatch(name, quiet(hands), deadline_ms, 9)
@@ -186,6 +226,9 @@ def live(hands: Hands) -> None:
     hands.do(lambda: limits.raise_limits(head, Limits(max_depth=20), BOUNDS, hands.now))
     hands.do(lambda: pausing.pause(head, hands.now))
 
+    # Before a gate.
+    governed(hands)
+
     # Items of another system, one open and one that had ended there.
     old = [
         OldTask(
@@ -217,7 +260,7 @@ def test_an_empty_database_passes(hands: Hands) -> None:
     report = verify(hands.session, hands.now)
     assert report.ok
     assert report.tasks == report.events == 0
-    whole = {"leftovers", "lineages", "joins", "batches", "integrity"}
+    whole = {"leftovers", "pauses", "lineages", "joins", "batches", "gates", "integrity"}
     assert {check.name for check in report.checks} == {rule.__name__ for rule in RULES} | whole
 
 
@@ -334,8 +377,86 @@ def of_ended_batch(hands: Hands) -> int:
     return task
 
 
+def quiet_child(hands: Hands, parent: int) -> int:
+    """The youngest child of a task that nobody claims."""
+    [(task,)] = hands.sql("SELECT max(id) FROM onceward_task WHERE parent = ? AND kind = 'quiet'", parent)
+    return int(task)
+
+
+def in_a_circle(hands: Hands) -> int:
+    """A child that is the work of its parent, and waits for approval."""
+    lease = _running(hands)
+    commit(hands, lease, "0", Advance("first", b"1", "last"), child("0", **ASKS))
+    [(task,)] = hands.sql("SELECT id FROM onceward_task WHERE parent = ?", lease.task)
+    return int(task)
+
+
+def beyond(hands: Hands) -> int:
+    """A task with two children, one more than there is room for."""
+    lease = _running(hands)
+    few = msgspec.structs.replace(BOUNDS, max_tasks=2)
+    spawns = together("0", child("a", "quiet", **ASKS), child("b", "quiet", **ASKS), defaults=few)
+    hands.do(lambda: commits.commit([Commit(lease, Advance("first", b"1", "last"), (), spawns)], hands.now))
+    return lease.task
+
+
+def repeated(hands: Hands, **options: Any) -> int:
+    """A child that does what another of its lineage is at, and waits for approval of that."""
+    lease = _running(hands)
+    brother = child(f"{lease.task} brother", "brother")
+    commit(hands, lease, "0", Advance("first", b"1", "last"), brother, child("work", "quiet"))
+    mine = Hands(hands.session)
+    mine.now, mine.kinds = hands.now, {"brother"}
+    [second] = mine.claim(mine.worker("its own"))
+    commit(hands, second, brother.key or "", Advance("first", b"1", "last"), child("work", "quiet", **options or ASKS))
+    return quiet_child(hands, second.task)
+
+
+def not_unique(hands: Hands) -> int:
+    """A child that does what another of its lineage is at, because its pipeline no longer minds."""
+    return repeated(hands, unique="no")
+
+
+def paused(hands: Hands) -> int:
+    """A root that is paused while it runs."""
+    task = running(hands)
+    head = hands.do(lambda: lineages.head_of(task))
+    hands.do(lambda: pausing.pause(head, hands.now))
+    return task
+
+
+def paused_child(hands: Hands) -> int:
+    """A child whose parent is paused."""
+    task = mother(hands)
+    head = hands.do(lambda: lineages.head_of(task))
+    hands.do(lambda: pausing.pause(head, hands.now))
+    return quiet_child(hands, task)
+
+
+def governed(hands: Hands, instance: str | None = None) -> int:
+    """A task that stands before a gate of its own."""
+    [(number,)] = hands.sql("SELECT count(*) FROM onceward_task")
+    gate = f"web/{instance or number}"
+    place = (uuid.uuid4(), hands.now, hands.now)
+    new = NewTask(instance or "note", 1, "default", 2, None, bytes(16), b"{}", *place, gates=gate)
+    [task] = hands.do(lambda: enqueue.enqueue([new], hands.now))
+    return task
+
+
+def inside(hands: Hands) -> int:
+    """A task that has passed a gate, and runs."""
+    task = governed(hands, "inside")
+    ant = hands.worker()
+    reader = Reader(("default:inside",), lambda _: GateLimits(concurrency=5), hands.session.dialect == "postgres")
+    [lease] = hands.do(lambda: claims.claim(reader, ant, 1, hands.now, slots=1)).leases
+    assert lease.task == task
+    return task
+
+
+TURN = "{} WHERE lane = (SELECT lane FROM onceward_ready WHERE task = ?)"
 BATCH = "UPDATE onceward_batch SET {} WHERE id = (SELECT batch FROM onceward_task WHERE id = ?)"
 TASK = "UPDATE onceward_task SET {} WHERE id = ?"
+LOG = "UPDATE onceward_attempt SET {} WHERE task = ? AND event = {}"
 CASES = [
     Case("claims", done, TASK.format("fence = 2"), "carries fence 2, but its claims were given: 1"),
     Case("claims", pending, TASK.format("fence = 1"), "carries fence 1, but its claims were given: none"),
@@ -495,6 +616,20 @@ CASES = [
         ),
         "and both are open in one lineage",
     ),
+    Case(
+        "lineages",
+        beyond,
+        "UPDATE onceward_lineage SET max_tasks = 1 WHERE root = ?",
+        "has 3 tasks, and its max_tasks is 1",
+    ),
+    Case("lineages", repeated, LOG.format("note = 'limit: no room'", 6), "and both are open in one lineage"),
+    Case("lineages", not_unique, LOG.format("note = 'by task 1'", 17), "and both are open in one lineage"),
+    Case("descent", in_a_circle, LOG.format("note = 'limit: no room'", 6), "has an ancestor that is the same work"),
+    Case("pauses", paused_child, TASK.format("paused = 0"), "is open and not paused, but its ancestor"),
+    Case("pauses", second_child, TASK.format("paused = 1"), "nobody has paused it or an ancestor of it"),
+    Case("pauses", running, TASK.format("paused = 1"), "is paused, and its log says otherwise"),
+    Case("pauses", paused, TASK.format("paused = 0"), "is not paused, and its log says otherwise"),
+    Case("pauses", paused, TASK.format("fence = 2"), "was paused at claim 1, and claim 2 took it all the same"),
     Case("joins", mother, "DELETE FROM onceward_join WHERE parent = ?", "none of them is open"),
     Case("joins", mother, "UPDATE onceward_task SET status = 4 WHERE parent = ?", "which has ended"),
     Case("joins", mother, "DELETE FROM onceward_task WHERE parent = ?", "which has ended"),
@@ -509,6 +644,19 @@ CASES = [
     Case("batches", of_ended_batch, BATCH.format("open = 1, total = 2"), "has ended, and counts 1 open tasks"),
     Case("batches", of_ended_batch, BATCH.format("ended_at = NULL"), "has ended without a time of its end"),
     Case("batches", of_ended_batch, BATCH.format("then_task = NULL"), "was not followed by its task"),
+    Case("gates", governed, TURN.format("DELETE FROM onceward_turn"), "and it has no turn"),
+    Case(
+        "gates",
+        governed,
+        TURN.format(f"UPDATE onceward_turn SET next_at = {NEVER}"),
+        "is open: nobody would ever look at it",
+    ),
+    Case(
+        "gates",
+        inside,
+        "DELETE FROM onceward_task WHERE id = ?",
+        "has a place in web/inside, but there is no such task",
+    ),
     Case("leftovers", failed, "DELETE FROM onceward_task WHERE id = ?", "there is a log of task"),
     Case("leftovers", done, "DELETE FROM onceward_task WHERE id = ?", "there is a checkpoint of task"),
     Case(

@@ -12,6 +12,7 @@ from onceward import (
     Config,
     Connection,
     Context,
+    Cron,
     Enqueued,
     Failed,
     Filtered,
@@ -21,6 +22,7 @@ from onceward import (
     Pipeline,
     Retry,
     Retryable,
+    ScheduleStatus,
     Skipped,
     Stage,
     Status,
@@ -56,6 +58,7 @@ def fetch(ctx: Context[Listing]) -> str:
     assert_type(ctx.payload.pages, int)
     assert_type(ctx.idempotency_key, str)
     assert_type(ctx.is_fresh, bool)
+    assert_type(ctx.scheduled_at, datetime | None)
     assert_type(ctx.alive(), bool)
     assert_type(ctx.task.attempt, int)
     return ctx.payload.url
@@ -86,6 +89,11 @@ def screen(ctx: Context[Listing]) -> None:
         case "poll":
             raise Waiting(after=30)
     raise Waiting(until="approved", after="7d", reason="a person looks")
+
+
+@listing.at_expiry(timeout="1m")
+async def cancel(ctx: Context[Listing]) -> None:
+    assert_type(ctx.payload, Listing)
 
 
 @listing.stage(isolate="process", timeout=None)
@@ -123,12 +131,14 @@ def count(connection: Connection, table: str) -> int:
     return len(connection.execute("SELECT 1").fetchall())
 
 
+nightly = Cron("30 2 * * *", Listing("u"), tz="Europe/Berlin", missed="all", name="nightly")
 app = App(
     "sqlite:///jobs.db",
     [listing],
     migrations=[Migration("tables", "CREATE TABLE match (url text, score integer)")],
     on_connect=lambda connection: None,
     config=Config(lease="60s"),
+    schedules=[nightly],
 )
 
 
@@ -147,6 +157,8 @@ def use() -> None:
     app.retry(task.id, stage=scrape)
     app.signal(task.id, "approved", {"by": "Ada"})
     app.run(until_idle=True, queues=["web"], processes=2)
+    assert_type(app.schedules(), list[ScheduleStatus])
+    assert_type(app.run_now(nightly.name), Enqueued)
     assert_type(app.verify().ok, bool)
 
 

@@ -6,6 +6,7 @@ from onceward import (
     App,
     Connection,
     Context,
+    Cron,
     Filtered,
     Payload,
     Pipeline,
@@ -108,4 +109,6 @@ count: str = app.task(7).result(scrape)  # E: Incompatible types in assignment
 run_stage(fetch, Company("c"))  # E: Cannot infer value of type parameter "P" of "run_stage"
 Filtered()  # E: Missing positional argument "reason"
 Retryable(after=object())  # E: Argument "after" to "Retryable" has incompatible type "object"
+Cron("0 0 * * *", Listing)  # E: Argument 2 to "Cron" has incompatible type "type[Listing]"; expected "Payload"
+Cron("0 0 * * *", Listing("u"), missed="never")  # E: Argument "missed" to "Cron" has incompatible type
 Waiting("30s")  # E: Too many positional arguments for "Waiting"

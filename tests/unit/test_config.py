@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from onceward import Config, ConfigError
-from onceward.config import effective
+from onceward import App, Config, ConfigError, Setting
+from onceward.config import ENGINE, Level, declared, effective, levels, merged
 
 
 def test_the_defaults_are_those_of_the_specification() -> None:
@@ -57,7 +57,7 @@ def test_a_number_that_cannot_be_meant_is_refused(options: dict[str, Any], says:
 
 def test_without_file_and_environment_the_code_has_the_last_word(tmp_path: Path) -> None:
     code = Config(lease="30s")
-    assert effective(code, {}, tmp_path) is code
+    assert effective(code, {}, tmp_path) == code
 
 
 def test_the_file_overrides_the_code_and_the_environment_the_file(tmp_path: Path) -> None:
@@ -87,12 +87,130 @@ def test_other_variables_of_the_environment_are_not_ours(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("variable", "text", "says"),
     [
-        ("ONCEWARD_CONCURRENCY", "many", "is not a number"),
-        ("ONCEWARD_PREPARE", "perhaps", "is not yes or no"),
-        ("ONCEWARD_LEASE", "5 parsecs", "is not a duration"),
+        ("ONCEWARD_CONCURRENCY", "many", "ONCEWARD_CONCURRENCY='many': it is a whole number"),
+        ("ONCEWARD_PREPARE", "perhaps", "it is true or false"),
+        ("ONCEWARD_LEASE", "5 parsecs", "it is a duration like"),
         ("ONCEWARD_HEARTBEAT", "299s", "too seldom"),
     ],
 )
 def test_a_variable_that_cannot_be_meant_is_refused(tmp_path: Path, variable: str, text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         effective(Config(), {variable: text}, tmp_path)
+
+
+# Profiles
+
+
+@pytest.mark.parametrize(
+    ("profile", "values"),
+    [
+        ("conservative", (3_600_000, 86_400_000, 1, 3)),
+        ("balanced", (7_200_000, 172_800_000, 2, 6)),
+        ("aggressive", (14_400_000, 345_600_000, 5, 10)),
+    ],
+)
+def test_a_profile_sets_its_four_values(profile: Any, values: tuple[int, ...]) -> None:
+    config = Config(profile=profile)
+    assert (config.task_limit_ms, config.bounds.deadline_ms, config.chain, config.call_retries) == values
+
+
+def test_without_a_profile_all_is_balanced() -> None:
+    assert Config() == Config(profile="balanced")
+
+
+def test_an_unknown_profile_is_refused_with_the_three_names() -> None:
+    with pytest.raises(ConfigError, match="no profile 'bold'; the profiles are conservative, balanced, aggressive"):
+        Config(profile="bold")  # type: ignore[arg-type]
+
+
+def test_what_is_said_beside_a_profile_is_more_precise_even_if_it_is_the_usual_value() -> None:
+    config = Config(profile="conservative", task_limit="2h")
+    assert (config.task_limit_ms, config.chain) == (7_200_000, 1)
+    app = App("sqlite:///:memory:", profile="conservative", config=Config(task_limit="2h"))
+    assert (app.config.task_limit_ms, app.config.chain) == (7_200_000, 1)
+
+
+def test_an_app_takes_one_profile(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="App says profile='conservative', its config says 'aggressive'"):
+        App("sqlite:///:memory:", profile="conservative", config=Config(profile="aggressive"))
+    with pytest.raises(ConfigError, match="no profile 'bold'"):
+        App("sqlite:///:memory:", profile="bold")  # type: ignore[arg-type]
+
+
+def test_a_profile_is_a_set_of_values_where_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "onceward.toml").write_text('profile = "aggressive"\nchain = 3\n')
+    code = Config(task_limit="90m", call_retries=1)
+    by_file, where = merged(levels(code, None, {}, tmp_path))
+    assert (by_file.profile, by_file.task_limit_ms, by_file.chain, by_file.call_retries) == (
+        "aggressive", 14_400_000, 3, 10
+    )  # fmt: skip
+    assert {where[name] for name in ("profile", "task_limit", "deadline", "chain", "call_retries")} == {"file"}
+    by_variable, where = merged(levels(code, None, {"ONCEWARD_PROFILE": "conservative"}, tmp_path))
+    assert (by_variable.chain, where["chain"], where["lease"]) == (1, "environment", "code")
+    one_more, where = merged(levels(code, None, {"ONCEWARD_CHAIN": "9"}, tmp_path))
+    assert (one_more.chain, one_more.call_retries) == (9, 10)
+    assert (where["chain"], where["call_retries"]) == ("environment", "file")
+
+
+def test_an_app_on_another_database_keeps_what_its_code_says() -> None:
+    app = App("sqlite:///:memory:", profile="conservative", config=Config(chain=2))
+    assert app.on("sqlite:///:memory:").config == app.config
+
+
+# Settings of the application
+
+
+PAGE = Setting("page_size", 50, int, "Rows read at once.")
+WAIT = Setting("wait", "90s", "duration", "How long to wait.")
+
+
+def own(*said: Level) -> dict[str, str]:
+    return {name: text for level in said for name, text in level.own.items()}
+
+
+def test_the_applications_settings_are_said_in_the_same_places(tmp_path: Path) -> None:
+    declared_ones = declared([PAGE, WAIT])
+    (tmp_path / "onceward.toml").write_text("[settings]\npage_size = 60\nwait = 120\n")
+    assert own(*levels(Config(), declared_ones, {}, tmp_path)) == {"page_size": "60", "wait": "2m"}
+    said = levels(Config(), declared_ones, {"ONCEWARD_PAGE_SIZE": " 70 "}, tmp_path)
+    assert own(*said) == {"page_size": "70", "wait": "2m"}
+
+
+def test_settings_in_the_file_that_the_app_does_not_declare_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "onceward.toml").write_text("[settings]\npage_sise = 60\n")
+    with pytest.raises(ConfigError, match=r"onceward\.toml sets page_sise in \[settings\]; the app declares page_size"):
+        levels(Config(), declared([PAGE]), {}, tmp_path)
+    assert own(*levels(Config(), {}, {}, tmp_path)) == {}  # a command line without the app knows none
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ('[settings]\npage_size = "many"', r"onceward\.toml: page_size='many': it is a whole number"),
+        ('[settings]\nwait = "5 parsecs"', r"onceward\.toml: wait='5 parsecs': it is a duration"),
+        ("concurrency = 2.5", r"onceward\.toml: concurrency=2.5: it is a whole number"),
+        ('prepare = "no"', r"onceward\.toml: prepare='no': it is true or false"),
+    ],
+)
+def test_a_value_of_the_wrong_type_in_the_file_is_refused(tmp_path: Path, written: str, says: str) -> None:
+    (tmp_path / "onceward.toml").write_text(written)
+    with pytest.raises(ConfigError, match=says):
+        levels(Config(), declared([PAGE, WAIT]), {}, tmp_path)
+
+
+def test_a_variable_of_the_wrong_type_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="ONCEWARD_PAGE_SIZE='x': it is a whole number"):
+        levels(Config(), declared([PAGE]), {"ONCEWARD_PAGE_SIZE": "x"}, tmp_path)
+
+
+def test_names_are_unique_and_not_those_of_the_engine() -> None:
+    with pytest.raises(ConfigError, match="two settings are called 'page_size'"):
+        declared([PAGE, PAGE])
+    with pytest.raises(ConfigError, match="the engine has a setting 'lease' already"):
+        declared([Setting("lease", 1, int, "Mine.")])
+    with pytest.raises(ConfigError, match="takes settings, not 'page_size'"):
+        declared(["page_size"])  # type: ignore[list-item]
+
+
+def test_of_every_number_is_said_what_it_is() -> None:
+    assert [name for name, (_, told) in ENGINE.items() if not told.get("about")] == []

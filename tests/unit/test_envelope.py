@@ -211,7 +211,7 @@ def test_a_stage_that_waits_for_ever_is_told() -> None:
 
     @seed.stage
     def wait(ctx: Context[Seed]) -> None:
-        raise Waiting(after="1h")
+        raise Waiting(after="1s")
 
     with pytest.raises(AssertionError, match="does not come to an end"):
         Harness(App("sqlite:///:memory:", [seed])).assert_bounded(Seed(), most=3)

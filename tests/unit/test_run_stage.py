@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceward import ConfigError, Context, Filtered, Payload, Pipeline, StageEnded, Waiting
+from onceward import ConfigError, Context, Filtered, Payload, Pipeline, Source, StageEnded, Waiting
 from onceward.testing import run_stage
 
 
@@ -138,3 +138,23 @@ def test_a_part_of_another_type_than_was_asked_for_is_not_stored() -> None:
 
     with pytest.raises(ConfigError, match="the part 'price' is not of the type that was asked for"):
         run_stage(pay, Book("x"))
+
+
+def test_a_stage_finds_in_the_cache_what_it_has_asked_for_itself() -> None:
+    shop = Source("shop")
+    asked: list[str] = []
+    pipeline = Pipeline(Book)
+
+    @pipeline.stage
+    def price(ctx: Context[Book]) -> list[int]:
+        def ask() -> int:
+            asked.append(ctx.payload.title)
+            return 12
+
+        called = ctx.call(shop, ask)
+        return [called, *(ctx.cached(shop, ctx.payload.title, ask, type=int) for _ in range(2))]
+
+    assert run_stage(price, Book("x")).result == [12, 12, 12]
+    assert len(asked) == 2
+    run_stage(price, Book("x"), settings={"cache": False})
+    assert len(asked) == 5

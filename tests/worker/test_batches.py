@@ -31,14 +31,15 @@ from onceward import (
     Waiting,
 )
 from onceward.context import is_worker
-from onceward.enqueueing import Wishes
+from onceward.filling import Wishes
 from onceward.hop import incoming, outgoing_headers
-from onceward.model.batch import BatchOutcome, Counts, outcome_of, overdue_reason
+from onceward.model.batch import BatchOutcome, Counts, outcome_of
 from onceward.model.status import Event
 from onceward.model.task import Commit, Finish, Lease, NewTask
-from onceward.store import commits, operate
+from onceward.model.time_limits import exceeded
+from onceward.store import commits, expiry, operate
 from onceward.store.batches import NewBatch, open_batch
-from onceward.store.expiry import expire_batches, mark_overdue
+from onceward.store.expiry import expire_batches
 from onceward.store.op import Op, Query, drive
 from onceward.testing import Harness
 from onceward.worker.housekeeping import Housekeeping
@@ -278,25 +279,23 @@ def test_work_that_is_under_way_elsewhere_is_not_counted(start: Start) -> None:
     assert harness.app.batch_status("night").succeeded == 2
 
 
-def test_a_batch_inside_a_stage_has_to_say_that_it_begins_lineages(start: Start) -> None:
+def test_a_batch_inside_a_stage_that_begins_lineages_has_to_say_so(start: Start) -> None:
     item = Pipeline(Item)
-    said: list[str] = []
+    said: list[int] = []
 
     @item.stage
     def open_another(ctx: Context[Item]) -> None:
         if ctx.payload.name == "inner":
             return
-        with pytest.raises(ConfigError, match="for a stage work is spawned"):
-            app.batch("inner")
         with app.batch("inner", root=True) as batch:
             batch.add(Item("inner"))
-        said.append(batch.name)
+        said.extend(batch.tasks)
 
     harness = start(item)
     app: App = harness.app
     harness.enqueue(Item("outer"))
     harness.drain()
-    assert said == ["inner"]
+    assert [harness.task(task).parent for task in said] == [None]
     assert harness.app.batch_status("inner").succeeded == 1
     with is_worker(), pytest.raises(NoLineage):
         app.batch("outside of a stage")
@@ -456,8 +455,6 @@ def test_what_arrives_from_another_process_for_a_task_of_a_batch_belongs_to_it(s
     harness.drain()
     with incoming(sent[0]):
         harness.app.enqueue(Item("b", "waits"))
-        with pytest.raises(ConfigError, match="for a stage work is spawned"):
-            harness.app.batch("another")
     assert harness.app.batch_status("night").open == 2
     harness.app.signal(task, "go")
     harness.drain()
@@ -689,7 +686,7 @@ def test_many_tasks_fail_in_portions_and_the_batch_ends_with_the_last(start: Sta
 
 
 def new_task(payload: Payload, now: int) -> NewTask:
-    return App("sqlite:///:memory:", [items(), reports()])._new_task(payload, now, Wishes(None, None, None, None))
+    return App("sqlite:///:memory:", [items(), reports()])._new_task(payload, now, Wishes())
 
 
 DONE = Finish("work", None, Status.SUCCEEDED, None)
@@ -766,19 +763,23 @@ def test_a_task_that_somebody_holds_in_a_transaction_fails_at_the_next_look(cloc
     hands.sql("SELECT id FROM onceward_task WHERE id = ? FOR UPDATE", lease.task)
     assert expire_batches(sweeper, hands.now) == 0
     hands.session.run(Query("commit"))
-    assert hands.sql("SELECT status, reason FROM onceward_batch") == [(0, "batch exceeded 0.01s")]
+    assert hands.sql("SELECT status, reason FROM onceward_batch") == [(0, None)]
     assert expire_batches(sweeper, hands.now) == 1
     assert expire_batches(sweeper, hands.now) == 0
     assert hands.commit(lease, DONE) is False
     assert hands.sql("SELECT status, open, failed FROM onceward_batch") == [(3, 0, 1)]
 
 
-def test_a_batch_whose_last_task_ends_after_it_was_found_overdue_has_failed(hands: Hands) -> None:
-    [lease] = open_by_hand(hands, "a", deadline_ms=10)
+def test_a_batch_whose_last_task_ends_between_two_portions_has_failed(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "TASKS_AT_ONCE", 2)
+    leases = open_by_hand(hands, "a", "b", "c", deadline_ms=10)
     [(batch,)] = hands.sql("SELECT id FROM onceward_batch")
-    hands.do(lambda: mark_overdue(batch, "batch exceeded 1 h"))
-    assert hands.commit(lease, DONE) is True
-    assert hands.sql("SELECT status, open, succeeded FROM onceward_batch") == [(3, 0, 1)]
+    assert hands.do(lambda: expiry.expire_batch(batch, "batch exceeded 1 h", hands.now)) == 2
+    assert hands.sql("SELECT status, open, reason FROM onceward_batch") == [(0, 1, "batch exceeded 1 h")]
+    assert [hands.commit(lease, DONE) for lease in leases] == [False, False, True]
+    assert hands.sql("SELECT status, open, succeeded, failed FROM onceward_batch") == [(3, 0, 1, 2)]
 
 
 def test_a_worker_looks_at_the_deadlines_of_batches(clockwork: Clockwork) -> None:
@@ -812,6 +813,6 @@ def test_how_a_batch_ends() -> None:
 
 
 def test_a_deadline_is_said_in_hours_where_it_can_be() -> None:
-    assert overdue_reason(48 * 3_600_000) == "batch exceeded 48 h"
-    assert overdue_reason(90 * 60_000) == "batch exceeded 1h30m"
-    assert overdue_reason(1_500) == "batch exceeded 1.5s"
+    assert exceeded(48 * 3_600_000, "batch") == "batch exceeded 48 h"
+    assert exceeded(90 * 60_000, "lineage") == "lineage exceeded 1h30m"
+    assert exceeded(1_500) == "exceeded 1.5s"

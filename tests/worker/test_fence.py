@@ -8,12 +8,14 @@ import msgspec
 import pytest
 
 from onceward import Event, Status
+from onceward.model.source import GateLimits
 from onceward.model.task import (
     CURSOR_PART,
     NEVER,
     Advance,
     Crash,
     Defer,
+    Expire,
     Finish,
     HandOver,
     Keep,
@@ -23,6 +25,7 @@ from onceward.model.task import (
     Part,
     Release,
     Report,
+    Take,
     TryAgain,
 )  # fmt: skip
 from onceward.store import operate
@@ -46,7 +49,9 @@ MOVES: list[Move] = [
     Crash("first", "stale", Status.FAILED),
     Keep("first", (Part("first", CURSOR_PART, b'"stale"'),)),
     Keep("first", (Part("first", "once/pay", b'"stale"'),)),
+    Take("web", GateLimits()),
     Report("first", 99, 100, "stale"),
+    Expire("first", "stale"),
 ]
 
 

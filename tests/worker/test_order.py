@@ -189,7 +189,7 @@ def test_a_stage_stays_in_its_queue_whoever_has_failed_in_it(start: Start) -> No
     task = harness.enqueue(Job("x"))
     harness.drain(wait_for_due=False)  # by a worker for all queues
     assert (harness.task(task).stage, harness.task(task).queue) == ("render", "heavy")
-    harness.advance("2h")
+    harness.advance("100m")
     run_queue(harness, "default")
     assert done == ["fetch", "render"]
     run_queue(harness, "heavy")

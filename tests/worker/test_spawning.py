@@ -399,7 +399,8 @@ def test_after_its_deadline_a_lineage_grows_no_more(start: Start) -> None:
         if ctx.payload.links:
             if ctx.task.deferrals == 0:
                 ctx.spawn(Page("early"))
-                raise Waiting(after="2h")
+                raise Waiting(after="50m")
+            harness.advance("10m")
             ctx.spawn(Page("late"))
 
     harness = start(site(follow))
@@ -524,7 +525,9 @@ def test_a_child_narrows_its_limits_for_all_that_come_from_it(start: Start) -> N
     names = [task.payload.name for task in harness.app.tasks(limit=200)]
     assert len([name for name in names if name.startswith("narrow")]) == 4
     assert len([name for name in names if name.startswith("wide")]) == 31
-    assert {reason for _, _, reason, _ in refusals(harness)} == {"its lineage has no room: max_tasks is 4"}
+    narrow = next(task.id for task in harness.app.tasks(limit=200) if task.key == "narrow")
+    reason = f"its branch, which begins with task {narrow}, has no room: max_tasks is 4"
+    assert {told for _, _, told, _ in refusals(harness)} == {reason}
 
 
 def test_nobody_but_the_root_widens_limits(start: Start) -> None:

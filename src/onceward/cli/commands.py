@@ -411,6 +411,7 @@ def demo(*, output: Output = NOTHING_SAID) -> int:
     help_epilogue=_example(
         "onceward envelope shop.tasks:app",
         "onceward envelope shop.tasks:app --max-tasks-per-root 500",
+        "onceward envelope shop.tasks:app --usd-per-1000-calls 0.40 --max-usd-per-hour 25",
     ),
 )
 def envelope(
@@ -421,22 +422,37 @@ def envelope(
         int | None,
         Parameter(validator=Number(gte=1), help="End with code 1 if one root can make more tasks than that."),
     ] = None,
+    usd_per_1000_calls: Annotated[
+        float | None, Parameter(validator=Number(gte=0), help="What a thousand outside calls cost.")
+    ] = None,
+    max_usd_per_hour: Annotated[
+        float | None,
+        Parameter(validator=Number(gte=0), help="End with code 1 if an hour of ticks can cost more, or nobody knows."),
+    ] = None,
+    measured: Annotated[
+        bool, Parameter(negative="", help="Show beside it what an hour has come to: this asks the database.")
+    ] = False,
     output: Output = NOTHING_SAID,
 ) -> int:
-    """Show what one root can come to at worst: tasks and attempts, by the configuration alone.
+    """Show what can happen at worst, by the configuration alone: tasks and attempts of one root, and an hour of ticks.
 
-    No database is asked and nothing runs, so that a build can refuse a change which would let work multiply.
+    No database is asked and nothing runs, so that a build can refuse a change which would let work or money run away.
     """
-    found = asking.loaded(app).envelope()
-    is_wider = max_tasks_per_root is not None and found.exceeds(max_tasks_per_root)
+    found = asking.loaded(app).envelope(usd_per_1000_calls=usd_per_1000_calls, measured=measured)
+    too_wide = []
+    if max_tasks_per_root is not None and found.exceeds(max_tasks_per_root):
+        too_wide.append(f"{found.sentence}; allowed are {max_tasks_per_root:,}")
+    if max_usd_per_hour is not None and found.hourly.exceeds(max_usd_per_hour):
+        too_wide.append(f"{found.hourly.sentence}; allowed are {max_usd_per_hour:,.2f}")
+    bounds = {"max_tasks_per_root": max_tasks_per_root, "max_usd_per_hour": max_usd_per_hour}
     _answer(
         output,
-        lambda: {**found.document, "max_tasks_per_root": max_tasks_per_root, "ok": not is_wider},
+        lambda: {**found.document, **bounds, "ok": not too_wide},
         lambda: screens.envelope_screen(found),
     )
-    if is_wider:
-        complain(f"{found.sentence}; allowed are {max_tasks_per_root:,}")
-    return BAD_ANSWER if is_wider else FINE
+    for sentence in too_wide:
+        complain(sentence)
+    return BAD_ANSWER if too_wide else FINE
 
 
 @command_line.command(
@@ -583,4 +599,13 @@ def _as_json_or_text(text: str) -> Any:
 
 # Commands with a page of their own add themselves.
 
-from onceward.cli import lineage_commands  # noqa: E402, F401
+from onceward.cli import (  # noqa: E402, F401
+    alert_commands,
+    budget_commands,
+    cache_commands,
+    lineage_commands,
+    schedule_commands,
+    setting_commands,
+    source_commands,
+    tick_commands,
+)

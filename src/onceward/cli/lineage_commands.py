@@ -90,24 +90,6 @@ def why(
     return FINE
 
 
-@command_line.command(sort_key=7.1, help_epilogue=_example("onceward pause 4711 --db sqlite:///shop.db"))
-def pause(id: LineageId, /, *, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
-    """Pause a lineage or a part of it: stages that run end in good order, and nothing begins before it is resumed."""
-    with database(where) as app:
-        count = app.pause_lineage(id)
-        _answer(output, lambda: {"paused": id, "tasks": count}, lambda: [_done("paused", count)])
-    return FINE
-
-
-@command_line.command(sort_key=7.2, help_epilogue=_example("onceward resume 4711 --db sqlite:///shop.db"))
-def resume(id: LineageId, /, *, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
-    """Let a paused lineage, or a part of it, go on."""
-    with database(where) as app:
-        count = app.resume_lineage(id)
-        _answer(output, lambda: {"resumed": id, "tasks": count}, lambda: [_done("resumed", count)])
-    return FINE
-
-
 @command_line.command(
     sort_key=7.3,
     help_epilogue=_example(
@@ -143,8 +125,4 @@ def limits(
 def approve(ids: Ids, /, *, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
     """Approve tasks that wait for it: sends them the signal "approved"."""
     with database(where) as app:
-        return _one_by_one(output, "approved", ids, lambda one: app.signal(one, "approved"))
-
-
-def _done(word: str, count: int) -> Text:
-    return Text.assemble((f"{word} ", "green"), f"{count:,} open task{'' if count == 1 else 's'}")
+        return _one_by_one(output, "approved", ids, app.approve)

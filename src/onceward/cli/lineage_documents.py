@@ -26,6 +26,7 @@ def lineage_document(lineage: Lineage) -> Document:
         "paused": lineage.is_paused,
         "paused_tasks": lineage.paused,
         "left_out": lineage.left_out,
+        "cost_usd": float(lineage.cost),
         "tree": [branch_document(root) for root in lineage.roots],
     }
 
@@ -45,6 +46,7 @@ def branch_document(branch: Branch) -> Document:
         "reason": branch.reason,
         "waiting_for": branch.waiting_for,
         "paused": branch.is_paused,
+        "cost_usd": float(branch.cost),
         "due_at": iso(branch.due_at),
         "created_at": iso(branch.created_at),
         "ended_at": iso(branch.ended_at),
@@ -96,6 +98,7 @@ def summary_document(one: LineageSummary) -> Document:
         "deepest": one.deepest,
         "refusals": one.refusals,
         "paused": one.is_paused,
+        "cost_usd": float(one.cost),
         "deadline_at": iso(one.deadline_at),
         "created_at": iso(one.created_at),
     }
@@ -114,6 +117,8 @@ def why_document(why: Why) -> Document:
         "open_children": list(why.open_children),
         "ahead": why.ahead,
         "workers": list(why.workers),
+        "gate": why.gate,
+        "paused_scope": why.paused_scope,
     }
 
 
@@ -123,5 +128,6 @@ def limits_document(limits: Limits) -> Document:
         "max_depth": limits.max_depth,
         "max_tasks": limits.max_tasks,
         "max_children": limits.max_children,
+        "budget_usd": None if limits.budget is None else float(limits.budget),
         "deadline_s": None if limits.deadline is None else milliseconds(limits.deadline) / 1_000,
     }

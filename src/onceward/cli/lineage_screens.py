@@ -55,6 +55,8 @@ def _facts(lineage: Lineage, now: datetime) -> Table:
     over = lineage.deadline_at <= now
     when = f"over since {age(now - lineage.deadline_at)}" if over else f"in {age(lineage.deadline_at - now)}"
     made.add_row("deadline", Text(when, "bold red" if over else ""))
+    if lineage.cost:
+        made.add_row("cost", Text(f"{lineage.cost:,f} USD"))
     if lineage.refusals:
         made.add_row("refused", Text(f"{lineage.refusals:,}", "yellow"))
     if lineage.paused and not lineage.is_paused:
@@ -91,6 +93,8 @@ def _task_line(branch: Branch, now: datetime) -> Text:
     notes = [f"depth {branch.depth}"]
     if branch.attempts:
         notes.append(f"{branch.attempts} attempt{'' if branch.attempts == 1 else 's'}")
+    if branch.cost:
+        notes.append(f"{branch.cost:,f} USD")
     if branch.waiting_for:
         notes.append(_wait(branch.waiting_for))
     elif branch.due_at is not None and branch.due_at > now:
@@ -110,8 +114,10 @@ def _wait(waiting_for: str) -> str:
     what, _, name = waiting_for.partition(":")
     return {
         "children": "waits for its children",
+        "batch": f"waits for batch {one_line(name)} to end",
         "signal": f"waits for the signal {one_line(name)}",
         "code": "waits for other code",
+        "budget": f"waits for budget {one_line(name)}",
     }.get(what, f"waits for {one_line(waiting_for)}")
 
 
@@ -200,5 +206,6 @@ def limits_screen(name: str, limits: Limits) -> Iterable[RenderableType]:
         ("max tasks", f"{limits.max_tasks:,}"),
         ("max children", f"{limits.max_children:,}"),
         ("deadline", spoken(milliseconds(limits.deadline or 0))),
+        *([] if limits.budget is None else [("budget", f"{limits.budget} USD")]),
     ]
     yield table(("limit", "value"), rows, right=("value",))

@@ -222,6 +222,7 @@ def _fields(task: Task, payload: bytes, now: datetime) -> Table:
         "created": task.created_at,
         "first started": task.started_at,
         "due": task.due_at,
+        "scheduled": task.scheduled_at,
         "ended": task.ended_at,
         "last heartbeat": task.heartbeat_at,
     }
@@ -232,6 +233,7 @@ def _fields(task: Task, payload: bytes, now: datetime) -> Table:
         "reason": task.reason and one_line(task.reason),
         "waiting for": task.waiting_for,
         "paused": "yes" if task.is_paused else None,
+        "cost": f"{task.cost:,f} USD" if task.cost else None,
         "worker": task.worker,
         "queue": f"{task.queue}, priority {task.priority}",
         "run": str(task.run),
@@ -409,6 +411,13 @@ def envelope_screen(envelope: Envelope) -> Iterable[RenderableType]:
     yield Text(f"\n{envelope.sentence}")
     if envelope.polls is None:
         yield Text("a stage that is put off by Waiting(after=…) makes no attempt; nothing bounds how often", "dim")
+    yield Text()
+    what, *figures = envelope.hourly.rows
+    yield table(what, figures, right=what[1:])
+    yield Text(f"\n{envelope.hourly.sentence}")
+    for source in envelope.hourly.sources:
+        if source.calls is not None:
+            yield Text(f"source {source.name}: at most {source.calls:,} calls an hour, each instance of it", "dim")
 
 
 def import_screen(report: Imported) -> Iterable[RenderableType]:

@@ -5,10 +5,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from onceward.model.times import spoken
-
-HOUR_MS = 3_600_000
-
 
 class BatchOutcome(IntEnum):
     """Where a batch stands. The numbers are stored."""
@@ -48,7 +44,6 @@ def outcome_of(counts: Counts, *, is_overdue: bool) -> BatchOutcome:
     return BatchOutcome.PARTIAL if counts.succeeded + counts.filtered + counts.skipped else BatchOutcome.FAILED
 
 
-def overdue_reason(allowed_ms: int) -> str:
-    """Why the open tasks of a batch fail at its deadline."""
-    hours, rest = divmod(allowed_ms, HOUR_MS)
-    return f"batch exceeded {spoken(allowed_ms) if rest or not hours else f'{hours} h'}"
+def name_taken(name: str) -> str:
+    """What is said to those who would open a batch that is there already."""
+    return f"there is a batch {name!r} already; every batch has a name of its own"

@@ -21,8 +21,8 @@ LARGEST_VALUE = 16 * 1024 * 1024
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-def encoded(value: Any, what: str) -> bytes:
-    """The stored form of a value; `what` names it in the error if it has none."""
+def encoded(value: Any, what: str, largest: int | None = LARGEST_VALUE) -> bytes:
+    """The stored form of a value; `what` names it in the error if it has none, or takes more bytes than `largest`."""
     try:
         data = _encoded(value)
     except UnicodeEncodeError as error:
@@ -32,9 +32,9 @@ def encoded(value: Any, what: str) -> bytes:
         ) from error
     except (TypeError, OverflowError, ValueError, RecursionError) as error:
         raise PayloadError(f"{what} cannot be stored: {error}") from error
-    if len(data) > LARGEST_VALUE:
+    if largest is not None and len(data) > largest:
         raise PayloadError(
-            f"{what} takes {len(data):,} bytes, the limit is {LARGEST_VALUE:,}; store it elsewhere and pass where it is"
+            f"{what} takes {len(data):,} bytes, the limit is {largest:,}; store it elsewhere and pass where it is"
         )
     # What NaN and the infinities leave behind, as a value or as a key; only then is the value looked through.
     if (b"null" in data or b'nan":' in data or b'inf":' in data) and _has_no_json(value, what):

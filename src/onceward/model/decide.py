@@ -63,7 +63,7 @@ def after_failure(
     """
     failures = lease.failures + 1
     fingerprint = fingerprint_of(reason)
-    if failures > retry.retries:
+    if retry.retries is not None and failures > retry.retries:
         return Finish(stage, None, Status.FAILED, exhausted(retry.retries, reason), fingerprint)
     delay_ms = backoff_ms(retry, failures, dice) if after_ms is None else after_ms
     same_errors = None if is_known else retry.same_errors
@@ -90,6 +90,11 @@ def lost_workers(count: int) -> str:
 def signal_wait(name: str) -> str:
     """What a task waits for that waits for a signal."""
     return f"signal:{name}"
+
+
+def batch_wait(name: str) -> str:
+    """What a task waits for that follows a batch."""
+    return f"batch:{name}"
 
 
 def code_wait(fingerprint: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import msgspec
 
 from onceward.errors import ConfigError
+from onceward.model.budget import Amount, Counted, amount_of, read_amount
 from onceward.model.times import Duration, milliseconds, spoken
 
 DEEPEST = 100
@@ -40,11 +42,15 @@ class Rule(StrEnum):
     DONE = "done"
     STOPPED = "stopped"
     LIMIT = "limit"
+    BUDGET = "budget"
 
 
-PARKABLE = frozenset({Rule.DEPTH, Rule.STOPPED})
-"""Rules about which an operator may be asked. The others are about work or room that is taken: there is nothing to
-approve, or a limit to be raised."""
+REPEATS = frozenset({Rule.CYCLE, Rule.DUPLICATE, Rule.DONE})
+"""Rules about work that is there already. A child that is made all the same, for an operator to approve of, does not
+take the identity of that work: whoever has it keeps it."""
+
+NOT_UNIQUE = ", not unique"
+"""How the log tells of a child that took no identity, because its work may be there as often as one likes."""
 
 
 class Ancestor(msgspec.Struct, frozen=True, gc=False):
@@ -73,6 +79,8 @@ class Bounds(msgspec.Struct, frozen=True, gc=False, array_like=True):
     max_children: int
     deadline_ms: int
     max_tasks: int
+    budget: int | None = None
+    """What all of it may cost, in 10^-9 USD; None without a limit."""
 
     def replaced(self, limits: Limits) -> Bounds:
         """These bounds with others put in, as only the root may."""
@@ -81,13 +89,14 @@ class Bounds(msgspec.Struct, frozen=True, gc=False, array_like=True):
             self.max_children if limits.max_children is None else limits.max_children,
             self.deadline_ms if limits.deadline_ms is None else limits.deadline_ms,
             self.max_tasks if limits.max_tasks is None else limits.max_tasks,
+            self.budget if limits.budget_amount is None else limits.budget_amount,
         )
 
     def of_each(self, limits: Limits) -> Bounds | None:
         """The bounds of each lineage of a batch that has limits; None if these are they. The batch counts its tasks
-        by itself, so that its `max_tasks` gives no lineage more room than it would have had."""
+        by itself, so that its `max_tasks` gives no lineage more room than it would have had; so is it with `budget`."""
         bounds = self.replaced(limits)
-        bounds = msgspec.structs.replace(bounds, max_tasks=min(bounds.max_tasks, self.max_tasks))
+        bounds = msgspec.structs.replace(bounds, max_tasks=min(bounds.max_tasks, self.max_tasks), budget=self.budget)
         return None if bounds == self else bounds
 
     def narrowed(self, limits: Limits) -> Bounds:
@@ -101,6 +110,11 @@ class Bounds(msgspec.Struct, frozen=True, gc=False, array_like=True):
                     f"a child may narrow the limits of its lineage, not widen them: "
                     f"{name.removesuffix('_ms')}={said[0]} is more than {said[1]}"
                 )
+        if self.budget is not None and wanted.budget is not None and wanted.budget > self.budget:
+            raise ConfigError(
+                f"a child may narrow the limits of its lineage, not widen them: budget={read_amount(wanted.budget)} "
+                f"is more than {read_amount(self.budget)}"
+            )
         return wanted
 
 
@@ -109,14 +123,17 @@ class Limits:
     """The limits of a lineage. What is left out is inherited; at the root, from the configuration.
 
     `max_depth` is the largest depth a task may have (the root has 0), `max_tasks` counts all tasks of the lineage with
-    its root, `max_children` those of one task, `deadline` runs from the root's enqueue.
+    its root, `max_children` those of one task, `deadline` runs from the root's enqueue. `budget` is what all of them
+    may cost together, in USD, as far as their stages have an estimate.
     """
 
     max_depth: int | None = None
     max_tasks: int | None = None
     max_children: int | None = None
     deadline: Duration | None = None
+    budget: Amount | None = None
     deadline_ms: int | None = field(init=False, repr=False)
+    budget_amount: int | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, value, least, most in (
@@ -126,11 +143,13 @@ class Limits:
         ):
             checked_number(name, value, least, most)
         object.__setattr__(self, "deadline_ms", checked_deadline(self.deadline))
+        amount = None if self.budget is None else amount_of(self.budget, "the budget of a lineage")
+        object.__setattr__(self, "budget_amount", amount)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is limited."""
-        return (self.max_depth, self.max_tasks, self.max_children, self.deadline) == (None, None, None, None)
+        return (self.max_depth, self.max_tasks, self.max_children, self.deadline, self.budget) == (None,) * 5
 
 
 def checked_number(name: str, value: Any, least: int, most: int) -> None:
@@ -170,14 +189,45 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
     bounds: Bounds | None = None
     """Its own limits, where they are narrower than its parent's."""
     scope: uuid.UUID | None = None
-    """A new scope in which the tasks of its subtree are counted, if its `max_tasks` is narrower."""
+    """A new scope in which the tasks and the money of its subtree are counted, if it has narrower limits on them."""
     stopped: str | None = None
     """What the stop list says of it."""
     policies: tuple[tuple[Rule, str], ...] = ()
+    gates: str | None = None
+    """What its first stage has to pass."""
+    estimate: int | None = None
+    """What its first stage may cost at most."""
+    counted: tuple[Counted, ...] = ()
+    """The budgets that count it."""
+    batch: str | None = None
+    """The name of the batch to which it is added, if its stage opens one."""
+    follows: str | None = None
+    """The name of the batch whose end it waits for."""
+
+    def added_to(self, batch: str) -> Spawn:
+        """This child in a batch, which has one counter for all its tasks."""
+        return msgspec.structs.replace(self, batch=batch, scope=None)
+
+    def following(self, batch: str) -> Spawn:
+        """This child after a batch. It waits already, so that nobody can be asked about it: where another child would
+        wait for approval, it is refused."""
+        policies = tuple((rule, "refuse" if policy == "park" else policy) for rule, policy in self.policies)
+        return msgspec.structs.replace(self, follows=batch, policies=policies)
 
     def policy(self, rule: Rule) -> str:
         """What its pipeline wants if a rule refuses it: to be told ("refuse"), an error, or an operator asked."""
         return next((policy for one, policy in self.policies if one == rule), "refuse")
+
+
+class StageBatch(msgspec.Struct, frozen=True, gc=False):
+    """A batch that a stage opens."""
+
+    name: str
+    deadline_ms: int | None = None
+    max_tasks: int | None = None
+    """How many tasks it may have, with all that they spawn."""
+    budget: int | None = None
+    """What all of them may cost, in 10^-9 USD."""
 
 
 class Spawns(msgspec.Struct, frozen=True, gc=False):
@@ -190,6 +240,7 @@ class Spawns(msgspec.Struct, frozen=True, gc=False):
     asked: tuple[Spawn, ...]
     aliases: tuple[bytes, ...] = ()
     """Further identities of the task itself."""
+    batches: tuple[StageBatch, ...] = ()
 
 
 class Child(msgspec.Struct, frozen=True, gc=False):
@@ -229,6 +280,23 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
     reason: str
     ancestor: int | None = None
     existing: int | None = None
+
+
+def spawn_note(parent: int, depth: int, *, unique: bool) -> str:
+    """What the log of a new child says."""
+    return f"by task {parent}, at depth {depth}{'' if unique else NOT_UNIQUE}"
+
+
+def parked_note(refusals: Iterable[Refused]) -> str:
+    """What the log of a new child says that waits for approval: the rules that refuse it, and why they do."""
+    found = list(refusals)
+    return f"{', '.join(one.rule for one in found)}: {'; '.join(one.reason for one in found)}"
+
+
+def rules_in(note: str) -> frozenset[Rule]:
+    """The rules that such a note names; none, if it is a note about something else."""
+    named = frozenset(note.partition(": ")[0].split(", "))
+    return frozenset(map(Rule, named)) if named <= frozenset(Rule) else frozenset()
 
 
 def refused_by_depth(depth: int, deepest: int) -> Refused | None:

@@ -45,8 +45,8 @@ else:
                 if bases != (msgspec.Struct,):
                     raise ConfigError(f'{name} needs a durable name: class {name}(Payload, kind="…")')
                 return cls
-            if not isinstance(kind, str) or not kind or len(kind) > 200 or not kind.isprintable() or ":" in kind:
-                raise ConfigError(f"{kind!r} is no kind; take a short printable name without a colon")
+            if not isinstance(kind, str) or not kind or len(kind) > 200 or not kind.isprintable() or {*":@"} & {*kind}:
+                raise ConfigError(f"{kind!r} is no kind; take a short printable name without a colon or an @")
             cls.__kind__ = kind
             return cls
 

@@ -21,13 +21,14 @@ class Retry:
     """How often and how soon a stage is tried again after an error.
 
     The n-th retry waits a random time up to `base × factor^(n-1)`, never more than `cap`; a server's Retry-After wins.
-    Errors named in `permanent` are not retried; one also named in `transient` (a subclass, say) is.
+    Errors named in `permanent` are not retried; one also named in `transient` (a subclass, say) is. `retries=None` is
+    until the time limit of the task: what ends it then is time alone, or a permanent error.
 
     `same_errors=n` gives up when an error that is not named in `transient` came n times in a row; `storm_brake=n` when
     n tasks of this pipeline in the same lineage have failed for good with that error.
     """
 
-    retries: int = 3
+    retries: int | None = 3
     base: Duration = "1s"
     factor: float = 2.0
     cap: Duration = "24h"
@@ -40,8 +41,10 @@ class Retry:
     cap_ms: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.retries < 0:
-            raise ConfigError(f"retries={self.retries}: it cannot be negative; 0 means never")
+        if self.retries is not None and self.retries < 0:
+            raise ConfigError(
+                f"retries={self.retries}: it cannot be negative; 0 means never, None until the time limit"
+            )
         if not 1 <= self.factor <= 100:
             raise ConfigError(f"factor={self.factor}: it lies between 1 (delays stay the same) and 100")
         object.__setattr__(self, "base_ms", milliseconds(self.base))
@@ -62,6 +65,31 @@ class Retry:
         if isinstance(error, self.transient):
             return False
         return isinstance(error, (SpawnRefused, *self.permanent))
+
+
+_TRANSIENT_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
+_TRANSIENT_NAMES = frozenset({
+    "TransportError", "TimeoutException", "Timeout", "ConnectTimeout", "ReadTimeout", "APIConnectionError",
+    "APITimeoutError", "RateLimitError", "InternalServerError", "OverloadedError", "ServiceUnavailableError",
+    "ClientConnectionError", "ServerDisconnectedError", "IncompleteRead", "RemoteDisconnected", "NewConnectionError",
+})  # fmt: skip
+"""What clients call an error of the way to a server, or of a server that has too much to do."""
+
+
+def is_transient(error: BaseException, retry: Retry) -> bool:
+    """Whether the same call may well succeed soon: time-outs, connections, HTTP 408, 425, 429 and 5xx, overload."""
+    if retry.is_permanent(error):
+        return False
+    if isinstance(error, (TimeoutError, ConnectionError, *retry.transient)):
+        return True
+    status = _attribute(error, "status_code")
+    if status is None:
+        status = _attribute(_attribute(error, "response"), "status_code")
+    if status is None:
+        status = _attribute(error, "code")  # urllib
+    if isinstance(status, int):
+        return status in _TRANSIENT_STATUSES
+    return any(parent.__name__ in _TRANSIENT_NAMES for parent in type(error).__mro__)
 
 
 def backoff_ms(retry: Retry, failures: int, dice: random.Random) -> int:

@@ -83,7 +83,7 @@ TRANSITIONS: dict[Event, tuple[frozenset[Status], frozenset[Status]]] = {
     Event.FINISHED: (frozenset({RUNNING}), TERMINAL - {Status.CANCELLED}),
     Event.RETRY_SCHEDULED: (frozenset({RUNNING}), frozenset({RETRYABLE})),
     Event.DEFERRED: (frozenset({RUNNING}), frozenset({PENDING})),
-    Event.PARKED: (frozenset({RUNNING, PENDING}), frozenset({WAITING})),
+    Event.PARKED: (frozenset({RUNNING, PENDING, RETRYABLE}), frozenset({WAITING})),
     Event.RELEASED: (frozenset({RUNNING}), frozenset({PENDING})),
     Event.HANDED_OVER: (frozenset({RUNNING}), frozenset({PENDING})),
     Event.RECLAIMED: (frozenset({RUNNING}), frozenset({PENDING})),
@@ -91,7 +91,7 @@ TRANSITIONS: dict[Event, tuple[frozenset[Status], frozenset[Status]]] = {
     Event.TIMED_OUT: (frozenset({RUNNING}), frozenset({RETRYABLE})),
     Event.WOKEN: (frozenset({WAITING}), frozenset({PENDING})),
     Event.CANCELLED: (ACTIVE, frozenset({Status.CANCELLED})),
-    Event.EXPIRED: (ACTIVE, frozenset({Status.FAILED})),
+    Event.EXPIRED: (ACTIVE, frozenset({Status.FAILED, PENDING})),
     Event.REOPENED: (TERMINAL | {WAITING}, frozenset({PENDING})),
     Event.IMPORTED: (frozenset({PENDING}), TERMINAL | {PENDING}),
 }

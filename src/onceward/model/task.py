@@ -11,8 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from onceward.model.budget import Bill, Counted
+from onceward.model.gates import Told
 from onceward.model.lineage import Bounds, Descent, Family, Spawns
+from onceward.model.source import GateLimits
 from onceward.model.status import Status
+from onceward.model.times import NEVER as NEVER
 
 Write = tuple[Callable[..., None], tuple[Any, ...]]
 """A function given to `ctx.write`, with its arguments."""
@@ -24,9 +28,6 @@ ONCE_PREFIX = "once/"
 LARGEST_INLINE = 4_096
 """Longer values go to a blob row: the task row is rewritten by every claim and every finish."""
 
-NEVER = 1 << 62
-"""The due time of a task that waits for something other than time."""
-
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -2, 2
 BAND_BONUS_MS = 300_000
 """How much older the head of a line counts for each level of priority: high goes first, low is never starved."""
@@ -37,9 +38,17 @@ def band_of(priority: int) -> int:
     return HIGHEST_PRIORITY - priority
 
 
-def lane_of(queue: str, kind: str, *, suspect: bool = False) -> str:
-    """The line in which ready work of a kind stands. A worker only looks at the lines of the kinds it knows."""
-    return f"{'!' if suspect else ''}{queue}:{kind}"
+def lane_of(queue: str, kind: str, gates: str | None = None, *, suspect: bool = False) -> str:
+    """The line in which ready work of a kind stands: one for each set of gates. A worker only looks at the lines of the
+    kinds it knows. Suspects stand in one line, whatever their gates."""
+    if suspect:
+        return f"!{queue}:{kind.partition('@')[0]}"
+    return f"{queue}:{kind}" if gates is None else f"{queue}:{kind}@{gates}"
+
+
+def gates_in(lane: str) -> str | None:
+    """The gates of a line, if it is governed."""
+    return lane.partition("@")[2] or None
 
 
 class NewTask(msgspec.Struct, frozen=True, gc=False):
@@ -59,6 +68,12 @@ class NewTask(msgspec.Struct, frozen=True, gc=False):
     fresh_for_ms: int | None = None
     bounds: Bounds | None = None
     """The limits of its lineage, where they are its own."""
+    gates: str | None = None
+    """What its first stage has to pass."""
+    estimate: int | None = None
+    """What its first stage may cost at most."""
+    counted: tuple[Counted, ...] = ()
+    """The budgets that count it."""
 
     @property
     def is_plain(self) -> bool:
@@ -92,6 +107,14 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     depth: int
     created_at: int
     started_at: int
+    gates: str | None = None
+    """What the stage that it is for had to pass, if it is governed."""
+    scheduled_at: int | None = None
+    """The time of its schedule for which the task was enqueued, if one has."""
+    clock_at: int = NEVER
+    """Since when its time counts."""
+    expiry: str | None = None
+    """Why it fails, if its time was over and only what its pipeline does at expiry is left."""
     descent: Descent = Descent()
     family: Family = Family()
 
@@ -120,16 +143,20 @@ class Advance(Move, frozen=True, gc=False):
     value: bytes
     next_stage: str
     queue: str | None = None
+    gates: str | None = None
+    """What it stays in: the places that the whole task has."""
 
 
 class HandOver(Move, frozen=True, gc=False):
-    """The stage is done; the next one belongs to another queue, or waits until all children have ended."""
+    """The stage is done; the next one belongs to another queue, is governed, or waits until all children have ended."""
 
     stage: str
     value: bytes
     next_stage: str
     queue: str
     joins: bool = False
+    gates: str | None = None
+    estimate: int | None = None
 
 
 class Finish(Move, frozen=True, gc=False):
@@ -154,6 +181,8 @@ class TryAgain(Move, frozen=True, gc=False):
     """After how many errors with this fingerprint in a row it has failed for good."""
     storm_brake: int | None = None
     """After how many tasks of its pipeline and lineage that failed for good with this fingerprint it has, too."""
+    over_at: int = NEVER
+    """When its time is over."""
 
 
 class Defer(Move, frozen=True, gc=False):
@@ -162,6 +191,7 @@ class Defer(Move, frozen=True, gc=False):
     stage: str
     due_at: int
     reason: str
+    over_at: int = NEVER
 
 
 class Park(Move, frozen=True, gc=False):
@@ -174,9 +204,11 @@ class Park(Move, frozen=True, gc=False):
 
 
 class Release(Move, frozen=True, gc=False):
-    """The lease is given back; nothing has happened. With a queue, because its stage belongs there."""
+    """The lease is given back; nothing has happened. With a place, because its stage belongs there."""
 
     queue: str | None = None
+    gates: str | None = None
+    estimate: int | None = None
 
 
 class Crash(Move, frozen=True, gc=False):
@@ -185,6 +217,14 @@ class Crash(Move, frozen=True, gc=False):
     stage: str
     reason: str
     status: Status
+    over_at: int = NEVER
+
+
+class Expire(Move, frozen=True, gc=False):
+    """The stage would run again, but the time of its task is over."""
+
+    stage: str
+    reason: str
 
 
 class Keep(Move, frozen=True, gc=False):
@@ -192,6 +232,36 @@ class Keep(Move, frozen=True, gc=False):
 
     stage: str
     parts: tuple[Part, ...]
+
+
+class Take(Move, frozen=True, gc=False):
+    """Pass a gate once more while the stage goes on: for one outside call."""
+
+    gate: str
+    limits: GateLimits
+    tokens: int = 1
+    budgets: tuple[str, ...] = ()
+    """Those of which one more call is to be set aside."""
+
+
+class Fill(Move, frozen=True, gc=False):
+    """Be the one who asks for an answer that the cache does not have, while the stage goes on."""
+
+    source: str
+    hash: bytes
+    limit_ms: int
+    """How long others wait for it at most."""
+    unfit: int | None = None
+    """When the answer was stored that is there, if it is one that the code cannot read."""
+
+
+class Filled(Move, frozen=True, gc=False):
+    """Nobody needs to wait for an answer any more: here it is, or nothing has come of it."""
+
+    source: str
+    hash: bytes
+    value: bytes | None = None
+    keep_ms: int = 0
 
 
 class Report(Move, frozen=True, gc=False):
@@ -208,6 +278,10 @@ class Effects(NamedTuple):
 
     writes: tuple[Write, ...] = ()
     spawns: Spawns | None = None
+    told: tuple[Told, ...] = ()
+    """What it says of the sources it has called."""
+    bill: Bill | None = None
+    """What it has spent."""
 
 
 NO_EFFECTS = Effects()
@@ -220,3 +294,7 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
     move: Move
     writes: tuple[Write, ...] = ()
     spawns: Spawns | None = None
+    told: tuple[Told, ...] = ()
+    """What it says of the sources it has used."""
+    bill: Bill | None = None
+    """What it has spent. Where nothing is said, all that was set aside is spent."""

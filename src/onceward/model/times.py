@@ -17,6 +17,9 @@ from onceward.errors import BadDuration, ConfigError
 Duration = str | int | float | timedelta
 """`"90s"`, `"1h30m"`, a `timedelta`, or a number of seconds."""
 
+NEVER = 1 << 62
+"""The due time of what waits for something other than time."""
+
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _LONGEST_MS = 100 * 365 * 86_400_000

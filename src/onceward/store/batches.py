@@ -14,11 +14,14 @@ from typing import NamedTuple
 import msgspec
 
 from onceward.errors import ConfigError
-from onceward.model.batch import Counts, outcome_of
-from onceward.model.status import Status
+from onceward.model.batch import Counts, name_taken, outcome_of
+from onceward.model.decide import batch_wait
+from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, NewTask, lane_of
+from onceward.store.budgets import admit, open_lineage_budgets
 from onceward.store.enqueue import kept
 from onceward.store.lines import Standing, stand
+from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Rows
 from onceward.store.spawning import enqueue_root
 
@@ -34,6 +37,8 @@ class NewBatch(NamedTuple):
     deadline_ms: int | None = None
     max_tasks: int | None = None
     """How many tasks it may have, with all that they spawn."""
+    budget: int | None = None
+    """What all of them may cost, in 10^-9 USD."""
 
 
 class Opened(NamedTuple):
@@ -45,7 +50,7 @@ class Opened(NamedTuple):
 
 def open_batch(new: NewBatch, tasks: Sequence[NewTask], now: int) -> Op[Opened]:
     """Open a batch with all its tasks, or not at all. One without tasks has ended when this returns."""
-    scope = None if new.max_tasks is None else uuid.uuid4()
+    scope = None if (new.max_tasks, new.budget) == (None, None) else uuid.uuid4()
     rows = yield Query(
         "insert_batch",
         {
@@ -53,12 +58,17 @@ def open_batch(new: NewBatch, tasks: Sequence[NewTask], now: int) -> Op[Opened]:
             "deadline_at": None if new.deadline_ms is None else now + new.deadline_ms,
             "scope": scope,
             "then_data": None if new.then is None else msgspec.json.encode(new.then),
+            "opener": None,
             "now": now,
         },
     )
     if not rows:
-        raise ConfigError(f"there is a batch {new.name!r} already; every batch has a name of its own")
+        raise ConfigError(name_taken(new.name))
     batch: int = rows[0][0]
+    if new.budget is not None:
+        yield from open_lineage_budgets([(str(scope), new.budget)])
+    for why in (yield from admit(dict(enumerate(tasks)), batch, now)).values():
+        raise ConfigError(f"batch {new.name!r} cannot begin with {len(tasks)} tasks: {why}")
     made = yield from _insert_roots(tasks, batch, scope, now)
     if new.max_tasks is not None and made:
         if len(made) > new.max_tasks:
@@ -66,7 +76,7 @@ def open_batch(new: NewBatch, tasks: Sequence[NewTask], now: int) -> Op[Opened]:
                 f"batch {new.name!r} would begin with {len(made)} tasks, and its max_tasks is {new.max_tasks}"
             )
         yield Many("open_lineages", [(scope, made[0], 0, new.max_tasks, 0, NEVER, len(made), now)])
-    yield from count((), [batch] * len(made), now, always=batch)
+    yield from count((), [batch] * len(made), now, opened=[batch])
     return Opened(batch, made)
 
 
@@ -96,16 +106,18 @@ def _insert_roots(tasks: Sequence[NewTask], batch: int, scope: uuid.UUID | None,
                     number, task.kind, task.version, task.queue, task.band, task.key, task.identity, *payload,
                     task.lineage, None, 0, batch, task.due_at, None,
                     None if task.bounds is None else msgspec.json.encode(task.bounds), scopes,
-                    0 if task.bounds is None else 1,
+                    0 if task.bounds is None else 1, task.gates, task.estimate,
                 )
                 for number, task, payload in zip(numbers, some, payloads, strict=True)
             ],
             (now,),
         )  # fmt: skip
+        line = {"lane": lane_of(some[0].queue, some[0].kind, some[0].gates), "band": some[0].band}
+        [(rank,)] = yield Query("line_rank", line)  # one after the other: a large batch stands in line like everybody
         yield from stand(
             (
-                Standing(number, lane_of(task.queue, task.kind), task.band, 0, task.due_at)
-                for number, task in zip(numbers, some, strict=True)
+                Standing(number, lane_of(task.queue, task.kind, task.gates), task.band, rank + place, task.due_at)
+                for place, (number, task) in enumerate(zip(numbers, some, strict=True), start)
             ),
             now,
         )
@@ -114,13 +126,14 @@ def _insert_roots(tasks: Sequence[NewTask], batch: int, scope: uuid.UUID | None,
 
 
 def count(
-    ended: Iterable[tuple[int, Status]], added: Iterable[int], now: int, *, always: int | None = None
+    ended: Iterable[tuple[int, Status]], added: Iterable[int], now: int, *, opened: Iterable[int] = ()
 ) -> Op[None]:
-    """Tasks of batches have ended, or were added: change the counters, and end the batches that have nothing open.
+    """Tasks of batches have ended, or were added: change the counters, and end the batches that have nothing open. One
+    that is opened with nothing ends at once.
 
     What was added stands before what has ended: a batch never ends while a task that has just ended has left children.
     """
-    changes: dict[int, list[int]] = {} if always is None else {always: [0] * (1 + len(_ENDS))}
+    changes = {batch: [0] * (1 + len(_ENDS)) for batch in opened}
     for batch in added:
         changes.setdefault(batch, [0] * (1 + len(_ENDS)))[0] += 1
     for batch, status in ended:
@@ -129,23 +142,41 @@ def count(
 
 
 def _change(changes: dict[int, list[int]], now: int) -> Op[None]:
+    """Change the counters of batches, and of those around them: whatever belongs to a batch belongs to these too."""
     if not changes:
         return
-    rows = yield Many("count_batches", [(batch, *numbers) for batch, numbers in sorted(changes.items())])
+    total = {batch: list(numbers) for batch, numbers in changes.items()}
+    for batch, outer in (yield Query("batches_around", {"ids": sorted(changes)})):
+        mine = total.setdefault(outer, [0] * (1 + len(_ENDS)))
+        total[outer] = [one + other for one, other in zip(mine, changes[batch], strict=True)]
+    rows = yield Many("count_batches", [(batch, *numbers) for batch, numbers in sorted(total.items())])
     for batch in sorted(row[0] for row in rows if row[1] == 0):
         yield from _end(batch, now)
 
 
 def _end(batch: int, now: int) -> Op[None]:
-    """End a batch whose last task has ended, and enqueue what follows it."""
-    [(*numbers, reason, then_data)] = yield Query("ending_batch", {"batch": batch})
-    then_task = None
-    if then_data is not None:
+    """End a batch whose last task has ended, and enqueue what follows it, or wake it if it waits."""
+    [(*numbers, name, reason, then_data, then_task)] = yield Query("ending_batch", {"batch": batch})
+    if then_task is not None:
+        yield from _wake(then_task, name, now)
+    elif then_data is not None:
         then = msgspec.json.decode(then_data, type=NewTask)
         then = msgspec.structs.replace(then, created_at=now, due_at=now)
         then_task, _ = yield from enqueue_root(then, now)
     status = outcome_of(Counts(*numbers), is_overdue=reason is not None)
     yield Query("end_batch", {"batch": batch, "status": int(status), "then_task": then_task, "now": now})
+
+
+def _wake(task: int, name: str, now: int) -> Op[None]:
+    """What follows a batch may run, if it still waits for that: it may have been cancelled, or be somebody else's."""
+    rows = yield Query("wake_follower", {"task": task, "waiting_for": batch_wait(name), "now": now})
+    yield from log(
+        Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, "its batch has ended")
+        for task, run, fence, _, _, _, _, stage in rows
+    )
+    yield from stand(
+        (Standing(task, lane_of(queue, kind), band, rank, now) for task, _, _, kind, queue, band, rank, _ in rows), now
+    )
 
 
 def before_reopening(task: int) -> Op[tuple[int, Status] | None]:

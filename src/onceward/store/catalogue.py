@@ -1,9 +1,10 @@
 """The named queries: `.sql` files, read once, written out for each database and each driver's way of naming parameters.
 
-A query is a block that begins with `-- name: …`. Parameters are written `:name`. Two short forms keep one text for
+A query is a block that begins with `-- name: …`. Parameters are written `:name`. Three short forms keep one text for
 both databases where only the spelling differs:
 
 `IN :ids`            a list of task ids: an array on PostgreSQL, a JSON text on SQLite
+`IN TEXTS :names`    a list of texts, likewise
 `ROWS (a type, …)`   the rows of a `Many`: a `VALUES` per row on SQLite, `unnest` of arrays on PostgreSQL;
                      columns marked `same` are its `same` values and stand first
 """
@@ -21,11 +22,12 @@ from onceward.model.connection import Dialect
 
 _COMMON = (
     "tasks", "lines", "workers", "reports", "lineages", "pruning", "spawning", "hops", "importing", "growth",
-    "families", "batches", "transactions",
+    "families", "batches", "transactions", "gates", "schedules", "settings", "watches", "budgets", "expiry", "ticks",
+    "cache",
 )  # fmt: skip
 _BLOCK = re.compile(r"^-- name: (\w+)\n", re.M)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
-_LIST = re.compile(r"\bIN :(\w+)")
+_LIST = re.compile(r"\bIN (TEXTS )?:(\w+)")
 _ROWS = re.compile(r"ROWS \(([^()]*)\)")
 
 
@@ -105,11 +107,15 @@ def _row_as_values(match: re.Match[str]) -> str:
     return f"SELECT {', '.join(f':{column.name}::{column.kind}' for column in _columns(match[1]))}"
 
 
+def _list_as_array(match: re.Match[str]) -> str:
+    return f"= ANY (:{match[2]}::{'text' if match[1] else 'bigint'}[])"
+
+
 def spelled(text: str, dialect: Dialect, *, one_row: bool = False) -> str:
     """A query with the short forms written out for a database; its parameters are still `:name`."""
     if dialect == "postgres":
-        return _ROWS.sub(_row_as_values if one_row else _rows_as_arrays, _LIST.sub(r"= ANY (:\1::bigint[])", text))
-    return _ROWS.sub(_rows_as_values, _LIST.sub(r"IN (SELECT value FROM json_each(:\1))", text))
+        return _ROWS.sub(_row_as_values if one_row else _rows_as_arrays, _LIST.sub(_list_as_array, text))
+    return _ROWS.sub(_rows_as_values, _LIST.sub(r"IN (SELECT value FROM json_each(:\2))", text))
 
 
 def statements(dialect: Dialect, placeholder: Callable[[str, int], str]) -> dict[str, Statement]:

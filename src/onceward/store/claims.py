@@ -8,16 +8,31 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from onceward.model.decide import lost_workers
+from onceward.model.decide import lost_workers, readable
 from onceward.model.lineage import Family
 from onceward.model.status import Event, Status
-from onceward.model.task import Lease, Part, lane_of
+from onceward.model.task import NEVER, Lease, Part, lane_of
+from onceward.store import gates
+from onceward.store.budgets import SetAside, reserve, set_aside
+from onceward.store.expiry import look_again_at
 from onceward.store.families import Ended, after_end, read_descents, read_families
-from onceward.store.lines import Line, Reader, Sight, Standing, pop, pop_from, pop_suspects, stand
+from onceward.store.lines import (
+    COMPARE_EVERY_MS,
+    Line,
+    Reader,
+    Sight,
+    Standing,
+    look_and_make_due,
+    look_for_turns,
+    pop,
+    pop_from,
+    pop_suspects,
+    stand,
+)
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Row
 from onceward.store.rows import as_bytes, as_ids
@@ -43,30 +58,108 @@ class Claimed:
     leases: list[Lease]
     parts: dict[int, list[Part]]
     signals: dict[int, dict[str, bytes]]
+    held_back: int = 0
+    """How many governed tasks could have been taken if the worker had had free slots for them."""
 
 
 NOTHING = Claimed(0, [], {}, {})
 
 
-def claim(reader: Reader, worker: int, count: int, now: int, sight: Sight | None = None) -> Op[Claimed]:
-    """Lease up to `count` ready tasks to a worker, of those in sight if it has looked at the lines just now."""
-    ids = yield from pop(reader, count, now, sight)
-    return (yield from _lease(ids, worker, now))
+def claim(
+    reader: Reader,
+    worker: int,
+    count: int,
+    now: int,
+    sight: Sight | None = None,
+    *,
+    slots: int = 0,
+    has_settled: bool = False,
+) -> Op[Claimed]:
+    """Lease up to `count` ready tasks to a worker, of those in sight if it has looked at the lines just now.
+
+    Of governed ones no more than it has free slots: what has passed a gate runs at once. `has_settled` is whether this
+    transaction has locked budgets already.
+    """
+    if reader.limits_of is None:
+        return (yield from _lease((yield from pop(reader, count, now, sight)), worker, now))
+    is_busy = sight is None and now < reader.gates_busy_until
+    if not is_busy and (sight is None or sight.is_due(now)):
+        sight = yield from look_and_make_due(reader, now, turns=False)
+    governed = yield from gates.look(reader.open_lanes, reader.limits_of, slots, now, reader.pauses)
+    first = yield from gates.pop(governed, min(slots, count), before=NEVER if sight is None else sight.oldest)
+    taken = sum(len(passage.tasks) for passage in first)
+    ids: list[int] = []
+    then: list[gates.Passage] = []
+    if taken < count:
+        if sight is None:
+            sight = yield from look_and_make_due(reader, now, turns=False)
+        reader.next_due_at = sight.next_due_at
+        ids = yield from pop(reader, count - taken, now, sight)
+        then = yield from gates.pop(governed, min(slots - taken, count - taken - len(ids)))
+    elif not is_busy:
+        reader.gates_busy_until = now + COMPARE_EVERY_MS
+    passages = [*first, *then]
+    popped = [task for passage in passages for task in passage.tasks]
+    costly = [task for passage in passages if gates.has_budget(passage.gates) for task in passage.tasks]
+    paid = yield from set_aside(costly, reader.budgets_of, now, waits=not has_settled)
+    if away := paid.turned_away:
+        passages = gates.put_back(governed, passages, away)
+        popped = [task for task in popped if task not in away or task in paid.failing]
+    claimed = yield from _paid_for((yield from _lease([*popped, *ids], worker, now)), paid, now)
+    yield from gates.settle(governed, passages, claimed.leases)
+    if len(claimed.leases) < count:
+        yield from look_for_turns(reader)
+    return replace(claimed, held_back=governed.held_back)
 
 
 def claim_from(reader: Reader, line: Line, worker: int, count: int, now: int) -> Op[Claimed]:
-    """Lease up to `count` tasks that stand in one line."""
-    ids = yield from pop_from(reader, line, count)
+    """Lease up to `count` tasks that stand in one line, unless an operator has paused it."""
+    if reader.pauses.of_line(line[0]) is not None:
+        return NOTHING
+    ids = yield from pop_from(reader, line, count, now)
     return (yield from _lease(ids, worker, now))
 
 
-def claim_suspects(reader: Reader, worker: int, now: int) -> Op[Claimed]:
+def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool = False) -> Op[Claimed]:
     """Lease suspects that may run together, and nothing else."""
     # From the start each time: those in smaller company stand first, and may have come later. They are few.
     reader.seen.clear()
     reader.highest.clear()
     ids = yield from pop_suspects(reader)
-    return (yield from _lease(ids, worker, now))
+    paid = SetAside()
+    admitted = None
+    if reader.limits_of is not None and ids:
+        admitted = yield from gates.admit(ids, reader.limits_of, now, reader.pauses)
+        ids = admitted.tasks
+        paid = yield from set_aside(ids, reader.budgets_of, now, waits=not has_settled)
+        ids = [task for task in ids if task not in paid.turned_away or task in paid.failing]
+        passages = gates.put_back(admitted.governed, admitted.passages, paid.turned_away)
+        admitted = admitted._replace(passages=passages)
+    claimed = yield from _paid_for((yield from _lease(ids, worker, now)), paid, now)
+    if admitted is not None:
+        yield from gates.settle(admitted.governed, admitted.passages, claimed.leases)
+    return claimed
+
+
+def _paid_for(claimed: Claimed, paid: SetAside, now: int) -> Op[Claimed]:
+    """The same, with what was set aside for its tasks in their names. Those that find a budget spent and shall not wait
+    have failed."""
+    failing = [lease for lease in claimed.leases if lease.task in paid.failing]
+    running = [lease for lease in claimed.leases if lease.task not in paid.failing]
+    yield from reserve(paid, running)
+    ended: list[Ended] = []
+    for lease in failing:
+        reason = readable(paid.failing[lease.task])
+        change = {"ids": [lease.task], "token": lease.token, "stage": lease.stage, "status": int(Status.FAILED)}
+        rows = yield Query("finish", {**change, "reason": reason, "now": now})
+        ended += [Ended(task, Status.FAILED, awaited, batch) for task, awaited, batch in rows]
+        failed = Entry(
+            lease.task, lease.run, lease.fence, Event.FINISHED, Status.FAILED, lease.stage, lease.worker, now, reason
+        )
+        yield from log([failed])
+    if ended:
+        yield from after_end(ended, now)
+    return claimed if not failing else replace(claimed, leases=running)
 
 
 def _lease(popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
@@ -134,11 +227,13 @@ def _put_back(popped: Sequence[int]) -> Op[None]:
 
 def _as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes]) -> Lease:
     (task, fence, run, kind, version, queue, band, rank, stage, payload, blob, failures, crashes, company, deferrals,
-     signals, touched, lineage, parent, depth, created_at, started_at, _) = row  # fmt: skip
+     signals, touched, lineage, parent, depth, created_at, started_at, gates_to_pass, scheduled_at, clock_at, expiry,
+     _) = row  # fmt: skip
     data = payload if blob is None else large[bytes(blob)]
     return Lease(
         task, fence, token, worker, run, kind, version, queue, band, rank, stage, data, failures, crashes, company,
-        deferrals, signals, touched, as_bytes(lineage), parent, depth, created_at, started_at,
+        deferrals, signals, touched, as_bytes(lineage), parent, depth, created_at, started_at, gates_to_pass,
+        scheduled_at, clock_at, expiry,
     )  # fmt: skip
 
 
@@ -216,6 +311,7 @@ def stop(worker: int, how: str, now: int) -> Op[None]:
         standings.append(Standing(task, lane, band, company or rank, now))
     yield from log(entries)
     yield from stand(standings, now)
+    yield from look_again_at([one.task for one in standings], now)
 
 
 def _held(worker: int, low_claim: int) -> Op[list[tuple[bytes, Row]]]:
@@ -357,6 +453,7 @@ def _bury(
     yield from log(entries)
     yield from after_end(ended, now)
     yield from stand(standings, now)
+    yield from look_again_at([one.task for one in standings], now)
     return Reclaimed(worker.name, released, len(suspects), timed_out, tuple(quarantined))
 
 

@@ -11,8 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onceward.errors import StoreError
+from onceward.model.budget import Bill
+from onceward.model.cache import Taken
 from onceward.model.decide import readable
+from onceward.model.gates import BUDGET, Told
 from onceward.model.lineage import Family
+from onceward.model.source import NotYet
 from onceward.model.status import Event, Status
 from onceward.model.task import (
     CURSOR_PART,
@@ -22,6 +26,9 @@ from onceward.model.task import (
     Commit,
     Crash,
     Defer,
+    Expire,
+    Fill,
+    Filled,
     Finish,
     HandOver,
     Keep,
@@ -31,16 +38,22 @@ from onceward.model.task import (
     Part,
     Release,
     Report,
+    Take,
     TryAgain,
     lane_of,
 )
+from onceward.store.budgets import reserve_more, settle, settle_so_far
+from onceward.store.cache import count_lookups, fill, filled
 from onceward.store.enqueue import kept
+from onceward.store.expiry import expire
 from onceward.store.families import Ended, after_end, join, read_families
+from onceward.store.gates import leave, take
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Call, Many, Op, Query, Rows
 from onceward.store.session import ConnectionLost, TryAgainLater
-from onceward.store.spawning import Asked, spawn
+from onceward.store.spawning import Asked
+from onceward.store.stage_batches import Opening, spawn_all
 
 Params = dict[str, Any]
 Verdict = bool | Family | Exception
@@ -65,14 +78,31 @@ class _Batch:
     parts: list[tuple[Lease, Part]] = field(default_factory=list)
     standings: list[Standing] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    opening: list[Opening] = field(default_factory=list)
     aliases: list[tuple[bytes, bytes, int]] = field(default_factory=list)
     joins: list[tuple[Lease, HandOver]] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)
+    left: list[tuple[Lease, tuple[Told, ...]]] = field(default_factory=list)
+    """Attempts that had passed gates and are over, with what they say of their sources."""
+    billed: list[tuple[Lease, Bill | None]] = field(default_factory=list)
+    """Attempts for which something was set aside, and which are over."""
+    billed_so_far: list[tuple[Lease, Bill]] = field(default_factory=list)
+    """Attempts that have charged something, and go on."""
+    limits: list[tuple[int, int]] = field(default_factory=list)
+    """When the time of tasks that go back in line is over."""
+    expired: dict[str, list[int]] = field(default_factory=dict)
+    """Tasks whose time is over, by what is said of it."""
 
     def note(self, lease: Lease, event: Event, status: Status, stage: str | None, note: str | None = None) -> None:
         self.entries.append(
             Entry(lease.task, lease.run, lease.fence, event, status, stage, lease.worker, self.now, note)
         )
+
+    def goes_back(self, lease: Lease, due_at: int, over_at: int) -> None:
+        """A task goes back in line after its stage has run: its time goes on."""
+        self.standings.append(_back(lease, due_at))
+        if over_at < NEVER:
+            self.limits.append((over_at, lease.task))
 
     def flush(self) -> Op[None]:
         """Write everything gathered, in the lock order of the engine."""
@@ -91,33 +121,58 @@ class _Batch:
         if self.aliases:  # whoever has that identity keeps it
             yield Many("take_identities", sorted(set(self.aliases)))
         added: list[int] = []
-        if self.asked:
-            decisions = yield from spawn(self.asked, self.now)
-            added = [decision.batch for decision in decisions if decision.batch is not None]
+        opened: list[int] = []
+        if self.asked or self.opening:
+            spawned = yield from spawn_all(self.asked, self.opening, self.now)
+            added, opened = spawned.added, spawned.opened
         for lease, move in self.joins:
-            yield from join(lease, move.next_stage, move.queue, self.now)
-        if self.ended or added:
-            yield from after_end(self.ended, self.now, added)
+            yield from join(lease, move, self.now)
+        if self.ended or added or opened:
+            yield from after_end(self.ended, self.now, added, opened)
+        for reason, tasks in sorted(self.expired.items()):
+            yield from expire(tasks, reason, self.now)
         if self.standings:
             yield from stand(self.standings, self.now)
+        if self.limits:
+            yield Many("limit_times", sorted(set(self.limits)))
+        if self.left:
+            yield from leave(self.left, self.now)
+            yield from count_lookups(self.left, self.now)
+        if self.billed:
+            yield from settle(self.billed)
+        if self.billed_so_far:
+            yield from settle_so_far(self.billed_so_far)
+
+    def leave(self, one: Commit, move: Move) -> None:
+        """The fence of a commit has held: if its attempt is over it leaves the gates it had passed, and pays."""
+        lease = one.lease
+        if _stays(move):
+            if one.bill is not None and one.bill.charges:
+                self.billed_so_far.append((lease, one.bill))
+            return
+        if lease.gates is not None or one.told:
+            self.left.append((lease, one.told))
+        if lease.gates is not None and BUDGET in lease.gates:
+            self.billed.append((lease, one.bill))
 
     def accept_spawns(self, one: Commit) -> None:
-        """The fence of a commit has held: its children are asked for."""
+        """The fence of a commit has held: its children are asked for, and its batches opened."""
         if one.spawns is not None:
             stage: str = one.move.stage  # type: ignore[attr-defined]
             self.aliases += [(one.lease.lineage_bytes, alias, one.lease.task) for alias in one.spawns.aliases]
             self.asked += [
                 Asked(one.lease, stage, one.spawns.key_hash, one.spawns.defaults, child) for child in one.spawns.asked
             ]
+            self.opening += [Opening(one.lease, new) for new in one.spawns.batches]
 
 
 def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
     """Write what attempts have to say; returns one verdict each."""
     batch = _Batch(now)
     verdicts: dict[int, Verdict] = {}
-    advances: dict[tuple[bytes, str, str, str | None], list[int]] = {}
+    advances: dict[tuple[bytes, str, str, str | None, str | None], list[int]] = {}
     finishes: dict[tuple[bytes, str, Status, str | None], list[int]] = {}
-    releases: dict[tuple[bytes, str | None], list[int]] = {}
+    releases: dict[tuple[bytes, str | None, str | None, int | None], list[int]] = {}
     reports: list[int] = []
     single: list[int] = []
     for place, (lease, move, writes) in enumerate((one.lease, one.move, one.writes) for one in commits):
@@ -126,9 +181,10 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
         elif type(move) is Finish and not move.fingerprint:
             finishes.setdefault((lease.token, move.stage, move.status, move.reason), []).append(place)
         elif type(move) is Advance:
-            advances.setdefault((lease.token, move.stage, move.next_stage, move.queue), []).append(place)
+            same = (lease.token, move.stage, move.next_stage, move.queue, move.gates)
+            advances.setdefault(same, []).append(place)
         elif type(move) is Release:
-            releases.setdefault((lease.token, move.queue), []).append(place)
+            releases.setdefault((lease.token, move.queue, move.gates, move.estimate), []).append(place)
         elif type(move) is Report:
             reports.append(place)
         else:
@@ -140,14 +196,15 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
         change: Params = {"token": token, "stage": stage, "status": int(status), "reason": reason, "now": now}
         told: Params = {"event": int(Event.FINISHED), "status": int(status), "stage": stage, "note": reason}
         yield from _group("finish", change, told, places, commits, batch, verdicts)
-    for (token, stage, next_stage, queue), places in advances.items():
-        change = {"token": token, "stage": next_stage, "queue": queue, "now": now}
+    for (token, stage, next_stage, queue, gates), places in advances.items():
+        change = {"token": token, "stage": next_stage, "queue": queue, "gates": gates, "now": now}
         told = {"event": int(Event.STAGE_COMMITTED), "status": int(Status.RUNNING), "stage": stage, "note": None}
         yield from _group("advance", change, told, places, commits, batch, verdicts)
-    for (token, queue), places in releases.items():
+    for (token, queue, gates, estimate), places in releases.items():
         told = {"event": int(Event.RELEASED), "status": int(Status.PENDING), "stage": None, "note": None}
-        yield from _group("release", {"token": token, "queue": queue}, told, places, commits, batch, verdicts)
-    for place in single:
+        change = {"token": token, "queue": queue, "gates": gates, "estimate": estimate, "now": now}
+        yield from _group("release", change, told, places, commits, batch, verdicts)
+    for place in sorted(single, key=lambda place: _order_in_cache(commits[place].move)):
         if not commits[place].writes:
             verdicts[place] = yield from _alone(commits[place], batch)
     yield from batch.flush()
@@ -205,9 +262,22 @@ def _group(
             batch.parts.append((lease, Part(move.stage, RESULT_PART, move.value)))  # type: ignore[attr-defined]
         if one.spawns is not None:
             batch.accept_spawns(one)
+        batch.leave(one, move)
 
 
-def _alone(one: Commit, batch: _Batch) -> Op[bool | Family]:
+def _order_in_cache(move: Move) -> tuple[str, bytes]:
+    """Answers are locked in the same order by all."""
+    return (move.source, move.hash) if isinstance(move, Fill | Filled) else ("", b"")
+
+
+def _stays(move: Move) -> bool:
+    """Whether an attempt goes on inside the gates that it has passed."""
+    return isinstance(move, Keep | Report | Take | Fill | Filled) or (
+        isinstance(move, Advance) and move.gates is not None
+    )
+
+
+def _alone(one: Commit, batch: _Batch) -> Op[bool | Family | NotYet | Taken]:
     """One commit: its fence, and what follows from it. True if the fence held, or what is true then."""
     lease = one.lease
     move = (yield from _or_giving_up(lease, one.move)) if isinstance(one.move, TryAgain) else one.move
@@ -220,13 +290,15 @@ def _alone(one: Commit, batch: _Batch) -> Op[bool | Family]:
                 {"ids": [lease.task], "token": lease.token, "stage": stage, "status": int(status), "reason": reason,
                  "now": now},
             )  # fmt: skip
-        case Advance(_, _, next_stage, queue):
+        case Advance(_, _, next_stage, queue, gates):
             rows = yield Query(
                 "advance",
-                {"ids": [lease.task], "token": lease.token, "stage": next_stage, "queue": queue, "now": now},
-            )
+                {"ids": [lease.task], "token": lease.token, "stage": next_stage, "queue": queue, "gates": gates,
+                 "now": now},
+            )  # fmt: skip
         case HandOver(_, _, next_stage, queue):
-            rows = yield Query("hand_over", {**fence, "stage": next_stage, "queue": queue, "now": now})
+            place = {"queue": queue, "gates": move.gates, "estimate": move.estimate}
+            rows = yield Query("hand_over", {**fence, "stage": next_stage, **place, "now": now})
         case TryAgain(stage, due_at, reason):
             change = {"stage": stage, "due_at": due_at, "reason": reason, "error": move.fingerprint}
             rows = yield Query("try_again", {**fence, **change})
@@ -240,7 +312,7 @@ def _alone(one: Commit, batch: _Batch) -> Op[bool | Family]:
                 "record_crash",
                 {**fence, "status": int(status), "company": 0, "reason": reason, "ended_at": ended_at},
             )
-        case Keep():
+        case Keep() | Take() | Fill() | Filled() | Expire():
             rows = yield Query("touch", fence)
         case Report(stage, done, total, note):
             rows = yield Query("touch", fence)
@@ -249,8 +321,9 @@ def _alone(one: Commit, batch: _Batch) -> Op[bool | Family]:
                     "report_progress",
                     {"task": lease.task, "stage": stage, "done": done, "total": total, "note": note, "now": now},
                 )
-        case Release(queue):
-            rows = yield Query("release", {"ids": [lease.task], "token": lease.token, "queue": queue})
+        case Release(queue, gates, estimate):
+            change = {"queue": queue, "gates": gates, "estimate": estimate, "now": now}
+            rows = yield Query("release", {"ids": [lease.task], "token": lease.token, **change})
         case _:
             raise TypeError(f"not a move: {move!r}")
     if not rows:
@@ -258,12 +331,26 @@ def _alone(one: Commit, batch: _Batch) -> Op[bool | Family]:
         return False
     _record(lease, move, batch)
     batch.accept_spawns(one)
+    batch.leave(one, move)
+    if isinstance(move, Take):
+        return (yield from _take(lease, move, now)) or True
+    if isinstance(move, Fill):
+        return (yield from fill(lease, move, now)) or True
+    if isinstance(move, Filled):
+        yield from filled(lease, move, now)
     if isinstance(move, Finish | Crash) and move.status.is_terminal:
         [(task, awaited, of)] = rows
         batch.ended.append(Ended(task, move.status, awaited, of))
         if isinstance(move, Finish) and move.fingerprint:
             yield Query("record_failure", {"task": task, "fingerprint": move.fingerprint, "now": now})
     return PAUSED if isinstance(move, Advance) and rows[0][1] else True
+
+
+def _take(lease: Lease, move: Take, now: int) -> Op[NotYet | None]:
+    closed = yield from take(lease, move.gate, move.limits, move.tokens, now)
+    if closed is None and move.budgets:
+        return (yield from reserve_more(lease, move.budgets, now))
+    return closed
 
 
 def _or_giving_up(lease: Lease, move: TryAgain) -> Op[TryAgain | Finish]:
@@ -293,6 +380,7 @@ def _park(lease: Lease, move: Park, now: int) -> Op[Rows]:
             "waiting_for": move.waiting_for,
             "due_at": move.due_at,
             "reason": move.reason,
+            "now": now,
         },
     )
     if rows and move.waiting_for.startswith("signal:"):
@@ -300,7 +388,8 @@ def _park(lease: Lease, move: Park, now: int) -> Op[Rows]:
         if (yield Query("newer_signal", {"task": lease.task, "name": name, "seen": lease.signals})):
             # It stays parked in the log; its due time brings it back in the same breath.
             yield Query("end_wait", {"task": lease.task, "now": now})
-            yield Many("wait_until_due", [(now, lease.task, lane_of(lease.queue, lease.kind), lease.band, lease.rank)])
+            lane = lane_of(lease.queue, lease.kind, lease.gates)
+            yield Many("wait_until_due", [(now, lease.task, lane, lease.band, lease.rank)])
             yield Query("notify")
     return rows
 
@@ -321,13 +410,14 @@ def _record(lease: Lease, move: Move, batch: _Batch) -> None:
             if move.joins:
                 batch.joins.append((lease, move))
                 return
-            batch.standings.append(Standing(lease.task, lane_of(queue, lease.kind), lease.band, lease.rank, batch.now))
+            lane = lane_of(queue, lease.kind, move.gates)
+            batch.standings.append(Standing(lease.task, lane, lease.band, lease.rank, batch.now))
         case TryAgain(stage, due_at, reason):
             batch.note(lease, Event.RETRY_SCHEDULED, Status.RETRYABLE, stage, reason)
-            batch.standings.append(_back(lease, due_at))
+            batch.goes_back(lease, due_at, move.over_at)
         case Defer(stage, due_at, reason):
             batch.note(lease, Event.DEFERRED, Status.PENDING, stage, reason)
-            batch.standings.append(_back(lease, due_at))
+            batch.goes_back(lease, due_at, move.over_at)
         case Park(stage, waiting_for, due_at, _):
             batch.note(lease, Event.PARKED, Status.WAITING, stage, waiting_for)
             if due_at < NEVER:
@@ -336,7 +426,9 @@ def _record(lease: Lease, move: Move, batch: _Batch) -> None:
         case Crash(stage, reason, status):
             batch.note(lease, Event.CRASHED, status, stage, reason)
             if not status.is_terminal:
-                batch.standings.append(_back(lease, batch.now))
+                batch.goes_back(lease, batch.now, move.over_at)
+        case Expire(_, reason):
+            batch.expired.setdefault(reason, []).append(lease.task)
         case Release():
             batch.note(lease, Event.RELEASED, Status.PENDING, lease.stage)
             batch.standings.append(_back_unjudged(lease, move, batch.now))
@@ -353,14 +445,15 @@ def _record_loss(lease: Lease, move: Move, batch: _Batch) -> None:
 
 def _back(lease: Lease, due_at: int) -> Standing:
     """The place in line of a task whose stage came to an end, good or bad: it killed nobody, so it is no suspect."""
-    return Standing(lease.task, lane_of(lease.queue, lease.kind), lease.band, lease.rank, due_at)
+    return Standing(lease.task, lane_of(lease.queue, lease.kind, lease.gates), lease.band, lease.rank, due_at)
 
 
 def _back_unjudged(lease: Lease, move: Release, now: int) -> Standing:
     """The place in line of a task whose lease is given back: a suspect stays one."""
     suspect = lease.company > 0
     rank = lease.company if suspect else lease.rank
-    lane = lane_of(move.queue or lease.queue, lease.kind, suspect=suspect)
+    queue, gates = (lease.queue, lease.gates) if move.queue is None else (move.queue, move.gates)
+    lane = lane_of(queue, lease.kind, gates, suspect=suspect)
     return Standing(lease.task, lane, lease.band, rank, now)
 
 

@@ -39,13 +39,20 @@ def enqueue(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
         kind, _, queue, band, due_at, _ = same
         rows = yield Many(
             "insert_tasks",
-            [(tasks[place].key, tasks[place].identity, *payloads[place], tasks[place].lineage) for place in places],
+            [
+                (task.key, task.identity, *payloads[place], task.lineage, task.gates, task.estimate)
+                for place in places
+                for task in (tasks[place],)
+            ],
             same,
         )
         # Numbered in the order of the rows, but not always returned in it.
         numbered = sorted((task, stands) for task, stands in rows)
         ids.update(zip(places, (task for task, _ in numbered), strict=True))
-        lane = lane_of(queue, kind)
-        standings += [Standing(task, lane, band, 0, due_at) for task, stands in numbered if not stands]
+        standings += [
+            Standing(task, lane_of(queue, kind, tasks[place].gates), band, 0, due_at)
+            for place, (task, stands) in zip(places, numbered, strict=True)
+            if not stands
+        ]
     yield from stand(standings, now)
     return [ids[place] for place in range(len(tasks))]

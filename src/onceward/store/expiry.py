@@ -1,72 +1,201 @@
-"""The deadline of a batch: when it is over, the batch has failed, and so has every task of it that is still open.
+"""What ends by time: tasks, and those of batches and lineages whose deadline is over.
 
-Looked at now and then by every worker; more than once does no harm. The batch is marked first, in a transaction of its
-own, because tasks are locked before batches; then its tasks fail in portions, and with the last of them it ends.
+Looked at now and then by every worker; more than once does no harm. What fails together fails in one transaction: a
+batch and its open tasks, as long as they are not too many to be locked at once. A late success comes to nothing: the
+token of its attempt is gone.
+
+A task that had begun, and whose pipeline has something to do at expiry, does not end at once: it goes back in line for
+that alone, and whatever comes of it, fails with the reason for which it came there.
 """
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from onceward.logs import EngineLog
-from onceward.model.batch import overdue_reason
 from onceward.model.status import Event, Status
+from onceward.model.task import lane_of
+from onceward.model.time_limits import exceeded, limit_at_expiry
 from onceward.store.families import Ended, after_end
+from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
-from onceward.store.op import Op, Query
+from onceward.store.op import Many, Op, Query
+from onceward.store.pauses import read_pauses
+from onceward.store.rows import as_uuid
 from onceward.store.session import Session, TryAgainLater
 
-TASKS_AT_ONCE = 500
+TASKS_AT_ONCE = 5_000
 
-logger = EngineLog("onceward.batches")
+logger = EngineLog("onceward.expiry")
 
 
 class _Locked(Exception):
     """Somebody is in the middle of a transaction with a task that is to fail: it can wait until the next look."""
 
 
+def expire(ids: Sequence[int], reason: str, now: int, batch: int | None = None) -> Op[None]:
+    """End those of some tasks that are open, because time is over. With the batch whose time that is."""
+    yield Query("lock_parents", {"ids": sorted(ids)})
+    yield Query("leave_waiting_room", {"ids": sorted(ids)})
+    last = yield Query("expire_into_last_stage", {"ids": sorted(ids), "reason": reason, "now": now})
+    going_on = {row[0] for row in last}
+    ended = yield Query("expire_tasks", {"ids": sorted(set(ids) - going_on), "reason": reason, "now": now})
+    entries = [
+        Entry(task, run, fence, Event.EXPIRED, Status.PENDING, stage, None, now, reason)
+        for task, run, fence, stage, *_ in last
+    ]
+    entries += [
+        Entry(task, run, fence, Event.EXPIRED, Status.FAILED, stage, None, now, said)
+        for task, run, fence, stage, _, _, said in ended
+    ]
+    yield from log(entries)
+    yield Query("forget_joins", {"ids": [one.task for one in entries]})
+    if batch is not None:
+        yield Query("mark_overdue", {"batch": batch, "reason": reason})
+    yield from after_end([Ended(task, Status.FAILED, awaited, of) for task, _, _, _, awaited, of, _ in ended], now)
+    yield from stand(
+        (Standing(task, lane_of(queue, kind), band, rank, now) for task, *_, kind, queue, band, rank in last), now
+    )
+    yield Query("notify")
+
+
+# Batches
+
+
 def expire_batches(session: Session, now: int) -> int:
     """Fail the batches whose deadline is over, with their open tasks; returns how many tasks that were."""
     expired = 0
     for batch, name, created_at, deadline_at in session.run(Query("overdue_batches", {"now": now})):
-        reason = overdue_reason(deadline_at - created_at)
-        session.transact(partial(mark_overdue, batch, reason))
-        after = 0
+        reason = exceeded(deadline_at - created_at, "batch")
+        before = expired
         try:
-            # Whoever comes to be behind us, by a commit that was late, fails at the next look.
-            while failed := session.transact(partial(expire_tasks, batch, reason, now, after)):
-                expired += len(failed)
-                after = failed[-1]
+            while failed := session.transact(partial(expire_batch, batch, reason, now)):
+                expired += failed
         except _Locked as error:
             logger.warning("an overdue batch cannot be ended yet", batch=name, error=str(error))
-        else:
-            logger.warning("batch failed at its deadline", batch=name, reason=reason)
+        if expired > before:
+            logger.warning("batch failed at its deadline", batch=name, reason=reason, tasks=expired - before)
     return expired
 
 
-def mark_overdue(batch: int, reason: str) -> Op[None]:
-    """A batch has exceeded its deadline: however its last task ends, it has failed."""
-    yield Query("mark_overdue", {"batch": batch, "reason": reason})
-
-
-def expire_tasks(batch: int, reason: str, now: int, after: int = 0) -> Op[list[int]]:
-    """Fail the next open tasks of a batch, after an id; returns theirs.
-
-    Nothing of them is written any more, also of those that are running.
-    """
+def expire_batch(batch: int, reason: str, now: int) -> Op[int]:
+    """Fail a batch and its open tasks; returns how many, at most so many as can be locked at once."""
     yield Query("wait_briefly")
     try:
-        found = yield Query("open_in_batch", {"batch": batch, "after": after, "count": TASKS_AT_ONCE})
-        ids = sorted(row[0] for row in found)
-        yield Query("lock_parents", {"ids": ids})
-        rows = yield Query("expire_tasks", {"ids": ids, "reason": reason, "now": now})
-        yield from log(
-            Entry(task, run, fence, Event.EXPIRED, Status.FAILED, stage, None, now, reason)
-            for task, run, fence, stage, _, _ in rows
-        )
-        yield Query("forget_joins", {"ids": ids})
-        yield from after_end([Ended(task, Status.FAILED, awaited, of) for task, _, _, _, awaited, of in rows], now)
-        yield Query("notify")
+        found = yield Query("open_in_batch", {"batch": batch, "after": 0, "count": TASKS_AT_ONCE})
+        if found:
+            yield from expire([row[0] for row in found], reason, now, batch)
     except TryAgainLater as error:
         raise _Locked("a task of it is in the middle of a transaction") from error
-    return ids
+    return len(found)
+
+
+# Lineages
+
+
+def expire_lineages(session: Session, now: int) -> int:
+    """Fail the open tasks of lineages whose deadline is over; returns how many that were."""
+    expired = 0
+    for found, created_at, deadline_at in session.run(Query("overdue_lineages", {"now": now})):
+        lineage = as_uuid(found)
+        reason = exceeded(deadline_at - created_at, "lineage")
+        before = expired
+        try:
+            while not session.transact(partial(close_lineage, lineage)):
+                expired += session.transact(partial(expire_lineage, lineage, reason, now))
+        except _Locked as error:
+            logger.warning("an overdue lineage cannot be ended yet", lineage=str(lineage), error=str(error))
+        if expired > before:
+            logger.warning("lineage failed at its deadline", lineage=str(lineage), tasks=expired - before)
+    return expired
+
+
+def close_lineage(lineage: uuid.UUID) -> Op[bool]:
+    """Let nobody spawn in a lineage any more, if nothing of it is open; whether that was so."""
+    yield Query("close_lineage", {"lineage": lineage, "overdue": 1})
+    if not (yield Query("open_in_lineage", {"lineage": lineage, "after": 0, "count": 1})):
+        return True
+    yield Query("close_lineage", {"lineage": lineage, "overdue": 0})
+    return False
+
+
+def expire_lineage(lineage: uuid.UUID, reason: str, now: int) -> Op[int]:
+    """Fail open tasks of a lineage; returns how many, at most so many as can be locked at once."""
+    yield Query("wait_briefly")
+    try:
+        found = yield Query("open_in_lineage", {"lineage": lineage, "after": 0, "count": TASKS_AT_ONCE})
+        yield from expire([row[0] for row in found], reason, now)
+    except TryAgainLater as error:
+        raise _Locked("a task of it is in the middle of a transaction") from error
+    return len(found)
+
+
+# Tasks
+
+
+def expire_tasks(session: Session, limits_ms: Mapping[str, int], now: int) -> int:
+    """Fail the tasks of these kinds that are back in line and whose own time is over; returns how many that were.
+
+    Those that are running are looked at by whoever runs them.
+    """
+    expired = 0
+    while True:
+        wanted = {"now": now, "kinds": sorted(limits_ms), "count": TASKS_AT_ONCE}
+        rows = session.run(Query("due_time_limits", wanted))
+        if not rows:
+            return expired
+        looked_at = [(at, task) for at, task, _ in rows]
+        try:
+            expired += session.transact(partial(expire_overdue, looked_at, limits_ms, now))
+        except _Locked as error:
+            logger.warning("a task whose time is over cannot be ended yet", error=str(error))
+            return expired
+
+
+def expire_overdue(looked_at: Sequence[tuple[int, int]], limits_ms: Mapping[str, int], now: int) -> Op[int]:
+    """Look at tasks whose time may be over: fail those where it is, and look at the others when it will be. What an
+    operator has paused keeps its time."""
+    yield Query("wait_briefly")
+    try:
+        ids = sorted({task for _, task in looked_at})
+        yield Query("lock_parents", {"ids": ids})
+        over: dict[str, list[int]] = {}
+        later: list[tuple[int, int]] = []
+        held: list[int] = []
+        pauses = yield from read_pauses()
+        for task, kind, queue, gates, paused, clock_at, expiry in (yield Query("read_clocks", {"ids": ids})):
+            over_at = clock_at + (limits_ms[kind] if expiry is None else limit_at_expiry(limits_ms[kind]))
+            if paused or (pauses and pauses.hold(lane_of(queue, kind), gates)):
+                held.append(task)
+            elif over_at <= now:
+                over.setdefault(kind, []).append(task)
+            else:
+                later.append((over_at, task))
+        if held:
+            yield Query("stop_clocks", {"ids": held})
+        yield Many("drop_time_limits", sorted(set(looked_at)))
+        yield Many("limit_times", sorted(later))
+        for kind, tasks in sorted(over.items()):
+            yield from expire(tasks, exceeded(limits_ms[kind]), now)
+    except TryAgainLater as error:
+        raise _Locked("it is in the middle of a transaction") from error
+    return sum(map(len, over.values()))
+
+
+def look_again_at(ids: Sequence[int], now: int) -> Op[None]:
+    """Whoever knows how long these tasks may take looks at them: they are back in line, and may have had their time."""
+    yield Many("limit_times", [(now, task) for task in sorted(ids)])
+
+
+def next_look_at() -> Op[int | None]:
+    """When the time of a task may be over next."""
+    [(at,)] = yield Query("next_time_limit")
+    return None if at is None else int(at)
+
+
+def know_last_stages(having: Sequence[str], others: Sequence[str]) -> Op[None]:
+    """Remember which kinds have something to do at expiry, of those that a worker knows."""
+    yield Many("add_kinds_at_expiry", [(kind,) for kind in sorted(having)])
+    yield Query("drop_kinds_at_expiry", {"kinds": sorted(others)})

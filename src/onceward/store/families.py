@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from onceward.model.lineage import Child, Descent, Family
 from onceward.model.status import Event, Status
-from onceward.model.task import NEVER, Lease, lane_of
+from onceward.model.task import NEVER, HandOver, Lease, lane_of
 from onceward.store.batches import count
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
@@ -55,29 +55,30 @@ def read_families(tasks: Sequence[int]) -> Op[dict[int, Family]]:
     return {task: Family(tuple(children)) for task, children in found.items()}
 
 
-def join(lease: Lease, stage: str, queue: str, now: int) -> Op[None]:
+def join(lease: Lease, move: HandOver, now: int) -> Op[None]:
     """Let a task that was handed over to a stage that joins wait for its open children, or go on if there are none."""
     children = sorted(row[0] for row in (yield Query("child_ids", {"task": lease.task})))
     open_ones = sorted(row[0] for row in (yield Query("await_children", {"ids": children})))
     if not open_ones:
-        yield from stand([Standing(lease.task, lane_of(queue, lease.kind), lease.band, lease.rank, now)], now)
+        lane = lane_of(move.queue, lease.kind, move.gates)
+        yield from stand([Standing(lease.task, lane, lease.band, lease.rank, now)], now)
         return
     yield Many("insert_joins", [(child, lease.task) for child in open_ones])
     yield Query("wait_for_children", {"task": lease.task, "never": NEVER})
     yield from log(
         [
             Entry(
-                lease.task, lease.run, lease.fence, Event.PARKED, Status.WAITING, stage, lease.worker, now,
+                lease.task, lease.run, lease.fence, Event.PARKED, Status.WAITING, move.next_stage, lease.worker, now,
                 f"{CHILDREN}: {len(open_ones)} have not ended",
             )
         ]
     )  # fmt: skip
 
 
-def after_end(ended: Sequence[Ended], now: int, added: Sequence[int] = ()) -> Op[None]:
+def after_end(ended: Sequence[Ended], now: int, added: Sequence[int] = (), opened: Sequence[int] = ()) -> Op[None]:
     """Tasks have ended: count them in their batches, with the children that were added to batches in the same
-    transaction; then tell those who wait for them."""
-    yield from count(((one.batch, one.status) for one in ended if one.batch is not None), added, now)
+    transaction, and the batches that were opened; then tell those who wait for them."""
+    yield from count(((one.batch, one.status) for one in ended if one.batch is not None), added, now, opened=opened)
     awaited = sorted(one.task for one in ended if one.awaited)
     if not awaited:
         return

@@ -79,6 +79,10 @@ class GuardedConnection:
         cursor = self._raw.cursor()
         cursor.executemany(sql, rows)
 
+    def interrupt(self) -> None:
+        """Stop the statement that runs on it; safe from any thread."""
+        (self._raw.cancel if self._dialect == "postgres" else self._raw.interrupt)()
+
     def shut(self) -> None:
         """Refuse everything from now on: the function that had this connection has returned."""
         self._open = False

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from onceward.errors import NoLineage
 from onceward.model.codec import digest128
-from onceward.model.lineage import Bounds, Descent, Spawn
+from onceward.model.lineage import Bounds, Descent, Spawn, StageBatch
 from onceward.model.status import Status
 from onceward.model.task import Lease
 from onceward.store.batches import count
@@ -19,7 +19,8 @@ from onceward.store.families import CHILDREN
 from onceward.store.op import Many, Op, Query
 from onceward.store.pausing import paused_above
 from onceward.store.rows import as_bytes
-from onceward.store.spawning import Asked, Decision, spawn
+from onceward.store.spawning import Asked
+from onceward.store.stage_batches import Opening, Spawned, spawn_all
 
 HOP = "hop"
 """Where a refusal says which stage asked."""
@@ -30,9 +31,15 @@ class Cancelled(Exception):
 
 
 def arrive(
-    task: int, lineage: uuid.UUID, wanted: Callable[[Lease], Sequence[Spawn]], defaults: Bounds, now: int
-) -> Op[list[Decision]]:
-    """Make children of a task that may have ended meanwhile; `wanted` is asked for them once the task is locked."""
+    task: int,
+    lineage: uuid.UUID,
+    wanted: Callable[[Lease], Sequence[Spawn]],
+    defaults: Bounds,
+    now: int,
+    batch: StageBatch | None = None,
+) -> Op[Spawned]:
+    """Make children of a task that may have ended meanwhile; `wanted` is asked for them once the task is locked. With a
+    batch, that is opened for those of them that name it."""
     yield Query("lock_parents", {"ids": [task]})
     rows = yield Query("far_task", {"task": task})
     if not rows or as_bytes(rows[0][0]) != lineage.bytes:
@@ -48,14 +55,15 @@ def arrive(
         descent=Descent(ancestry, limits, children),
     )  # fmt: skip
     key_hash = digest128(bytes(payload) if key is None else key.encode())
-    decisions = yield from spawn([Asked(lease, HOP, key_hash, defaults, one) for one in wanted(lease)], now)
-    yield from count((), [one.batch for one in decisions if one.batch is not None], now)
+    asked = [Asked(lease, HOP, key_hash, defaults, one) for one in wanted(lease)]
+    spawned = yield from spawn_all(asked, [] if batch is None else [Opening(lease, batch)], now)
+    yield from count((), spawned.added, now, opened=spawned.opened)
     yield Query("touch_task", {"task": task})
-    new = sorted(one.task for one in decisions if one.is_new and one.task is not None)
+    new = sorted(one.task for _, one in spawned.decisions if one.is_new and one.task is not None)
     if new and Status(status).is_terminal and (yield from paused_above([task]))[task]:
         yield Query("pause_tasks", {"ids": new})  # one that has ended does not carry the mark of its ancestors
     if new and status == Status.WAITING and waiting_for == CHILDREN:
         # It waits for its children already, and these are some. Nobody else can have seen them yet.
         yield Query("await_children", {"ids": new})
         yield Many("insert_joins", [(child, task) for child in new])
-    return decisions
+    return spawned

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onceward.store.gates import next_turn_at
 from onceward.store.lines import Reader, look
 from onceward.store.op import Op, Query
+from onceward.store.pauses import read_pauses
+
+
+def ready_now(lanes: Sequence[str], now: int) -> Op[bool]:
+    """Whether anybody in these lines could perhaps be taken now."""
+    open_lanes = (yield from read_pauses()).open_lines(tuple(lanes))
+    sight = yield from look(Reader(tuple(open_lanes)))
+    turn_at = yield from next_turn_at(open_lanes)
+    return sight.has_work(now) or (turn_at is not None and turn_at <= now)
 
 
 def anything_left(lanes: Sequence[str], kinds: Sequence[str]) -> Op[bool]:
     """False when nothing stands in these lines, none of these kinds is due later, and nobody runs one.
 
-    Tasks that wait for a signal or for other code do not count.
+    Tasks that wait for a signal or for other code do not count, nor do those whose source is disabled, nor what an
+    operator has paused.
     """
+    lanes = (yield from read_pauses()).open_lines(tuple(lanes))
     if (yield from look(Reader(tuple(lanes)))).heads:
         return True
     later = yield Query("lanes_due_later")
-    if {row[0] for row in later} & set(lanes):
+    if {row[0].partition("@")[0] for row in later} & set(lanes):
+        return True
+    if (yield Query("turns_to_come", {"lines": list(lanes)})):
         return True
     running = yield Query("kinds_running")
     return bool({row[0] for row in running} & set(kinds))

@@ -87,6 +87,7 @@ def _insert(new: dict[int, OldTask], now: int) -> Op[None]:
             (
                 number, one.task.kind, one.task.version, one.task.queue, one.task.band, one.task.key,
                 one.task.identity, *payload, one.task.lineage, None, 0, None, one.task.due_at, None, None, None, 0,
+                one.task.gates, one.task.estimate,
             )
             for (number, one), payload in zip(new.items(), payloads, strict=True)
         ],
@@ -101,7 +102,7 @@ def _insert(new: dict[int, OldTask], now: int) -> Op[None]:
     )
     yield from stand(
         (
-            Standing(number, lane_of(one.task.queue, one.task.kind), one.task.band, 0, one.task.due_at)
+            Standing(number, lane_of(one.task.queue, one.task.kind, one.task.gates), one.task.band, 0, one.task.due_at)
             for number, one in new.items()
             if not one.status.is_terminal
         ),

@@ -6,11 +6,13 @@ Pure: a `History` is everything that is stored of one task, and `verify` reads t
 from __future__ import annotations
 
 import re
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from onceward.model.lineage import read_ancestry
+from onceward.model.budget import read_amount
+from onceward.model.lineage import NOT_UNIQUE, REPEATS, Rule, read_ancestry, rules_in
 from onceward.model.status import CLAIMABLE, TRANSITIONS, Event, Status
 from onceward.model.task import CURSOR_PART, NEVER, ONCE_PREFIX, RESULT_PART, lane_of
 
@@ -19,6 +21,8 @@ CLOCK_SLACK_MS = 3_600_000
 
 _COMMITS = frozenset({Event.STAGE_COMMITTED, Event.HANDED_OVER})
 _FAILURES = frozenset({Event.RETRY_SCHEDULED, Event.TIMED_OUT})
+_INTO_LAST_STAGE = (Event.EXPIRED, Status.PENDING)
+"""How the log tells of a task for which only what is done at expiry is left."""
 _STILL = frozenset({Event.SIGNALLED, Event.SPAWNED, Event.PAUSED, Event.RESUMED, Event.LIMITS_RAISED})
 """What happens to a task and leaves it where it stands."""
 _ALLOWED: dict[int, tuple[frozenset[Status], frozenset[Status]]] = {
@@ -83,6 +87,7 @@ class Stored(NamedTuple):
 class FamilyFacts(NamedTuple):
     """Where a task comes from and how many it says come from it, beside what the row of its parent says."""
 
+    lineage: uuid.UUID | bytes
     parent: int | None
     depth: int
     identity: bytes
@@ -299,7 +304,7 @@ def counters(history: History) -> Iterator[str]:
     for row in history.log:
         if row.event in _FAILURES:
             failures += 1
-        elif row.event in _COMMITS or row.event == Event.REOPENED:
+        elif row.event in (*_COMMITS, Event.REOPENED) or (row.event, row.status) == _INTO_LAST_STAGE:
             failures = 0
         elif row.event == Event.DEFERRED:
             deferrals += 1
@@ -338,6 +343,36 @@ class BatchFacts(NamedTuple):
     ended_at: int | None
     open_tasks: int
     first_task: int | None
+    opener: int | None
+    waiting_followers: int
+
+
+class BudgetFacts(NamedTuple):
+    """The row of a budget, and what attempts have set aside of it."""
+
+    name: str
+    scope: str
+    window_at: int
+    spent: int
+    reserved: int
+    overcharged: int
+    highest: int
+    set_aside: int
+
+
+def overspent(budget: BudgetFacts) -> Iterator[str]:
+    """No more of a budget is spent or set aside than it ever allowed, but for charges above their estimates; and what
+    it counts as set aside is what attempts have set aside."""
+    name = f"budget {budget.name}{f' of {budget.scope}' if budget.scope else ''}"
+    used = budget.spent + budget.reserved - budget.overcharged
+    if used > budget.highest:
+        most = read_amount(budget.highest)
+        yield f"{read_amount(used)} of {name} is spent or set aside, and it allowed {most} at most"
+    if budget.reserved != budget.set_aside:
+        counted, found = read_amount(budget.reserved), read_amount(budget.set_aside)
+        yield f"{name} counts {counted} as set aside, and attempts have set aside {found}"
+    if budget.spent < 0 or budget.reserved < 0:
+        yield f"{name} counts less than nothing"
 
 
 def batch_breaches(batch: BatchFacts) -> Iterator[str]:
@@ -354,19 +389,22 @@ def batch_breaches(batch: BatchFacts) -> Iterator[str]:
         yield f"{name} has ended, and counts {batch.open} open tasks"
     if bool(batch.status) != (batch.ended_at is not None):
         yield f"{name} {'has ended without a time of its end' if batch.status else 'is open and has a time of its end'}"
-    if (batch.then_task is not None) != bool(batch.status and batch.has_follower):
+    if batch.status and batch.waiting_followers:
+        yield f"{name} has ended, and task {batch.then_task} still waits for that: nobody would ever wake it"
+    if batch.opener is None and (batch.then_task is not None) != bool(batch.status and batch.has_follower):
         yield f"{name} {'is followed by a task too early' if batch.then_task else 'was not followed by its task'}"
 
 
 def descent(history: History) -> Iterator[str]:
-    """Depth and ancestors of a task follow from its parent's, and none of its ancestors is the same work."""
+    """Depth and ancestors follow from the parent's, and none of them is the same work, unless an operator was asked."""
     task, family = history.task, history.family
     if family is None or family.parent is None:
         return
     above = read_ancestry(family.ancestry)
     if family.depth != len(above):
         yield f"task {task.id} has depth {family.depth} and {len(above)} ancestors"
-    if any(ancestor.identity == family.identity for ancestor in above):
+    same = any(ancestor.identity == family.identity for ancestor in above)
+    if same and Rule.CYCLE not in asked_about(history):
         yield f"task {task.id} has an ancestor that is the same work"
     if family.pruned is None:
         yield f"task {task.id} has a parent, but its lineage has no row: it could not spawn"
@@ -395,9 +433,21 @@ def children(history: History) -> Iterator[str]:
         yield f"task {task.id} says {said} children, there are {there}"
 
 
-Rule = Callable[[History], Iterator[str]]
+def asked_about(history: History) -> frozenset[Rule]:
+    """The rules of spawning about which an operator was asked, because they would have refused this task."""
+    parked = (row.note for row in history.log if row.event == Event.PARKED and not row.fence)
+    return frozenset[Rule]().union(*(rules_in(note or "") for note in parked))
 
-RULES: dict[Rule, str] = {
+
+def may_be_twice(history: History) -> bool:
+    """Whether a task took no identity when it was made: its work may be there twice, or an operator was asked."""
+    spawned = (row.note for row in history.log if row.event == Event.SPAWNED)
+    return any(note and note.endswith(NOT_UNIQUE) for note in spawned) or not asked_about(history).isdisjoint(REPEATS)
+
+
+Invariant = Callable[[History], Iterator[str]]
+
+RULES: dict[Invariant, str] = {
     claims: "claims",
     fences: "events",
     stages: "events",

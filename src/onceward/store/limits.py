@@ -12,22 +12,25 @@ import uuid
 import msgspec
 
 from onceward.errors import ConfigError
+from onceward.model.budget import LINEAGE, Account, read_amount
 from onceward.model.lineage import Bounds, Limits
 from onceward.model.status import Event, Status
 from onceward.model.times import spoken
+from onceward.store.budget_waits import wake_for_budgets
 from onceward.store.lineages import Head, LimitsRow, head_of
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query
 
-FIELDS = ("max_depth", "max_children", "max_tasks", "deadline_ms")
+FIELDS = ("max_depth", "max_children", "max_tasks", "deadline_ms", "budget")
 
 
 def raise_limits(head: Head, limits: Limits, defaults: Bounds, now: int) -> Op[Bounds]:
     """Give a lineage, or a part of it, wider limits; returns those that it has now."""
     root, lineage = yield from _lineage_row(head, defaults)
     of_lineage = Bounds(
-        lineage.max_depth, lineage.max_children, lineage.deadline_at - lineage.created_at, lineage.max_tasks
-    )
+        lineage.max_depth, lineage.max_children, lineage.deadline_at - lineage.created_at, lineage.max_tasks,
+        (yield from _budget_of(head.lineage)),
+    )  # fmt: skip
     [(own, scopes, _)] = yield Query("limits_of_head", {"task": head.task})
     before = of_lineage if head.whole else _effective(own, of_lineage)
     after = before.replaced(limits)
@@ -43,6 +46,8 @@ def raise_limits(head: Head, limits: Limits, defaults: Bounds, now: int) -> Op[B
         yield from _change_row(head.lineage, after, lineage.created_at + after.deadline_ms)
     elif "max_tasks" in changed:
         yield from _change_scope(head, bytes(scopes or b""), after)
+    if "budget" in changed:
+        yield from _raise_budget(head, bytes(scopes or b""), before, after, now)
     note = ", ".join(f"{_named(name)} {_said(name, before)} → {_said(name, after)}" for name in changed)
     [(run, fence, status, stage)] = yield Query("read_to_log", {"task": head.task})
     yield from log([Entry(head.task, run, fence, Event.LIMITS_RAISED, Status(status), stage, None, now, note)])
@@ -99,19 +104,35 @@ def _change_row(lineage: uuid.UUID, bounds: Bounds, deadline_at: int) -> Op[None
     )
 
 
+def _budget_of(scope: uuid.UUID) -> Op[int | None]:
+    rows = yield Many("newest_accounts", [(LINEAGE, str(scope), 0)])
+    return next((Account(*row).ceiling for row in rows), None)
+
+
+def _raise_budget(head: Head, scopes: bytes, before: Bounds, after: Bounds, now: int) -> Op[None]:
+    """Give the budget of a lineage, or of a part that has one of its own, another ceiling."""
+    own = head.lineage if head.whole or not scopes else uuid.UUID(bytes=scopes[-16:])
+    if before.budget is None or after.budget is None or (yield from _budget_of(own)) is None:
+        raise ConfigError(f"{head.name} has no budget of its own that could be raised")
+    yield Query("change_ceilings", {"name": LINEAGE, "scope": str(own), "ceiling": after.budget, "now": now})
+    yield from wake_for_budgets(now)
+
+
 def _effective(stored: bytes | None, otherwise: Bounds) -> Bounds:
     return otherwise if stored is None else msgspec.json.decode(stored, type=Bounds)
 
 
 def _check(before: Bounds, after: Bounds, of_lineage: Bounds, head: Head) -> None:
     for name in FIELDS:
-        old, new = getattr(before, name), getattr(after, name)
+        old, new, most = getattr(before, name), getattr(after, name), getattr(of_lineage, name)
+        if old is None or new is None:
+            continue  # without a budget; whoever would set one is told so
         if new < old:
             raise ConfigError(
                 f"limits are raised here, not lowered: {_named(name)} is {_said(name, before)} already, "
                 f"more than {_said(name, after)}"
             )
-        if not head.whole and new > old and new > getattr(of_lineage, name):
+        if not head.whole and new > old and most is not None and new > most:
             raise ConfigError(
                 f"the lineage of task {head.task} has {_named(name)} {_said(name, of_lineage)}: raise that first"
             )
@@ -123,4 +144,6 @@ def _named(name: str) -> str:
 
 def _said(name: str, bounds: Bounds) -> str:
     value: int = getattr(bounds, name)
+    if name == "budget":
+        return f"{read_amount(value)} USD"
     return spoken(value) if name == "deadline_ms" else str(value)

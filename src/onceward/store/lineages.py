@@ -88,6 +88,7 @@ class TreeRow(msgspec.Struct, frozen=True, gc=False):
     due_at: int
     created_at: int
     ended_at: int | None
+    cost: int = 0
 
 
 class RefusalRow(msgspec.Struct, frozen=True, gc=False):
@@ -135,6 +136,7 @@ class Counts(msgspec.Struct, frozen=True, gc=False):
     deepest: int = 0
     refusals: int = 0
     paused: int = 0
+    cost: int = 0
 
     @property
     def tasks(self) -> int:
@@ -205,7 +207,7 @@ def lineages(*, limit: int, largest: bool) -> Op[list[LineageRow]]:
     counted: dict[int, list[Row]] = {}
     if rows:
         for root, *count in (yield Query("count_lineages", {"ids": sorted(row[1] for row in rows)})):
-            counted.setdefault(root, []).append([*count, 0])
+            counted.setdefault(root, []).append(count)
     return [
         LineageRow(
             as_uuid(lineage), root, kind, _key(key, fields), Status(status), bool(paused), tasks, max_tasks,
@@ -237,10 +239,10 @@ def find(identity: bytes, lineage: uuid.UUID | None, limit: int) -> Op[tuple[lis
 
 def _as_tree_row(row: Row) -> TreeRow:
     (task, parent, depth, kind, key, fields, status, stage, fence, failures, reason, waiting_for, paused, refusals,
-     due_at, created_at, ended_at) = row  # fmt: skip
+     due_at, created_at, ended_at, cost) = row  # fmt: skip
     return TreeRow(
         task, parent, depth, kind, _key(key, fields), Status(status), stage, fence, failures, reason, waiting_for,
-        bool(paused), refusals, due_at, created_at, ended_at,
+        bool(paused), refusals, due_at, created_at, ended_at, cost,
     )  # fmt: skip
 
 
@@ -249,12 +251,13 @@ def _as_refusal(row: Row) -> RefusalRow:
 
 
 def _as_counts(rows: Sequence[Row]) -> Counts:
-    """From rows of status, count, deepest, refusals, paused."""
+    """From rows of status, count, deepest, refusals, paused, cost."""
     return Counts(
         {Status(row[0]): row[1] for row in sorted(rows, key=lambda row: int(row[0]))},
         max((row[2] for row in rows), default=0),
         sum(int(row[3]) for row in rows),
         sum(int(row[4]) for row in rows),
+        sum(int(row[5]) for row in rows),
     )
 
 

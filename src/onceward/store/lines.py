@@ -8,18 +8,25 @@ all transactions are known to be over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
+from onceward.model.budget import BudgetRule
+from onceward.model.pause import NO_PAUSES, Pauses
 from onceward.model.status import Event, Status
-from onceward.model.task import BAND_BONUS_MS, HIGHEST_PRIORITY, LOWEST_PRIORITY, band_of
+from onceward.model.task import BAND_BONUS_MS, HIGHEST_PRIORITY, LOWEST_PRIORITY, NEVER, band_of, gates_in
+from onceward.store.gates import LimitsOf, append_turns, next_turn_at
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query
+from onceward.store.pauses import read_pauses
 
 BANDS = range(band_of(HIGHEST_PRIORITY), band_of(LOWEST_PRIORITY) + 1)
 SWEEP_EVERY_MS = 1_000
 MARK_EVERY_MS = 100
 COMPARE_EVERY_MS = 20
+PAUSES_EVERY_MS = 200
+"""How often a worker asks whether an operator has paused something, as long as nothing is paused."""
 DUE_BATCH = 500
 ANY_RANK = 1 << 62
 
@@ -47,17 +54,41 @@ class Standing:
 
 def stand(standings: Iterable[Standing], now: int) -> Op[None]:
     """Put tasks in line: those that are due now, the others for later."""
-    ready: dict[tuple[str, int, int], list[int]] = {}
+    ready: dict[tuple[str, int], list[Standing]] = {}
     later = []
     for one in standings:
         if one.due_at <= now:
-            ready.setdefault((one.lane, one.band, one.rank), []).append(one.task)
+            ready.setdefault((one.lane, one.band), []).append(one)
         else:
             later.append((one.due_at, one.task, one.lane, one.band, one.rank))
-    for (lane, band, rank), tasks in ready.items():
-        yield Query("stand_in_line", {"lane": lane, "band": band, "rank": rank, "at": now, "tasks": tasks})
+    for (lane, band), some in ready.items():
+        place = {"lane": lane, "band": band, "at": now, "tasks": [one.task for one in some]}
+        ranks = [one.rank for one in some]
+        if ranks.count(ranks[0]) == len(ranks):
+            yield Query("stand_in_line", {**place, "rank": ranks[0]})
+        else:
+            yield Query("stand_apart", {**place, "ranks": ranks})
+    if governed := {(lane, gates) for lane, _ in ready if (gates := gates_in(lane)) is not None}:
+        yield from append_turns(governed, now)
     if later:
         yield Many("wait_until_due", later)
+
+
+class LineMark(NamedTuple):
+    """The last two marks that a worker has made in a line, and when it made the last."""
+
+    before: int
+    last: int
+    at: int
+
+
+BudgetsOf = Callable[[str, str | None], Sequence[BudgetRule]]
+"""The budgets from which a stage of a kind draws."""
+
+
+def no_budgets(_kind: str, _stage: str | None) -> Sequence[BudgetRule]:
+    """Nothing costs anything."""
+    return ()
 
 
 @dataclass(slots=True)
@@ -71,10 +102,14 @@ class Reader:
     """What one worker remembers of the lines it takes from."""
 
     lanes: tuple[str, ...]
+    limits_of: LimitsOf | None = None
+    """What gates let through; None if nothing in these lines is governed."""
     sweeps: bool = True
     """Whether the database keeps dead rows in the way, and rows may be committed out of order: PostgreSQL."""
     seen: dict[Line, Place] = field(default_factory=dict)
-    """Where the next look at a line begins."""
+    """The last place seen in a line."""
+    marked: dict[Line, LineMark] = field(default_factory=dict)
+    """The ranks that were marked in a line, for those who stand in it later."""
     highest: dict[Line, Place] = field(default_factory=dict)
     """The last place ever taken from a line."""
     floor: dict[Line, Place] = field(default_factory=dict)
@@ -83,12 +118,18 @@ class Reader:
     busy_line: Line | None = None
     """A line that gave all that was asked for: it is taken from again for a moment without comparing the others."""
     busy_until: int = 0
+    gates_busy_until: int = 0
+    """Likewise: governed lines that gave all that was asked for are taken from again without looking at others."""
     due_seen: int = -1
     next_due_at: int | None = None
     """When the next one in the waiting room becomes due, at the last look."""
+    pauses: Pauses = NO_PAUSES
+    """What an operator has paused, at the last look."""
+    pauses_read_at: int = -PAUSES_EVERY_MS
     swept_at: int = -SWEEP_EVERY_MS
     marked_at: int = 0
     marks: list[_Mark] = field(default_factory=list)
+    budgets_of: BudgetsOf = no_budgets
 
     def copy(self) -> Reader:
         """A memory of its own, for a transaction that may not commit."""
@@ -97,13 +138,47 @@ class Reader:
             seen=dict(self.seen),
             highest=dict(self.highest),
             floor=dict(self.floor),
+            marked=dict(self.marked),
             next_floor=dict(self.next_floor),
             marks=list(self.marks),
         )
 
+    @property
+    def open_lanes(self) -> tuple[str, ...]:
+        """The lanes that nobody has paused."""
+        return self.pauses.open_lines(self.lanes)
+
+    def start(self, line: Line) -> Place:
+        """Where the next look at a line begins: after the last place seen, but no further than the mark that everybody
+        who stands in line by now knows of."""
+        seen = self.seen.get(line, START)
+        if seen[0] <= 0:
+            return seen
+        mark = self.marked.get(line)
+        return START if mark is None else min(seen, (mark.before, -1))
+
+    def proven(self) -> dict[Line, Place]:
+        """How far behind nobody comes any more who begins from now on."""
+        places: dict[Line, Place] = {}
+        for line, place in self.highest.items():
+            if place[0] <= 0:
+                places[line] = place
+            elif line in self.marked:
+                places[line] = (self.marked[line].before, -1)
+        return places
+
     def lines(self) -> list[Line]:
         """Every line this worker looks at."""
-        return [(lane, band) for lane in self.lanes for band in BANDS]
+        return [(lane, band) for lane in self.open_lanes for band in BANDS]
+
+
+def heed_pauses(reader: Reader, now: int) -> Op[None]:
+    """Learn what an operator has paused: now and then, and with every look as long as something is."""
+    if reader.pauses or not 0 <= now - reader.pauses_read_at < PAUSES_EVERY_MS:
+        reader.pauses_read_at = now
+        pauses = yield from read_pauses()
+        if pauses != reader.pauses:
+            reader.pauses, reader.busy_line = pauses, None
 
 
 def make_due(reader: Reader, now: int) -> Op[int]:
@@ -130,24 +205,36 @@ class Sight:
 
     heads: list[Head]
     next_due_at: int | None
+    next_turn_at: int | None = None
+    """When a governed line is to be looked at."""
 
     def is_due(self, now: int) -> bool:
         """Whether somebody in the waiting room has become due."""
         return self.next_due_at is not None and self.next_due_at <= now
 
     def has_work(self, now: int) -> bool:
-        """Whether anybody could be taken now."""
-        return bool(self.heads) or self.is_due(now)
+        """Whether anybody could perhaps be taken now."""
+        return bool(self.heads) or self.is_due(now) or (self.next_turn_at is not None and self.next_turn_at <= now)
+
+    @property
+    def next_at(self) -> int | None:
+        """When it is worth looking again."""
+        return min((at for at in (self.next_due_at, self.next_turn_at) if at is not None), default=None)
+
+    @property
+    def oldest(self) -> int:
+        """Since when the oldest stands in line, as old as its priority makes it."""
+        return min((at + band * BAND_BONUS_MS for _, band, _, _, at in self.heads), default=NEVER)
 
 
-def look(reader: Reader) -> Op[Sight]:
-    """Look who stands first in each line, and when the next one in the waiting room becomes due."""
+def look(reader: Reader, *, turns: bool = True) -> Op[Sight]:
+    """Look who stands first in each line, and when the next one in the waiting room becomes due, or a turn comes."""
     lines = reader.lines()
-    places = [reader.seen.get(line, START) for line in lines]
+    places = [reader.start(line) for line in lines]
     rows = yield Query(
         "look",
         {
-            "lanes": list(reader.lanes),
+            "lanes": list(reader.open_lanes),
             "bands": list(BANDS),
             "line_lanes": [lane for lane, _ in lines],
             "line_bands": [band for _, band in lines],
@@ -162,8 +249,25 @@ def look(reader: Reader) -> Op[Sight]:
         for line in set(lines) - {(lane, band) for lane, band, *_ in heads}:
             # Nobody stands there: the dead rows up to the highest place need not be stepped over again.
             reader.seen[line] = reader.highest.get(line, START)
-    reader.next_due_at = next_due_at
-    return Sight(heads, next_due_at)
+    next_turn = None if reader.limits_of is None or not turns else (yield from next_turn_at(reader.open_lanes))
+    sight = Sight(heads, next_due_at, next_turn)
+    reader.next_due_at = sight.next_at
+    return sight
+
+
+def look_and_make_due(reader: Reader, now: int, *, turns: bool = True) -> Op[Sight]:
+    """Look at the lines after whoever has become due was put into them."""
+    sight = yield from look(reader, turns=turns)
+    if sight.is_due(now):
+        yield from make_due(reader, now)
+        sight = yield from look(reader, turns=turns)
+    return sight
+
+
+def look_for_turns(reader: Reader) -> Op[None]:
+    """Learn when a governed line is to be looked at next, after a claim has."""
+    turn_at = yield from next_turn_at(reader.open_lanes)
+    reader.next_due_at = min((at for at in (reader.next_due_at, turn_at) if at is not None), default=None)
 
 
 def is_time_to_sweep(reader: Reader, now: int) -> bool:
@@ -177,9 +281,9 @@ def line_told(notification: str) -> Line | None:
     return (lane, int(band)) if lane and band.isdecimal() else None
 
 
-def pop_from(reader: Reader, line: Line, count: int) -> Op[list[int]]:
+def pop_from(reader: Reader, line: Line, count: int, now: int) -> Op[list[int]]:
     """Take up to `count` tasks out of one line, in which somebody is known to stand."""
-    return (yield from _pop_line(reader, line, count, ANY_RANK))
+    return (yield from _pop_line(reader, line, count, ANY_RANK, now))
 
 
 def pop(reader: Reader, count: int, now: int, sight: Sight | None = None) -> Op[list[int]]:
@@ -189,22 +293,19 @@ def pop(reader: Reader, count: int, now: int, sight: Sight | None = None) -> Op[
     """
     yield from _sweep_if_time(reader, now)
     if reader.busy_line is not None and now < reader.busy_until:
-        taken = yield from _pop_line(reader, reader.busy_line, count, ANY_RANK)
+        taken = yield from _pop_line(reader, reader.busy_line, count, ANY_RANK, now)
         if len(taken) == count:
             return taken
         count -= len(taken)
     else:
         taken = []
     reader.busy_line = None
-    if sight is None:
-        sight = yield from look(reader)
-    if sight.is_due(now):
-        yield from make_due(reader, now)
-        sight = yield from look(reader)
+    if sight is None or sight.is_due(now):
+        sight = yield from look_and_make_due(reader, now)
     for lane, band, *_ in sorted(sight.heads, key=lambda head: head[4] + head[1] * BAND_BONUS_MS):
         if count == 0:
             break
-        more = yield from _pop_line(reader, (lane, band), count, ANY_RANK)
+        more = yield from _pop_line(reader, (lane, band), count, ANY_RANK, now)
         if len(more) == count:
             reader.busy_line, reader.busy_until = (lane, band), now + COMPARE_EVERY_MS
         count -= len(more)
@@ -225,9 +326,10 @@ def pop_suspects(reader: Reader) -> Op[list[int]]:
     return taken
 
 
-def _pop_line(reader: Reader, line: Line, count: int, rank_max: int) -> Op[list[int]]:
+def _pop_line(reader: Reader, line: Line, count: int, rank_max: int, marks_at: int | None = None) -> Op[list[int]]:
+    """Take the first of a line. With a time it is a line in which ranks are shares, and is marked."""
     lane, band = line
-    rank, seq = reader.seen.get(line, START)
+    rank, seq = reader.start(line)
     popped = yield Query(
         "pop", {"lane": lane, "band": band, "rank": rank, "seq": seq, "rank_max": rank_max, "count": count}
     )
@@ -235,7 +337,17 @@ def _pop_line(reader: Reader, line: Line, count: int, rank_max: int) -> Op[list[
     if in_order:
         reader.seen[line] = last = in_order[-1][:2]
         reader.highest[line] = max(reader.highest.get(line, START), last)
+        if marks_at is not None and last[0] > 0:
+            yield from _mark(reader, line, last[0], marks_at)
     return [task for _, _, task in in_order]
+
+
+def _mark(reader: Reader, line: Line, rank: int, now: int) -> Op[None]:
+    """Note how far the claims have come in a line, now and then: nobody who comes later stands further ahead."""
+    mark = reader.marked.get(line)
+    if mark is None or (rank > mark.last and now - mark.at >= MARK_EVERY_MS):
+        reader.marked[line] = LineMark(-1 if mark is None else mark.last, rank, now)
+        yield Many("insert_marks", [(*line, rank, now)])
 
 
 def _sweep_if_time(reader: Reader, now: int) -> Op[None]:
@@ -243,7 +355,7 @@ def _sweep_if_time(reader: Reader, now: int) -> Op[None]:
     if reader.sweeps and now - reader.marked_at >= MARK_EVERY_MS:
         reader.marked_at = now
         [(after, oldest)] = yield Query("snapshot")
-        reader.marks.append(_Mark(after, dict(reader.highest)))
+        reader.marks.append(_Mark(after, reader.proven()))
         if is_time_to_sweep(reader, now):
             reader.swept_at = now
             _start_over(reader, oldest)

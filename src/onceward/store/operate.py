@@ -100,6 +100,7 @@ def reopen(
     [(_, run, fence, kind, queue, band, rank, current)] = rows
     yield from take_identity_back(task)
     yield Query("forget_joins", {"ids": [task]})
+    yield Query("drop_expiry_parts", {"task": task})
     if fresh:  # what was approved was the run before this one
         yield Query("drop_signals", {"task": task})
     for name in forget:

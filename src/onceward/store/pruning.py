@@ -7,16 +7,19 @@ that `verify` can replay.
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from functools import partial
 
 from onceward.errors import StoreUnavailable
 from onceward.model.lineage import EVERYWHERE
-from onceward.store.op import Many, Op, Query, Rows
+from onceward.store.op import Many, Op, Query, Row, Rows
 from onceward.store.rows import as_uuid
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.store.spawning import scopes_in
+from onceward.store.ticks import prune_ticks
 
 TASKS_AT_ONCE = 500
 CLAIMS_AT_ONCE = 500
@@ -35,6 +38,7 @@ class Pruned:
     claims: int = 0
     workers: int = 0
     batches: int = 0
+    gates: int = 0
 
     def __add__(self, other: Pruned) -> Pruned:
         return Pruned(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
@@ -56,6 +60,9 @@ def prune(session: Session, before: int, now: int, *, limit: int | None = None) 
     total += _prune_claims(session, before)
     total += session.transact(partial(prune_workers, before))
     total += session.transact(partial(prune_batches, before))
+    session.transact(partial(prune_ticks, before))
+    total += session.transact(partial(prune_gates, before))
+    session.transact(partial(prune_budgets, before))
     session.transact(partial(prune_receipts, now))
     return total
 
@@ -89,11 +96,12 @@ def _close_lineages(gone: Rows) -> Op[None]:
     counted = Counter(scope for row in gone for scope in (as_uuid(row[2]), *scopes_in(row[3])))
     yield Many("count_pruned", sorted(counted.items()))
     scopes = [(scope,) for scope in sorted(counted)]
-    yield Many("close_lineages", scopes)
+    over = {as_uuid(row[0]) for row in (yield Many("close_lineages", scopes))}
     left = {as_uuid(row[0]) for row in (yield Many("lineages_left", scopes))}
     closed = sorted({as_uuid(row[2]) for row in gone} - left)
     yield Many("drop_lineage_identities", [(lineage.bytes,) for lineage in closed])
     yield Many("drop_lineage_failures", [(lineage,) for lineage in closed])
+    yield from drop_budgets({*closed, *over})
 
 
 def prune_places() -> Op[Pruned]:
@@ -116,9 +124,41 @@ def prune_workers(before: int) -> Op[Pruned]:
 
 
 def prune_batches(before: int) -> Op[Pruned]:
-    """Delete batches that ended before a time and of which no task is left; their names are free again."""
-    rows = yield Query("prune_batches", {"before": before})
-    return Pruned(batches=len(rows))
+    """Delete batches that ended before a time and of which no task is left, with their counters; their names are free
+    again. One that lay inside another goes first."""
+    gone: list[Row] = []
+    while rows := (yield Query("prune_batches", {"before": before})):
+        gone += rows
+    counters = [(as_uuid(scope),) for (scope,) in gone if scope is not None]
+    if counters:
+        yield Many("drop_counters", sorted(counters))
+        yield from drop_budgets(scope for (scope,) in counters)
+    return Pruned(batches=len(gone))
+
+
+def prune_gates(before: int) -> Op[Pruned]:
+    """Delete gates of keys, and of instances of sources that were not used since a time, if nobody needs them."""
+    yield from sweep_slots()
+    rows = yield Query("prune_gates", {"before": before})
+    return Pruned(gates=len(rows))
+
+
+def sweep_slots() -> Op[None]:
+    """Delete places in gates that count no more: those of lost workers, and of what was cancelled."""
+    yield Query("prune_slots")
+
+
+def prune_budgets(before: int) -> Op[None]:
+    """Delete windows of budgets that were over before a time."""
+    yield Query("prune_budgets", {"before": before})
+
+
+def drop_budgets(scopes: Iterable[uuid.UUID]) -> Op[None]:
+    """Delete the budgets of lineages, branches and batches of which nothing is left."""
+    names = sorted(map(str, scopes))
+    if names:
+        yield Query("drop_budgets", {"scopes": names})
+        yield Query("drop_budget_limits", {"scopes": names})
 
 
 def prune_receipts(now: int) -> Op[None]:

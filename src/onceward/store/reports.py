@@ -46,6 +46,8 @@ class TaskRow(msgspec.Struct, frozen=True, gc=False):
     reason: str | None
     payload: bytes
     paused: bool
+    scheduled_at: int | None
+    cost: int = 0
 
 
 class StoredPart(msgspec.Struct, frozen=True, gc=False):
@@ -254,9 +256,9 @@ def described(ids: Sequence[int]) -> Op[list[TaskRow]]:
 def _as_task(row: Row) -> TaskRow:
     (task_id, kind, key, status, stage, run, queue, band, failures, crashes, deferrals, worker, worker_name, beat_at,
      lineage, parent, depth, due_at, created_at, started_at, ended_at, waiting_for, reason, payload,
-     paused) = row  # fmt: skip
+     paused, scheduled_at, cost) = row  # fmt: skip
     return TaskRow(
         task_id, kind, key, Status(status), stage, run, queue, priority_of(band), failures, crashes, deferrals, worker,
         worker_name, beat_at, as_uuid(lineage), parent, depth, due_at, created_at, started_at, ended_at, waiting_for,
-        reason, bytes(payload), bool(paused),
+        reason, bytes(payload), bool(paused), scheduled_at, cost,
     )  # fmt: skip

@@ -10,30 +10,36 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import msgspec
 
 from onceward.errors import IllegalTransition, SpawnRefused
 from onceward.logs import EngineLog
+from onceward.model.budget import WHOLE, Account, AccountKey, BudgetRule
 from onceward.model.decide import readable, signal_wait
 from onceward.model.lineage import (
     EVERYWHERE,
+    REPEATS,
     Ancestor,
     Bounds,
     Refused,
     Rule,
     Spawn,
     ancestry_below,
+    parked_note,
     read_ancestry,
     refused_by_ancestors,
     refused_by_children,
     refused_by_depth,
+    rules_in,
+    spawn_note,
 )
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, Lease, NewTask, lane_of
 from onceward.model.times import spoken
+from onceward.store.budgets import count_tasks, counting, hold, open_lineage_budgets, spent_on_tasks
 from onceward.store.enqueue import kept
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
@@ -41,7 +47,8 @@ from onceward.store.op import Many, Op, Query
 from onceward.store.rows import as_bytes, as_uuid
 
 REFUSALS_KEPT = 100
-"""How many refusals are stored for one parent; the others are counted."""
+"""How many refusals are stored for one parent; the others are counted. And how many of its children may wait for
+approval because there is no room for them; the others are refused, so that a bomb stays one of a known size."""
 
 MANY_ALIKE = 8
 """From how many children on that differ in little a statement of their own is worth its way to the database."""
@@ -50,6 +57,13 @@ Identity = tuple[bytes, bytes]
 """A scope and a hash."""
 
 logger = EngineLog("onceward.spawning")
+
+
+class InBatch(NamedTuple):
+    """A batch to which a child is added, with the counter in which it needs room there."""
+
+    id: int
+    scope: uuid.UUID | None
 
 
 class Asked(msgspec.Struct, frozen=True, gc=False):
@@ -62,6 +76,8 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     defaults: Bounds
     """The limits of a lineage for which nobody has set any."""
     spawn: Spawn
+    batch: InBatch | None = None
+    """The batch that its stage adds it to; without one it belongs where its parent does."""
 
     @property
     def identities(self) -> list[Identity]:
@@ -99,6 +115,13 @@ class _Parent:
     """The ancestry of its children."""
     rooms: list[_Room] = field(default_factory=list)
     """What those counters have left, once it was asked for."""
+    beyond: int | None = None
+    """How many of its children were made although there was no room, to wait for approval; once it was asked for."""
+
+    def adding_to(self, batch: InBatch) -> _Parent:
+        """The same task, for the children that it adds to a batch."""
+        scopes = self.scopes if batch.scope is None else (self.scopes or b"") + batch.scope.bytes
+        return replace(self, batch=batch.id, scopes=scopes)
 
     def __post_init__(self) -> None:
         myself = Ancestor(self.lease.task, self.identity, self.key_hash)
@@ -115,20 +138,24 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     refused: Refused | None = None
     batch: int | None = None
     """The batch to which a new child has been added, because its parent belongs to it."""
-    parked: Refused | None = None
-    """Why a new child waits for approval, if it does."""
+    parked: tuple[Refused, ...] = ()
+    """Why a new child waits for approval, if it does: by every rule that would have refused it."""
 
 
 @dataclass(slots=True)
 class _Room:
     """What a lineage, or a narrower scope in it, has left."""
 
+    root: int
     left: int
+    """Below zero: how many it has more than it may, which wait for approval."""
     max_depth: int
     max_children: int
     max_tasks: int
     deadline_at: int
     created_at: int
+    overdue: int
+    """Whether its tasks have been ended at its deadline already."""
 
 
 class _Holder(NamedTuple):
@@ -147,6 +174,8 @@ class _Guard:
     asked: Sequence[Asked]
     now: int
     parents: dict[int, _Parent] = field(default_factory=dict)
+    in_batches: dict[tuple[int, int], _Parent] = field(default_factory=dict)
+    """Parents as they stand to the children that they add to a batch."""
     decided: dict[int, Decision] = field(default_factory=dict)
     rooms: dict[uuid.UUID, _Room] = field(default_factory=dict)
     ids: dict[int, int] = field(default_factory=dict)
@@ -154,8 +183,14 @@ class _Guard:
     """The identities that were free, and for which task they were taken for the time being."""
     holders: dict[Identity, _Holder] = field(default_factory=dict)
     links: list[tuple[int, int]] = field(default_factory=list)
-    parked: dict[int, Refused] = field(default_factory=dict)
-    """Those that a rule refuses, but whose pipeline wants an operator to be asked."""
+    parked: dict[int, dict[Rule, Refused]] = field(default_factory=dict)
+    """Those that rules refuse, but whose pipeline wants an operator to be asked."""
+    budgets: dict[AccountKey, Account] = field(default_factory=dict)
+    """Those that count some of them."""
+    counts: Counter[AccountKey] = field(default_factory=Counter)
+    """How many of them each budget has to count."""
+    own: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    """Children that a task has already, by parent and identity, where no row of an identity might tell."""
 
     def decide(self) -> Op[list[Decision]]:
         """Decide on all of them; identities are taken and room is used up, but no child is made yet."""
@@ -169,6 +204,7 @@ class _Guard:
         if self._open:
             yield from self._reserve_room()
             yield from self._take_identities()
+            yield from self._hold_budgets()
             yield from self._let_in()
         yield from self._link()
         return [self.decided[place] for place in range(len(self.asked))]
@@ -177,17 +213,26 @@ class _Guard:
     def _open(self) -> list[int]:
         return [place for place in range(len(self.asked)) if place not in self.decided]
 
-    def _refuse(self, place: int, refused: Refused | None) -> None:
-        """Refuse a spawn, by the first rule that does; or have an operator asked, if its pipeline wants that."""
+    def _refuse(self, place: int, refused: Refused | None, *, final: bool = False) -> None:
+        """Refuse a spawn, by the first rule that does; or have an operator asked, if its pipeline wants that and it is
+        not final."""
         if refused is None or place in self.decided:
             return
-        if self.asked[place].spawn.policy(refused.rule) == "park":
-            self.parked.setdefault(place, refused)
+        if self._asks(place, refused.rule) and not final:
+            self.parked.setdefault(place, {}).setdefault(refused.rule, refused)
         else:
             self.decided[place] = Decision(None, refused=refused)
 
-    def _parent(self, place: int) -> _Parent:
-        return self.parents[self.asked[place].lease.task]
+    def _asks(self, place: int, rule: Rule) -> bool:
+        """Whether an operator is to be asked if this rule refuses a spawn. What follows a batch waits for that already,
+        and nobody waits for two things."""
+        child = self.asked[place].spawn
+        return child.policy(rule) == "park" and child.follows is None
+
+    def parent(self, place: int) -> _Parent:
+        """The task that asks for a child."""
+        one = self.asked[place]
+        return self.parents[one.lease.task] if one.batch is None else self.in_batches[one.lease.task, one.batch.id]
 
     def _read_parents(self) -> Op[None]:
         asking = {one.lease.task: one for one in self.asked}
@@ -200,6 +245,9 @@ class _Guard:
                 one.lease, one.key_hash, bounds, identity, ancestry, limits, scopes, depth, children, refusals, batch,
                 bool(paused),
             )  # fmt: skip
+        for one in self.asked:
+            if one.batch is not None and (one.lease.task, one.batch.id) not in self.in_batches:
+                self.in_batches[one.lease.task, one.batch.id] = self.parents[one.lease.task].adding_to(one.batch)
 
     # Room
 
@@ -209,20 +257,27 @@ class _Guard:
         if roots:
             yield Many("open_lineages", [_lineage_row(parent) for parent in roots.values()])
         wanted = Counter[uuid.UUID]()
-        for task, many in Counter(self.asked[place].lease.task for place in self._open).items():
-            wanted.update(dict.fromkeys(self.parents[task].counted_in, many))
+        for place, many in self._alike().items():
+            wanted.update(dict.fromkeys(self.parent(place).counted_in, many))
         rows = yield Many("reserve_room", sorted(wanted.items()))
         self.rooms = {as_uuid(scope): _Room(*rest) for scope, *rest in rows}
-        for parent in self.parents.values():
+        for parent in (*self.parents.values(), *self.in_batches.values()):
             parent.rooms = [self.rooms[scope] for scope in parent.counted_in if scope in self.rooms]
         for place in self._open:
-            parent = self._parent(place)
+            parent = self.parent(place)
             lineage = parent.rooms[0]
             self._refuse(place, refused_by_depth(parent.depth + 1, lineage.max_depth))
             deadline_at = min(lineage.deadline_at, lineage.created_at + parent.bounds.deadline_ms)
-            if self.now >= deadline_at:
+            if self.now >= deadline_at or lineage.overdue:
                 after = spoken(deadline_at - lineage.created_at)
-                self._refuse(place, Refused(Rule.LIMIT, f"the deadline of its lineage, {after}, is over"))
+                # Nobody is asked: it would be over before anybody could answer.
+                self._refuse(place, Refused(Rule.LIMIT, f"the deadline of its lineage, {after}, is over"), final=True)
+
+    def _alike(self) -> dict[int, int]:
+        """How many of those that are open need room in the same counters, by the place of one of them."""
+        first: dict[tuple[int, InBatch | None], int] = {}
+        asking = ((place, self.asked[place]) for place in self._open)
+        return Counter(first.setdefault((one.lease.task, one.batch), place) for place, one in asking)
 
     # Identities
 
@@ -255,21 +310,29 @@ class _Guard:
         """Decide one after the other, in the order in which they were asked for: whoever comes later meets those who
         came before. Then set right who has which identity, and give back the room that was not needed."""
         children = {task: parent.children for task, parent in self.parents.items()}
+        yield from self._read_own()
         new: dict[Identity, int] = {}
         for place in self._open:
-            one, parent = self.asked[place], self._parent(place)
+            one, parent = self.asked[place], self.parent(place)
             if (met := self._first_met(place)) is not None:
                 self.decided[place] = met
                 continue
-            self._refuse(place, self._no_room(parent, children[one.lease.task]))
+            if (full := self._no_room(parent, children[one.lease.task])) is not None:
+                yield from self._refuse_or_exceed(place, full)
+            self._refuse(place, self._spent(place), final=True)
             if place in self.decided:
                 continue
+            self.counts.update(self._counting(place).keys())
+            parked = self.parked.get(place, {})
             self.decided[place] = Decision(
-                self.ids[place], is_new=True, batch=parent.batch, parked=self.parked.get(place)
+                self.ids[place], is_new=True, batch=parent.batch, parked=tuple(parked.values())
             )
             children[one.lease.task] += 1
             for room in parent.rooms:
                 room.left -= 1
+            if parked.keys() & REPEATS:
+                self.own[one.lease.task, one.spawn.identity] = self.ids[place]
+                continue
             for identity in one.identities:
                 new[identity] = self.ids[place]
                 self.holders[identity] = _Holder(self.ids[place], one.lease.task, Status.PENDING, None)
@@ -279,28 +342,83 @@ class _Guard:
         dropped = [(*identity, number) for identity, number in self.taken.items() if identity not in new]
         if dropped:
             yield Many("drop_identities", sorted(dropped))
-        unused = [(scope, room.left) for scope, room in sorted(self.rooms.items()) if room.left > 0]
+        unused = [(scope, room.left) for scope, room in sorted(self.rooms.items()) if room.left]
         if unused:
             yield Many("return_room", unused)
+        yield from count_tasks(self.counts)
+
+    # Budgets that count tasks
+
+    def _counting(self, place: int) -> dict[AccountKey, BudgetRule]:
+        one = self.asked[place].spawn
+        if not one.counted:
+            return {}
+        parent = self.parent(place)
+        return counting(one.counted, one.kind, str(parent.counted_in[0]), parent.batch, self.now)
+
+    def _hold_budgets(self) -> Op[None]:
+        wanted = {key: rule for place in self._open for key, rule in self._counting(place).items()}
+        self.budgets = yield from hold(wanted, self.now)
+
+    def _spent(self, place: int) -> Refused | None:
+        for key in self._counting(place):
+            if self.budgets[key].left < (self.counts[key] + 1) * WHOLE:
+                return Refused(Rule.BUDGET, spent_on_tasks(self.budgets[key]))
+        return None
 
     def _no_room(self, parent: _Parent, children: int) -> Refused | None:
-        full = next((room for room in parent.rooms if room.left <= 0), None)
-        if full is not None:
-            return Refused(Rule.LIMIT, f"its lineage has no room: max_tasks is {full.max_tasks}")
+        used_up = [room for room in reversed(parent.rooms) if room.left <= 0]
+        if used_up:
+            full = min(used_up, key=lambda room: room.max_tasks)
+            return Refused(Rule.LIMIT, f"its {_named(full, parent)} has no room: max_tasks is {full.max_tasks}")
         return refused_by_children(children, min(parent.bounds.max_children, parent.rooms[0].max_children))
 
+    def _refuse_or_exceed(self, place: int, full: Refused) -> Op[None]:
+        """Refuse a spawn for which there is no room; or have an operator asked, if it is one of not too many."""
+        parent = self.parents[self.asked[place].lease.task]
+        if not self._asks(place, full.rule):
+            self._refuse(place, full)
+            return
+        if parent.beyond is None:
+            notes = yield Query("parked_children", {"task": parent.lease.task})
+            parent.beyond = sum(Rule.LIMIT in rules_in(note) for (note,) in notes)
+        self._refuse(place, full, final=parent.beyond >= REFUSALS_KEPT)
+        parent.beyond += 1
+
+    def _read_own(self) -> Op[None]:
+        """Find the children that tasks have already of work about which an operator is asked. Nobody else can make any
+        meanwhile: their parents are locked."""
+        wanted: set[tuple[int, bytes]] = set()
+        for place in self._open:
+            one = self.asked[place]
+            asks = one.spawn.policies and any(self._asks(place, rule) for rule in REPEATS)
+            if asks and (one.identities or Rule.CYCLE in self.parked.get(place, {})):
+                wanted.add((one.lease.task, one.spawn.identity))
+        if wanted:
+            for parent, identity, task in (yield Many("own_children", sorted(wanted))):
+                self.own.setdefault((parent, bytes(identity)), task)
+
     def _first_met(self, place: int) -> Decision | None:
-        """What it means for a spawn that its identity is taken, in its lineage or everywhere; None if it is not."""
-        for identity in self.asked[place].identities:
+        """What it means for a spawn that its identity is taken, in its lineage or everywhere; None if it is not, or if
+        an operator is asked about that."""
+        one = self.asked[place]
+        mine = self.own.get((one.lease.task, one.spawn.identity))
+        if mine is not None and one.spawn.follows is None:
+            return Decision(mine)  # the same child, asked for again
+        for identity in one.identities:
             holder = self.holders.get(identity)
             if holder is not None and (decision := self._met(place, identity[0], holder)) is not None:
                 return decision
         return None
 
     def _met(self, place: int, scope: bytes, holder: _Holder) -> Decision | None:
-        """What it means that a holder was met; None if it gives way."""
+        """What it means that a holder was met; None if it gives way, or if an operator is asked."""
         one = self.asked[place]
+        if self._is_asked_about(place, holder):
+            return None
         if holder.parent == one.lease.task and holder.status is not Status.CANCELLED:
+            if one.spawn.follows is not None:  # that one does not wait for this batch
+                return Decision(None, refused=met_in_lineage(one.spawn, holder.task, holder.status))
             return Decision(holder.task)  # the same child, asked for again
         if scope == EVERYWHERE:
             if not stays(holder.status, holder.ended_at, one.spawn.fresh_for_ms, self.now):
@@ -309,8 +427,19 @@ class _Guard:
             return Decision(holder.task)
         if holder.status is Status.CANCELLED:
             return None
+        refused = met_in_lineage(one.spawn, holder.task, holder.status)
+        if self._asks(place, refused.rule):
+            self._refuse(place, refused)
+            return None
         self.links.append((place, holder.task))
-        return Decision(None, refused=met_in_lineage(one.spawn, holder.task, holder.status))
+        return Decision(None, refused=refused)
+
+    def _is_asked_about(self, place: int, holder: _Holder) -> bool:
+        """Whether an operator is asked about a spawn because it is the work of this very task."""
+        parked = self.parked.get(place, {})
+        if any(refused.existing == holder.task for refused in parked.values()):
+            return True
+        return Rule.CYCLE in parked and any(one.task == holder.task for one in self.parent(place).family)
 
     # Links
 
@@ -344,7 +473,7 @@ def spawn(asked: Sequence[Asked], now: int) -> Op[list[Decision]]:
     for one, decision in both:
         if decision.refused is not None and one.spawn.policy(decision.refused.rule) == "raise":
             raise SpawnRefused(f"{one.spawn.kind} was not spawned: {decision.refused.reason}")
-    new = [(one, guard.parents[one.lease.task], d.task) for one, d in both if d.is_new and d.task is not None]
+    new = [(one, guard.parent(at), d.task) for at, (one, d) in enumerate(both) if d.is_new and d.task is not None]
     if new:
         yield from _insert(new, now)
         if paused := sorted(task for _, parent, task in new if parent.is_paused):
@@ -354,16 +483,29 @@ def spawn(asked: Sequence[Asked], now: int) -> Op[list[Decision]]:
     return decisions
 
 
-def _park(new: Sequence[tuple[Asked, int, Refused]], now: int) -> Op[None]:
+def _named(room: _Room, parent: _Parent) -> str:
+    """Whose counter it is. That of a batch says nothing of depth and children; a branch of which nothing may come has
+    no use for one."""
+    if room is parent.rooms[0]:
+        return "lineage"
+    is_batch = room.max_depth == room.max_children == 0
+    return "batch" if is_batch else f"branch, which begins with task {room.root},"
+
+
+def _park(new: Sequence[tuple[Asked, int, Sequence[Refused]]], now: int) -> Op[None]:
     """Let new children wait for approval. Their places in line do no harm: nobody leases a task that waits."""
     if new:
-        reasons = [readable(f"waits for approval: {refused.reason}") for _, _, refused in new]
-        waiting = [(task, reason) for (_, task, _), reason in zip(new, reasons, strict=True)]
+        waiting = [
+            (task, readable(f"waits for approval: {'; '.join(refused.reason for refused in parked)}"))
+            for _, task, parked in new
+        ]
         yield Many("park_new", waiting, (signal_wait("approved"), NEVER))
         yield from log(
-            Entry(task, 1, 0, Event.PARKED, Status.WAITING, None, one.lease.worker, now, reason)
-            for (one, task, _), reason in zip(new, reasons, strict=True)
-        )
+            Entry(
+                task, 1, 0, Event.PARKED, Status.WAITING, None, one.lease.worker, now, readable(parked_note(parked)),
+            )
+            for one, task, parked in new
+        )  # fmt: skip
 
 
 def enqueue_root(
@@ -383,6 +525,8 @@ def enqueue_root(
         deadline_at = task.created_at + bounds.deadline_ms
         limits = (bounds.max_depth, bounds.max_tasks, bounds.max_children)
         yield Many("open_lineages", [(task.lineage, number, *limits, deadline_at, 1, task.created_at)])
+        if bounds.budget is not None:
+            yield from open_lineage_budgets([(str(task.lineage), bounds.budget)])
     [payload] = yield from kept([task.payload])
     yield Many(
         "insert_children",
@@ -390,12 +534,12 @@ def enqueue_root(
             (
                 number, task.kind, task.version, task.queue, task.band, task.key, task.identity, *payload, task.lineage,
                 None, 0, batch, task.due_at, None, None if bounds is None else msgspec.json.encode(bounds), scopes,
-                0 if bounds is None else 1,
+                0 if bounds is None else 1, task.gates, task.estimate,
             )
         ],
         (task.created_at,),
     )  # fmt: skip
-    yield from stand([Standing(number, lane_of(task.queue, task.kind), task.band, 0, task.due_at)], now)
+    yield from stand([Standing(number, lane_of(task.queue, task.kind, task.gates), task.band, 0, task.due_at)], now)
     return number, True
 
 
@@ -449,6 +593,7 @@ class _InCommon(NamedTuple):
     limits: bytes | None
     scopes: bytes | None
     worker: int
+    is_unique: bool
 
 
 def _in_common(one: Asked, parent: _Parent, now: int) -> _InCommon:
@@ -459,12 +604,12 @@ def _in_common(one: Asked, parent: _Parent, now: int) -> _InCommon:
         parent.counted_in[0], one.lease.task, parent.depth + 1, parent.batch, parent.below,
         parent.limits if child.bounds is None else msgspec.json.encode(child.bounds),
         parent.scopes if child.scope is None else (parent.scopes or b"") + child.scope.bytes,
-        one.lease.worker,
+        one.lease.worker, child.unique != "no",
     )  # fmt: skip
 
 
 def _told(common: _InCommon) -> str:
-    return f"by task {common.parent}, at depth {common.depth}"
+    return spawn_note(common.parent, common.depth, unique=common.is_unique)
 
 
 def _insert_few(few: Sequence[tuple[_InCommon, tuple[Any, ...]]], now: int) -> Op[None]:
@@ -474,9 +619,9 @@ def _insert_few(few: Sequence[tuple[_InCommon, tuple[Any, ...]]], now: int) -> O
         [
             (
                 task, at.kind, at.version, at.queue, at.band, key, identity, payload, blob, at.lineage, at.parent,
-                at.depth, at.batch, at.due_at, at.ancestry, at.limits, at.scopes, 0,
+                at.depth, at.batch, at.due_at, at.ancestry, at.limits, at.scopes, 0, gates, estimate,
             )
-            for at, (task, key, identity, payload, blob) in few
+            for at, (task, key, identity, payload, blob, gates, estimate) in few
         ],
         (now,),
     )  # fmt: skip
@@ -493,23 +638,43 @@ def _insert(new: Sequence[tuple[Asked, _Parent, int]], now: int) -> Op[None]:
     ]
     if narrower:
         yield Many("open_lineages", narrower)
+        yield from open_lineage_budgets(
+            (str(one.spawn.scope), one.spawn.bounds.budget)
+            for one, parent, _ in new
+            if one.spawn.scope is not None and one.spawn.bounds is not None
+            if one.spawn.bounds.budget is not None and one.spawn.bounds.budget != parent.bounds.budget
+        )
     payloads = yield from kept([one.spawn.payload for one, _, _ in new])
     alike: dict[_InCommon, list[tuple[Any, ...]]] = {}
     for (one, parent, task), place in zip(new, payloads, strict=True):
-        mine = (task, one.spawn.key, one.spawn.identity, *place)
+        mine = (task, one.spawn.key, one.spawn.identity, *place, one.spawn.gates, one.spawn.estimate)
         alike.setdefault(_in_common(one, parent, now), []).append(mine)
     few = [(common, mine) for common, some in alike.items() if len(some) < MANY_ALIKE for mine in some]
     if few:
         yield from _insert_few(few, now)
     for common, some in alike.items():
         if len(some) >= MANY_ALIKE:
-            yield Many("insert_alike", some, (now, *common[:-1]))
+            yield Many("insert_alike", some, (now, *common[:-2]))
             told = {"worker": common.worker, "note": _told(common), "now": now}
             yield Query("log_spawned", {**told, "ids": [mine[0] for mine in some]})
+    yield from _stand_fairly(new, now)
+
+
+def _stand_fairly(new: Sequence[tuple[Asked, _Parent, int]], now: int) -> Op[None]:
+    """Put new children in line, each at the next rank of its lineage: a large one stands there like everybody else."""
+    standings: dict[uuid.UUID, list[Standing]] = {}
+    for one, parent, task in new:
+        child = one.spawn
+        lane = lane_of(child.queue, child.kind, child.gates)
+        standings.setdefault(parent.counted_in[0], []).append(Standing(task, lane, child.band, 0, child.due_at))
+    wanted = [(lineage, some[0].lane, some[0].band, len(some)) for lineage, some in sorted(standings.items())]
+    rows = yield Many("advance_ranks", wanted)
+    next_ranks = {as_uuid(lineage): rank for lineage, rank in rows}
     yield from stand(
         (
-            Standing(task, lane_of(one.spawn.queue, one.spawn.kind), one.spawn.band, 0, one.spawn.due_at)
-            for one, _, task in new
+            replace(standing, rank=rank)
+            for lineage, some in standings.items()
+            for rank, standing in enumerate(some, next_ranks[lineage] - len(some))
         ),
         now,
     )

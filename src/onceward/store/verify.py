@@ -7,16 +7,17 @@ tasks are in memory at a time.
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from onceward.model.status import Event
 from onceward.store import catalogue
+from onceward.store.gate_checks import insane, misplaced, overlooked
 from onceward.store.invariants import (
     RULES,
     BatchFacts,
+    BudgetFacts,
     Claim,
     FamilyFacts,
     History,
@@ -24,11 +25,12 @@ from onceward.store.invariants import (
     Stored,
     TaskFacts,
     batch_breaches,
+    overspent,
 )
-from onceward.store.lineage_checks import doubled, miscounted, misjoined
-from onceward.store.op import Query, Row
+from onceward.store.lineage_checks import Members, doubled, miscounted, misjoined, pauses
+from onceward.store.op import Query, Row, drive
+from onceward.store.pauses import read_pauses
 from onceward.store.session import Session
-from onceward.store.spawning import scopes_in
 
 MOST_KEPT = 100
 """How many breaches of one rule are kept word for word; the others are counted."""
@@ -95,6 +97,7 @@ def verify(session: Session, now: int) -> Report:
 def _verified(session: Session, now: int) -> Report:
     checks = {rule: Check(rule.__name__, rule.__doc__ or "") for rule in RULES}
     leftovers = Check("leftovers", "Nothing is left of a task that is gone.")
+    held = Check(pauses.__name__, pauses.__doc__ or "")
     totals = Counter[str]()
     claimed, log, stored, standing = (
         _ByTask(_stream(session, name), leftovers if what else None, what)
@@ -106,7 +109,7 @@ def _verified(session: Session, now: int) -> Report:
         )
     )
     families = _ByTask(_stream(session, "verify_families"), None, "")
-    scoped = Counter[uuid.UUID]()
+    members = Members(session.run(Query("open_twice")))
     for row in _stream(session, "verify_tasks"):
         task = TaskFacts(*row)
         family = next((FamilyFacts(*found[1:]) for found in families.of(task.id)), None)
@@ -120,7 +123,6 @@ def _verified(session: Session, now: int) -> Report:
         )
         if family is not None:
             totals["families"] += 1
-            scoped.update(scopes_in(family.scopes))
         totals["tasks"] += 1
         totals["claims"] += len(history.claims)
         totals["events"] += len(history.log)
@@ -128,18 +130,24 @@ def _verified(session: Session, now: int) -> Report:
         for rule, check in checks.items():
             for sentence in rule(history):
                 check.found(sentence, task.id)
+        for sentence in members.add(history):
+            held.found(sentence, task.id)
     for stream in (claimed, log, stored, standing):
         stream.finish()
     for rule, check in checks.items():
         check.checked = totals[RULES[rule]]
+    held.checked = totals["tasks"]
     leftovers.checked = totals["events"] + totals["checkpoints"]
     return Report(
         now,
         [
             *checks.values(),
             leftovers,
-            *_lineages(session, scoped),
+            held,
+            *_lineages(session, members),
             _batches(session),
+            _budgets(session),
+            _gates(session),
             _integrity(session, totals["tasks"]),
         ],
         tasks=totals["tasks"],
@@ -149,12 +157,15 @@ def _verified(session: Session, now: int) -> Report:
     )
 
 
-def _lineages(session: Session, scoped: Counter[uuid.UUID]) -> list[Check]:
-    lineages = Check("lineages", "A lineage counts its tasks, has no more than it may, and no work open twice.")
+def _lineages(session: Session, members: Members) -> list[Check]:
+    lineages = Check(
+        "lineages",
+        "A lineage counts its tasks, and unless an operator was asked has no more than it may and no work open twice.",
+    )
     joins = Check("joins", "Who waits for children has an open one, whose end will wake it.")
-    for found in miscounted(_counted(session, "verify_lineages", lineages), scoped):
+    for found in miscounted(_counted(session, "verify_lineages", lineages), members):
         lineages.found(*found)
-    for found in doubled(session.run(Query("open_twice"))):
+    for found in doubled(members):
         lineages.found(*found)
     for found in misjoined(_counted(session, "verify_joins", joins), session.run(Query("waiting_for_nobody"))):
         joins.found(*found)
@@ -174,6 +185,29 @@ def _batches(session: Session) -> Check:
         check.checked += 1
         for sentence in batch_breaches(batch):
             check.found(sentence, *(() if batch.first_task is None else (batch.first_task,)))
+    return check
+
+
+def _gates(session: Session) -> Check:
+    check = Check("gates", "Who stands before a gate is looked at, who is inside is there, its counters make sense.")
+    gates = list(_counted(session, "verify_gates", check))
+    disabled = {name for name, enabled, *_ in gates if not enabled}
+    for found in overlooked(_counted(session, "verify_lines", check), disabled, drive(read_pauses(), session)):
+        check.found(*found)
+    for found in misplaced(_counted(session, "verify_slots", check)):
+        check.found(*found)
+    for sentence in insane(gates):
+        check.found(sentence)
+    return check
+
+
+def _budgets(session: Session) -> Check:
+    check = Check("budgets", overspent.__doc__ or "")
+    for row in _counted(session, "verify_budgets", check):
+        for sentence in overspent(BudgetFacts(*row)):
+            check.found(sentence)
+    for task, name in session.run(Query("stray_reservations")):
+        check.found(f"something is set aside for task {task} of budget {name}, which is not there", task)
     return check
 
 

@@ -6,10 +6,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+from onceward.model.budget import CALLS, Account, is_budget_wait
+from onceward.model.gates import Gate, read_gates
 from onceward.model.lineage import read_ancestry
 from onceward.model.status import CLAIMABLE, Status
 from onceward.model.task import lane_of
+from onceward.store.budget_waits import budget_waited_for
 from onceward.store.op import Op, Query, Rows
+from onceward.store.pauses import read_pauses
+from onceward.store.sources import GateFacts, gate_facts
 
 
 class Server(msgspec.Struct, frozen=True, gc=False):
@@ -49,6 +54,14 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     servers: Sequence[Server]
     ahead: int
     """How many stand before it in its line."""
+    held_by: str | None = None
+    """The scope of an operator's pause that holds its line."""
+    gates: Sequence[tuple[Gate, GateFacts]] = ()
+    """What its next stage has to pass."""
+    budget: Account | None = None
+    """The budget that it waits for."""
+    estimate: int | None = None
+    """What it needs of that, if it is money or tokens."""
 
 
 def standing(task: int, now: int) -> Op[Standing | None]:
@@ -57,7 +70,7 @@ def standing(task: int, now: int) -> Op[Standing | None]:
     if not rows:
         return None
     (_, kind, queue, band, company, number, stage, due_at, waiting_for, reason, paused, ancestry, failures, ended_at,
-     worker) = rows[0]  # fmt: skip
+     gates, worker, estimate) = rows[0]  # fmt: skip
     status = Status(number)
     paused_by = None
     if paused:
@@ -66,14 +79,24 @@ def standing(task: int, now: int) -> Op[Standing | None]:
     children: Rows = []
     if status is Status.WAITING:
         children = yield Query("open_joins", {"task": task})
+    budget = (yield from budget_waited_for(waiting_for, now)) if is_budget_wait(waiting_for) else None
     servers: Rows = []
     ahead = 0
+    held_by = None
+    facing: list[tuple[Gate, GateFacts]] = []
     if status in CLAIMABLE:
+        pauses = yield from read_pauses()
+        held_by = pauses.of_line(lane_of(queue, kind))
+        if gates is not None:
+            wanted = read_gates(gates)
+            facts = yield from gate_facts([gate.name for gate in wanted], pauses)
+            facing = [(gate, facts[gate.name]) for gate in wanted]
         servers = yield Query("serving_workers")
         if due_at <= now:
-            lane = lane_of(queue, kind, suspect=company > 0)
+            lane = lane_of(queue, kind, gates, suspect=company > 0)
             [(ahead,)] = yield Query("ahead_in_line", {"lane": lane, "band": band, "task": task})
     return Standing(
         task, kind, queue, company, status, stage, due_at, waiting_for, reason, paused_by, failures, ended_at, worker,
-        [row[0] for row in children], [Server(*row) for row in servers], ahead,
+        [row[0] for row in children], [Server(*row) for row in servers], ahead, held_by, facing,
+        budget, None if budget is None or budget.unit == CALLS else estimate,
     )  # fmt: skip

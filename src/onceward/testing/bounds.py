@@ -31,7 +31,7 @@ def bounded(
         return Growth([], [])
     lineage = app.task(root.id).lineage
     app._transact(lambda: narrow(lineage, min(most + 1, envelope.max_tasks)))
-    worst = max(one.attempts_per_task for one in envelope.pipelines)
+    worst = max(one.attempts_per_task or POLLS_ALLOWED for one in envelope.pipelines)
     has_ended = drain((most + 1) * worst + POLLS_ALLOWED)
     grown = app._ask(lambda: growth(lineage))
     made = sum(app.counts().values()) - before

@@ -15,8 +15,11 @@ from onceward.model.lineage import Limits
 from onceward.model.payload import Payload
 from onceward.model.task import Commit
 from onceward.model.times import Duration
+from onceward.store import cache
+from onceward.store.budget_waits import declare as declare_budgets
+from onceward.store.budget_waits import sweep_budgets
 from onceward.store.claims import Death, NewWorker, Seen, bury, living, register, stop
-from onceward.store.expiry import expire_batches
+from onceward.store.expiry import expire_batches, expire_lineages, expire_tasks, know_last_stages, next_look_at
 from onceward.store.growth import Growth
 from onceward.store.lines import Reader, look
 from onceward.store.op import Op, drive
@@ -27,6 +30,7 @@ from onceward.view import Task
 from onceward.worker import points
 from onceward.worker.committer import Answer, Item, Wish, Writer
 from onceward.worker.runner import Runner
+from onceward.worker.scheduler import fire_due
 from onceward.worker.threads import StageThreads
 
 MOST_ROUNDS = 100_000
@@ -49,10 +53,12 @@ class Harness:
         self._dice = random.Random(seed)
         self._armed = ""
         self._times = 0
-        self._stages = {stage.name for pipeline in app.registry for stage in pipeline.stages}
+        self._stages = {stage.name for pipeline in app.registry for stage in pipeline.every_stage}
         self._attempts_left: int | None = None
         self.crashes = 0
         self.app.prepare()
+        with self.app._lock:
+            fire_due(self.app._session(), self.app._schedules, self.clock.now())
 
     def enqueue(self, payload: Payload, **options: Any) -> Enqueued:
         """`app.enqueue`."""
@@ -148,16 +154,18 @@ class _InlineWorker:
         self.is_dead = False
 
     async def work(self, *, wait_for_due: bool) -> None:
+        self._app._in_force.look(self._session)
         registry, config = self._app.registry, self._app.config
         registry.check_runnable()
         new = NewWorker("harness", socket.gethostname(), os.getpid(), None, "", "", config.lease_ms)
         self._worker = self._session.transact(lambda: self._enter(new))
         sweeps = self._store.dialect == "postgres"
+        limits_of = registry.limits_of if registry.governs else None
         writer = Writer(
             self._session,
             self._worker,
-            Reader(registry.lanes(None), sweeps),
-            Reader(registry.lanes(None, suspect=True), sweeps),
+            Reader(registry.lanes(None), limits_of, sweeps, budgets_of=registry.budgets_of),
+            Reader(registry.lanes(None, suspect=True), limits_of, sweeps, budgets_of=registry.budgets_of),
         )
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -171,6 +179,8 @@ class _InlineWorker:
             wish=self._take_wish,
             threads=threads,
             read=self._app._read_now,
+            look_up=lambda source, hashed: self._app._ask(lambda: cache.look_up(source, hashed)),
+            setting=self._app._in_force.value,
             now=self._store.clock.now,
             monotonic=self._store.clock.monotonic,
             presence=None,
@@ -178,32 +188,50 @@ class _InlineWorker:
             spawner=self._app.spawner,
             isolates=False,
             dice=self._dice,
+            pass_time=lambda ms: self._clock.advance(ms / 1_000),
         )
-        expire_batches(self._session, self._store.clock.now())
+        self._sweep()
         runner.look_again()
         seen = -1
         for _ in range(MOST_ROUNDS):
             await self._settle(writer, runner)
-            sight = drive(look(Reader(registry.lanes(None))), self._session)
+            sight = drive(look(Reader(registry.lanes(None), limits_of)), self._session)
             if sight.heads and self._submitted != seen:  # somebody else has enqueued it meanwhile
                 seen = self._submitted
                 runner.look_again()
                 continue
-            due_at = sight.next_due_at
+            if sweep_budgets(self._session, self._clock.now()):  # not all that was set aside was needed
+                runner.look_again()
+                continue
+            due_at = sight.next_at
             if due_at is None or not wait_for_due:
                 break
+            limit_at = drive(next_look_at(), self._session)
+            due_at = due_at if limit_at is None else min(due_at, max(limit_at, self._clock.now()))
             if due_at > self._clock.now():
                 self._clock.advance((due_at - self._store.clock.now()) / 1_000)
-                expire_batches(self._session, self._store.clock.now())
+                self._sweep()
             runner.look_again()
         threads.close()
         self._session.transact(lambda: stop(self._worker, "stopped", self._store.clock.now()))
+
+    def _sweep(self) -> None:
+        """Do what has come to be due by the clock alone."""
+        now = self._store.clock.now()
+        expire_batches(self._session, now)
+        sweep_budgets(self._session, now)
+        expire_lineages(self._session, now)
+        expire_tasks(self._session, self._app.registry.limits_ms(self._app.config.task_limit_ms), now)
+        while fire_due(self._session, self._app._schedules, now).fired:
+            pass  # of many missed times some are fired at a time
 
     def _enter(self, new: NewWorker) -> Op[int]:
         now = self._store.clock.now()
         worker = yield from register(new, now)
         for pipeline in self._app.registry:
             yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
+        yield from know_last_stages(*self._app.registry.kinds_at_expiry)
+        yield from declare_budgets(self._app.registry.budgets.values(), now)
         return worker
 
     async def _settle(self, writer: Writer, runner: Runner) -> None:

@@ -5,15 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
+from onceward.config import ENGINE, Config
 from onceward.context import Context, current
 from onceward.errors import ConfigError
 from onceward.model import codec
+from onceward.model.budget import Bill, read_amount
+from onceward.model.cache import Cached
 from onceward.model.lineage import Spawn
 from onceward.model.payload import Payload, identity, payload_key, stored_payload
-from onceward.model.task import CURSOR_PART, ONCE_PREFIX, RESULT_PART, Effects, Keep, Lease, Move, Report, Write
-from onceward.model.times import uuid7
+from onceward.model.task import (
+    CURSOR_PART,
+    ONCE_PREFIX,
+    RESULT_PART,
+    Effects,
+    Fill,
+    Filled,
+    Keep,
+    Lease,
+    Move,
+    Report,
+    Take,
+    Write,
+)
+from onceward.model.times import SystemClock, instant, uuid7
 from onceward.stage import Stage
 from onceward.testing.clock import START
 
@@ -31,6 +49,8 @@ class StageRun(Generic[R]):
     parts: dict[str, Any] = field(default_factory=dict)
     progress: list[Report] = field(default_factory=list)
     spawned: list[Payload] = field(default_factory=list)
+    charges: dict[str, Decimal] = field(default_factory=dict)
+    """What it has charged, by the names of budgets."""
 
 
 def run_stage(
@@ -41,12 +61,16 @@ def run_stage(
     cursor: Any = None,
     parts: Mapping[str, Any] | None = None,
     signals: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     failures: int = 0,
+    scheduled_at: datetime | None = None,
     read_from: Any = None,
 ) -> StageRun[R]:
     """Call a stage with the results of earlier ones given as values. A verdict it raises comes through as raised.
 
-    `cursor` and `parts` are what an earlier attempt has stored, `read_from` is the connection that `ctx.read` lends.
+    `cursor` and `parts` are what an earlier attempt has stored, `settings` is what `ctx.setting` answers
+    besides the engine's own numbers, which are the usual ones,
+    `scheduled_at` the time of its schedule, `read_from` the connection that `ctx.read` lends.
     """
     stored = {(one.name, RESULT_PART): one.stored(value) for one, value in (results or {}).items()}
     if cursor is not None:
@@ -57,8 +81,9 @@ def run_stage(
     lease = Lease(
         1, 1, b"test", 1, 1, stage.kind, 1, stage.queue, 2, 0, stage.name, stored_payload(payload), failures, 0, 0, 0,
         len(arrived), 1, uuid7(START).bytes, None, 0, START, START,
+        scheduled_at=None if scheduled_at is None else instant(scheduled_at),
     )  # fmt: skip
-    desk = _ValueDesk(read_from)
+    desk = _ValueDesk(read_from, settings or {})
     context: Context[P] = Context(payload, lease, stage, stored, arrived, desk)
     token = current.set(context)
     try:
@@ -66,8 +91,13 @@ def run_stage(
     finally:
         current.reset(token)
     stage.stored(returned)
-    writes = [*desk.writes, *context.end().writes]
-    run: StageRun[R] = StageRun(returned, writes, desk.cursors, desk.parts, desk.progress, desk.spawner.spawned)
+    effects = context.end()
+    writes = [*desk.writes, *effects.writes]
+    desk.take(effects.bill)
+    charges = {name: read_amount(amount) for name, amount in desk.charges.items()}
+    run: StageRun[R] = StageRun(
+        returned, writes, desk.cursors, desk.parts, desk.progress, desk.spawner.spawned, charges
+    )
     return run
 
 
@@ -86,24 +116,40 @@ class _ValueSpawner:
     def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int) -> None:
         return None
 
-    def together(self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[bytes, ...]) -> None:
+    def together(self, payload: Payload, *_asked: object) -> None:
         return None
 
 
 class _ValueDesk:
     """Takes everything, keeps it for the test to look at."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, settings: Mapping[str, Any]) -> None:
         self._connection = connection
+        self._settings = settings
         self.spawner = _ValueSpawner()
         self.writes: list[Write] = []
         self.cursors: list[Any] = []
         self.parts: dict[str, Any] = {}
+        self.answers: dict[tuple[str, bytes], Cached] = {}
         self.progress: list[Report] = []
+        self.charges: dict[str, int] = {}
+
+    def take(self, bill: Bill | None) -> None:
+        """Add up what was charged."""
+        for charge in () if bill is None else bill.charges:
+            self.charges[charge.budget] = self.charges.get(charge.budget, 0) + charge.amount
 
     def keep(self, _lease: Lease, move: Move, effects: Effects) -> bool:
+        if isinstance(move, Take | Fill):
+            return True
+        if isinstance(move, Filled):
+            if move.value is not None:
+                now = self.now()
+                self.answers[move.source, move.hash] = Cached(move.value, now, now + move.keep_ms, now, False)
+            return True
         assert isinstance(move, Keep)
         self.writes += effects.writes
+        self.take(effects.bill)
         for part in move.parts:
             value = codec.decoder(Any)(part.value)
             if part.part == CURSOR_PART:
@@ -115,11 +161,27 @@ class _ValueDesk:
     async def akeep(self, lease: Lease, move: Move, effects: Effects) -> bool:
         return self.keep(lease, move, effects)
 
+    def now(self) -> int:
+        return SystemClock().now()
+
+    def sleep(self, ms: int) -> None:
+        """No time passes."""
+
+    async def asleep(self, ms: int) -> None:
+        """No time passes."""
+
     def report(self, _lease: Lease, move: Report) -> None:
         self.progress.append(move)
 
     def is_held(self, _lease: Lease) -> bool:
         return True
+
+    def setting(self, name: str) -> Any:
+        if name not in self._settings and name in ENGINE:
+            return getattr(Config(), name)
+        if name not in self._settings:
+            raise ConfigError(f"this stage asks for the setting {name!r}; give run_stage(settings={{{name!r}: …}})")
+        return self._settings[name]
 
     def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         if self._connection is None:
@@ -128,3 +190,9 @@ class _ValueDesk:
 
     async def aread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         return self.read(function, arguments)
+
+    def look_up(self, source: str, hashed: bytes) -> Cached | None:
+        return self.answers.get((source, hashed))
+
+    async def alook_up(self, source: str, hashed: bytes) -> Cached | None:
+        return self.look_up(source, hashed)

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 from onceward.context import Context
-from onceward.model.task import CURSOR_PART, RESULT_PART, Lease, Part
+from onceward.model.budget import Bill, Charge
+from onceward.model.task import CURSOR_PART, NEVER, RESULT_PART, Lease, Part
 from onceward.pipeline import Pipeline
 from onceward.stage import Stage
 
@@ -19,8 +20,8 @@ class Attempt:
     """One lease being worked on."""
 
     __slots__ = (
-        "context", "ended", "lease", "limit_at", "lost", "parts", "pipeline", "refusals", "reported_at", "signals",
-        "slot", "stage", "started_at", "task", "ticket", "timed_out",
+        "bill", "context", "ended", "lease", "limit_at", "lost", "over_at", "parts", "pipeline", "refusals",
+        "reported_at", "signals", "slot", "stage", "started_at", "task", "ticket", "timed_out", "timeout_ms",
     )  # fmt: skip
 
     def __init__(self, lease: Lease, parts: list[Part], signals: dict[str, bytes]) -> None:
@@ -35,9 +36,13 @@ class Attempt:
         """While a stage waits for a thread, one thing to take: by that thread, or by whoever gives the task back."""
         self.slot: int | None = None
         self.limit_at: int | None = None
+        self.timeout_ms: int | None = None
+        self.over_at = NEVER
+        """When the time of the task is over, whatever its stage may take."""
         self.started_at = 0
         self.reported_at = 0
         self.refusals = 0
+        self.bill: Bill | None = None
         self.ended = False
         self.lost = False
         self.timed_out = False
@@ -49,6 +54,20 @@ class Attempt:
         except IndexError:
             return False
         return True
+
+    @property
+    def place(self) -> str:
+        """The stage at which the task stands, whatever runs for it now."""
+        return self.lease.stage or self.pipeline.stages[0].name
+
+    def limit_from(self, now: int) -> int:
+        """When a stage that begins, or has just shown that it gets on, must have ended."""
+        return self.over_at if self.timeout_ms is None else min(self.over_at, now + self.timeout_ms)
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """What its stage has charged, once it has ended."""
+        return () if self.bill is None else self.bill.charges
 
     def finished_stage(self, stage: str, value: bytes) -> None:
         """A stage is durable; its cursor is of no more use."""

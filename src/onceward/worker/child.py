@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("worker", type=int)
     parser.add_argument("presence")
     parser.add_argument("name")
+    parser.add_argument("--concurrency", type=int)
     parser.add_argument("--queues")
     parser.add_argument("--suspects", action="store_true")
     parser.add_argument("--until-idle", action="store_true")
@@ -30,6 +31,7 @@ def main() -> None:
         queues=given.queues.split(",") if given.queues else None,
         until_idle=given.until_idle,
         name=given.name,
+        concurrency=given.concurrency,
         worker=given.worker,
         presence=given.presence,
         suspects_only=given.suspects,

@@ -17,10 +17,12 @@ from typing import NamedTuple, cast
 
 from onceward.errors import OutcomeUnknown, StoreError
 from onceward.logs import EngineLog
+from onceward.model.gates import BUDGET
+from onceward.model.pause import Pauses
 from onceward.model.task import Commit
 from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_from, claim_suspects, mark_low_claim
 from onceward.store.commits import SendAlone, Verdict, commit
-from onceward.store.lines import Line, Reader, Sight, is_time_to_sweep, look
+from onceward.store.lines import Line, Reader, Sight, heed_pauses, is_time_to_sweep, look
 from onceward.store.op import Op, drive
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker import points
@@ -39,6 +41,8 @@ class Wish:
     """How many tasks the worker could take, and from which lines."""
 
     count: int
+    slots: int = 0
+    """How many governed ones among them: those run at once, or are not claimed."""
     suspects: bool = False
     line: Line | None = None
     """The line in which there is news, if that is known: then the others are not looked at."""
@@ -60,6 +64,8 @@ class Written:
     claimed: Claimed = NOTHING
     asked: Wish | None = None
     next_due_at: int | None = None
+    pauses: Pauses | None = None
+    """What an operator has paused, if somebody has looked."""
 
     @property
     def all_accepted(self) -> bool:
@@ -100,7 +106,7 @@ class Writer:
         if not items and wish is not None and wish.line is None:
             sight = self._look(wish)
             if sight is not None and not sight.has_work(self.session.clock.now()):
-                return Written((), (), NOTHING, wish, sight.next_due_at)
+                return Written((), (), NOTHING, wish, sight.next_at, self.reader.pauses)
         try:
             written = self._transaction(items, wish, sight)
         except _NothingThere:
@@ -116,8 +122,16 @@ class Writer:
     def _look(self, wish: Wish) -> Sight | None:
         """A look without a transaction, so that idle workers do not stand in each other's way; None if it is time for
         more than a look."""
-        reader = self.suspects if wish.suspects else self.reader
-        return None if is_time_to_sweep(reader, self.session.clock.now()) else drive(look(reader), self.session)
+        reader, now = self.suspects if wish.suspects else self.reader, self.session.clock.now()
+        if is_time_to_sweep(reader, now):
+            return None
+        drive(self._heed(now), self.session)
+        return drive(look(reader), self.session)
+
+    def _heed(self, now: int) -> Op[None]:
+        """Learn what is paused, for all lines."""
+        yield from heed_pauses(self.reader, now)
+        self.suspects.pauses = self.reader.pauses
 
     def _transaction(self, items: Sequence[Item], wish: Wish | None, sight: Sight | None) -> Written:
         reader, suspects = self.reader, self.suspects
@@ -165,23 +179,27 @@ class Writer:
         """A transaction, from the start: what was remembered of the lines by one that did not commit is forgotten."""
         self.reader, self.suspects = reader.copy(), suspects.copy()
         now = self.session.clock.now()
+        yield from self._heed(now)
         verdicts: list[Verdict] = []
         if items:
             verdicts = yield from commit([item.commit for item in items], now)
         points.reach("inside commit")
         claimed = NOTHING
+        has_settled = any(BUDGET in (item.commit.lease.gates or "") for item in items)
         if wish is not None:
             if wish.suspects:
-                claimed = yield from claim_suspects(self.suspects, self.worker, now)
+                claimed = yield from claim_suspects(self.suspects, self.worker, now, has_settled=has_settled)
             elif wish.line is not None:
                 claimed = yield from claim_from(self.reader, wish.line, self.worker, wish.count, now)
                 if not items and not claimed.leases:
                     raise _NothingThere
             else:
-                claimed = yield from claim(self.reader, self.worker, wish.count, now, sight)
+                claimed = yield from claim(
+                    self.reader, self.worker, wish.count, now, sight, slots=wish.slots, has_settled=has_settled
+                )
         if self.low_claim:
             yield from mark_low_claim(self.worker, self.low_claim)
-        return Written(items, verdicts, claimed, wish, self.reader.next_due_at)
+        return Written(items, verdicts, claimed, wish, self.reader.next_due_at, self.reader.pauses)
 
     def _count(self, written: Written) -> None:
         self.low_claim = 0

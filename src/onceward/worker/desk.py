@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from onceward.errors import LeaseLost, WrongTwin
+from onceward.model.cache import Cached
 from onceward.model.task import Commit, Effects, Lease, Move, Report
 from onceward.store.commits import Verdict
 from onceward.worker.attempt import Attempt
@@ -26,16 +28,24 @@ class AttemptDesk:
         attempts: Mapping[int, Attempt],
         submit: Callable[[Commit, Callable[[Verdict], None]], None],
         read: Callable[..., Any],
+        look_up: Callable[[str, bytes], Cached | None],
+        setting: Callable[[str], Any],
         monotonic: Callable[[], int],
         presence: Presence | None,
         spawner: Spawner,
+        now: Callable[[], int],
+        pass_time: Callable[[int], None] | None = None,
     ) -> None:
         self._attempts = attempts
         self._submit = submit
         self._read = read
+        self._look_up = look_up
+        self._setting = setting
         self._monotonic = monotonic
         self._presence = presence
         self.spawner = spawner
+        self.now = now
+        self._pass_time = pass_time
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
 
@@ -61,6 +71,22 @@ class AttemptDesk:
         self._extend(lease)
         return bool(verdict)
 
+    def sleep(self, ms: int) -> None:
+        """Let time pass, in a thread of a stage."""
+        if threading.get_ident() == self._loop_thread:
+            raise WrongTwin("this would block the event loop; in an async stage use await ctx.acall")
+        if self._pass_time is None:
+            time.sleep(ms / 1_000)
+        else:
+            self._pass_time(ms)
+
+    async def asleep(self, ms: int) -> None:
+        """`sleep`, awaited."""
+        if self._pass_time is None:
+            await asyncio.sleep(ms / 1_000)
+        else:
+            self._pass_time(ms)
+
     def report(self, lease: Lease, move: Report) -> None:
         """Show progress, at most once a second, and at the end."""
         attempt = self._attempts.get(lease.task)
@@ -76,7 +102,7 @@ class AttemptDesk:
         """The time limit of the stage begins anew."""
         attempt = self._attempts.get(lease.task)
         if attempt is not None and attempt.lease.token == lease.token and attempt.limit_at is not None:
-            attempt.limit_at = self._monotonic() + (attempt.stage.timeout_ms or 0)
+            attempt.limit_at = attempt.limit_from(self._monotonic())
             if attempt.slot is not None and self._presence is not None:
                 self._presence.extend(attempt.slot, attempt.limit_at)
 
@@ -84,6 +110,10 @@ class AttemptDesk:
         """Whether the lease is held, as far as is known here."""
         attempt = self._attempts.get(lease.task)
         return attempt is not None and attempt.lease.token == lease.token and not (attempt.lost or attempt.timed_out)
+
+    def setting(self, name: str) -> Any:
+        """The value of a setting that is in force."""
+        return self._setting(name)
 
     def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Run a function on a read-only snapshot."""
@@ -94,6 +124,16 @@ class AttemptDesk:
     async def aread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """`read`, awaited."""
         return await asyncio.to_thread(self._read, function, arguments)
+
+    def look_up(self, source: str, hashed: bytes) -> Cached | None:
+        """What the cache has for a key of a source."""
+        if threading.get_ident() == self._loop_thread:
+            raise WrongTwin("this would block the event loop; in an async stage use await ctx.acached")
+        return self._look_up(source, hashed)
+
+    async def alook_up(self, source: str, hashed: bytes) -> Cached | None:
+        """`look_up`, awaited."""
+        return await asyncio.to_thread(self._look_up, source, hashed)
 
 
 def _nobody(_verdict: Verdict) -> None:

@@ -5,21 +5,29 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from onceward.context import Context, current
 from onceward.errors import ConfigError, LeaseLost, PayloadError
+from onceward.model.cache import Cached, Taken
 from onceward.model.outcome import Failed, Filtered, Skipped, Verdict, Waiting, unwrapped
 from onceward.model.retry import described, retry_after_ms
-from onceward.model.task import NO_EFFECTS, Effects, Keep, Lease, Move, Report
+from onceward.model.source import NotYet
+from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Keep, Lease, Move, Report, Take
 from onceward.model.times import SystemClock
+from onceward.store.cache import look_up
 from onceward.worker import locate
 from onceward.worker.isolated import (
     _LENGTH,
     Answer,
+    Answered,
     Asked,
+    Filling,
     Kept,
+    Passing,
     Raised,
     Reported,
     Returned,
@@ -37,11 +45,23 @@ class FarDesk:
     def __init__(self, connection: socket.socket, app: Any) -> None:
         self._connection = connection
         self._app = app
+        self._lock = threading.Lock()
         self.spawner = app.spawner
 
     def keep(self, _lease: Lease, move: Move, effects: Effects) -> bool:
-        assert isinstance(move, Keep)
-        answer = self._ask(Kept(move.stage, list(move.parts), far(effects.writes), effects.spawns))
+        if isinstance(move, Take):
+            answer = self._ask(Passing(move))
+        elif isinstance(move, Fill):
+            answer = self._ask(Filling(move))
+        elif isinstance(move, Filled):
+            answer = self._ask(Answered(move))
+        else:
+            assert isinstance(move, Keep)
+            answer = self._ask(Kept(move.stage, list(move.parts), far(effects.writes), effects.spawns, effects.bill))
+        if answer.again_at is not None and isinstance(move, Take):
+            raise NotYet(move.gate, answer.again_at)
+        if answer.is_taken:
+            raise Taken
         if answer.error is not None:
             raise LeaseLost(answer.error)
         return answer.accepted
@@ -49,11 +69,24 @@ class FarDesk:
     async def akeep(self, lease: Lease, move: Move, effects: Effects) -> bool:
         return await asyncio.to_thread(self.keep, lease, move, effects)
 
+    def now(self) -> int:
+        return SystemClock().now()
+
+    def sleep(self, ms: int) -> None:
+        time.sleep(ms / 1_000)
+
+    async def asleep(self, ms: int) -> None:
+        await asyncio.sleep(ms / 1_000)
+
     def report(self, _lease: Lease, move: Report) -> None:
-        self._connection.sendall(framed(Reported(move.stage, move.done, move.total, move.note)))
+        with self._lock:
+            self._connection.sendall(framed(Reported(move.stage, move.done, move.total, move.note)))
 
     def is_held(self, _lease: Lease) -> bool:
         return self._ask(Asked()).accepted
+
+    def setting(self, name: str) -> Any:
+        return self._app.setting(name)
 
     def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         return self._app.read(function, *arguments)
@@ -61,9 +94,17 @@ class FarDesk:
     async def aread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         return await asyncio.to_thread(self.read, function, arguments)
 
+    def look_up(self, source: str, hashed: bytes) -> Cached | None:
+        found: Cached | None = self._app._ask(lambda: look_up(source, hashed))
+        return found
+
+    async def alook_up(self, source: str, hashed: bytes) -> Cached | None:
+        return await asyncio.to_thread(self.look_up, source, hashed)
+
     def _ask(self, message: Any) -> Answer:
-        self._connection.sendall(framed(message))
-        return read_answer(received(self._connection))
+        with self._lock:  # several calls of one stage may be under way
+            self._connection.sendall(framed(message))
+            return read_answer(received(self._connection))
 
 
 def received(connection: socket.socket) -> bytes:
@@ -98,18 +139,22 @@ def run(connection: socket.socket) -> None:
         value = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
         data = stage.stored(value)
         effects = context.end()
-        answer: Any = Returned(data, far(effects.writes), effects.spawns)
+        answer: Any = Returned(data, far(effects.writes), effects.spawns, effects.told, effects.bill)
     except BaseException as error:  # a verdict or an error: both are told to the worker
         answer = _raised(unwrapped(error), pipeline, context)
     connection.sendall(framed(answer))
 
 
 def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> Raised:
-    kept = context.end() if isinstance(error, Filtered | Skipped | Failed | Waiting) else NO_EFFECTS
+    effects = context.end()
+    kept = effects if isinstance(error, Filtered | Skipped | Failed | Waiting) else NO_EFFECTS
     writes = far(kept.writes)
     if isinstance(error, Verdict):
         after_ms, until = getattr(error, "after_ms", None), getattr(error, "until", None)
-        return Raised(type(error).__name__, error.reason, writes, after_ms, until, spawns=kept.spawns)
+        return Raised(
+            type(error).__name__, error.reason, writes, after_ms, until, spawns=kept.spawns, told=effects.told,
+            bill=effects.bill,
+        )  # fmt: skip
     after_ms = retry_after_ms(error, SystemClock().now())
     permanent = pipeline.retry.is_permanent(error) or isinstance(error, PayloadError | ConfigError)
     return Raised(
@@ -118,6 +163,8 @@ def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> Raise
         writes,
         is_permanent=permanent,
         retry_after=None if after_ms is None else after_ms / 1_000,
+        told=effects.told,
+        bill=effects.bill,
     )
 
 

@@ -16,14 +16,19 @@ from onceward.config import Config
 from onceward.logs import EngineLog
 from onceward.model.retry import Retry, backoff_ms
 from onceward.model.times import spoken
+from onceward.store.budget_waits import sweep_budgets
+from onceward.store.cache import evict
 from onceward.store.claims import Death, Reclaimed, Seen, StillBusy, bury, living, renew
-from onceward.store.expiry import expire_batches
+from onceward.store.expiry import expire_batches, expire_lineages
 from onceward.store.op import Op, Query, drive
+from onceward.store.pruning import sweep_slots
 from onceward.store.session import Session
 from onceward.worker import points, presence
 
 LOOK_EVERY_MS = 1_000
 RECEIPTS_KEPT_MS = 3_600_000
+MARKS_KEPT_MS = 60_000
+EVICT_EVERY_MS = 10_000
 
 logger = EngineLog("onceward.housekeeping")
 
@@ -53,9 +58,17 @@ class Housekeeping:
         self._host = socket.gethostname()
         self._beats: dict[int, tuple[int, int]] = {}
         """For each worker its beat as last seen, and since when it has been that."""
-        self._renewed_at = self._looked_at = self._pruned_at = self._expired_at = -(10**12)
+        self._renewed_at = self._looked_at = self._pruned_at = self._expired_at = self._evicted_at = -(10**12)
         self._hurry = False
         self.reclaimed: list[Reclaimed] = []
+        self.expired = 0
+        """How many tasks have ended because their batch or lineage was over."""
+        self.is_in_doubt = False
+        """Whether a worker seems dead that has not been watched for long enough to tell."""
+
+    def adopt(self, config: Config) -> None:
+        """Go on under other numbers."""
+        self._config = config
 
     def hurry(self) -> None:
         """Somebody has found no work: look for dead workers at the next step."""
@@ -74,10 +87,16 @@ class Housekeeping:
             self._look_for_the_dead()
         if now - self._expired_at >= LOOK_EVERY_MS:
             self._expired_at = now
-            expire_batches(self._session, self._clock.now())
+            self.expired += expire_batches(self._session, self._clock.now())
+            self.expired += expire_lineages(self._session, self._clock.now())
+            sweep_budgets(self._session, self._clock.now())
+        if now - self._evicted_at >= EVICT_EVERY_MS:
+            self._evicted_at = now
+            evict(self._session, self._config.cache_size, self._clock.now())
         if now - self._pruned_at >= RECEIPTS_KEPT_MS // 60:
             self._pruned_at = now
             self._session.transact(self._prune_receipts)
+            self._session.transact(sweep_slots)
 
     def _renew_if_time(self) -> None:
         now = self._clock.monotonic()
@@ -112,6 +131,7 @@ class Housekeeping:
         mine = set(self._mine())
         seen = drive(living(), self._session)
         now = self._clock.monotonic()
+        doubtful = set()
         for worker in seen:
             beat, since = self._beats.get(worker.id, (-1, now))
             self._beats[worker.id] = (beat, since) if beat == worker.beat else (worker.beat, now)
@@ -120,6 +140,9 @@ class Housekeeping:
                 if death is not None:
                     self.bury(worker, death)
                     self._renew_if_time()
+                elif self._clock.now() - worker.beat_at >= worker.lease_ms:
+                    doubtful.add(worker.id)
+        self.is_in_doubt = bool(doubtful)
         self._beats = {worker.id: self._beats[worker.id] for worker in seen}
         if self._session.run(Query("any_suspects")):
             self._suspects_found()
@@ -170,6 +193,7 @@ class Housekeeping:
         )
         if reclaimed.suspects:
             self._suspects_found()
+        sweep_budgets(self._session, self._clock.now())
         return reclaimed
 
     def _retry_delay_ms(self, failures: int) -> int:
@@ -178,6 +202,7 @@ class Housekeeping:
 
     def _prune_receipts(self) -> Op[None]:
         yield Query("prune_receipts", {"before": self._clock.now() - RECEIPTS_KEPT_MS})
+        yield Query("forget_marks", {"before": self._clock.now() - MARKS_KEPT_MS})
 
 
 def killed_for_time(late: frozenset[int], culprits: frozenset[int]) -> Death:

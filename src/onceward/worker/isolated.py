@@ -19,9 +19,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from onceward.errors import ConfigError, LeaseLost, OncewardError
+from onceward.model.budget import Bill
+from onceward.model.cache import Taken
+from onceward.model.gates import Told
 from onceward.model.lineage import Spawns
 from onceward.model.outcome import Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
-from onceward.model.task import Effects, Keep, Lease, Part, Report, Write
+from onceward.model.source import NotYet
+from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Keep, Lease, Move, Part, Report, Take, Write
 from onceward.worker.locate import MAIN_ALIAS
 
 if TYPE_CHECKING:
@@ -75,6 +79,25 @@ class Kept(msgspec.Struct, frozen=True, tag="keep"):
     parts: list[Part]
     writes: list[FarWrite]
     spawns: Spawns | None = None
+    bill: Bill | None = None
+
+
+class Passing(msgspec.Struct, frozen=True, tag="take"):
+    """The stage wants to pass a gate once more."""
+
+    take: Take
+
+
+class Filling(msgspec.Struct, frozen=True, tag="fill"):
+    """The stage wants to be the one who asks for an answer that the cache does not have."""
+
+    fill: Fill
+
+
+class Answered(msgspec.Struct, frozen=True, tag="filled"):
+    """The stage has asked for it."""
+
+    filled: Filled
 
 
 class Reported(msgspec.Struct, frozen=True, tag="report"):
@@ -96,6 +119,8 @@ class Returned(msgspec.Struct, frozen=True, tag="returned"):
     value: bytes
     writes: list[FarWrite]
     spawns: Spawns | None = None
+    told: tuple[Told, ...] = ()
+    bill: Bill | None = None
 
 
 class Raised(msgspec.Struct, frozen=True, tag="raised"):
@@ -109,6 +134,8 @@ class Raised(msgspec.Struct, frozen=True, tag="raised"):
     is_permanent: bool = False
     retry_after: float | None = None
     spawns: Spawns | None = None
+    told: tuple[Told, ...] = ()
+    bill: Bill | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, tag="answer"):
@@ -116,9 +143,13 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
 
     accepted: bool
     error: str | None = None
+    again_at: int | None = None
+    """When a gate may be passed that cannot be now."""
+    is_taken: bool = False
+    """Whether somebody else asks for the answer."""
 
 
-FromStage = Kept | Reported | Asked | Returned | Raised
+FromStage = Kept | Passing | Filling | Answered | Reported | Asked | Returned | Raised
 read_from_stage = msgspec.msgpack.Decoder(FromStage).decode
 read_start = msgspec.msgpack.Decoder(Start).decode
 read_answer = msgspec.msgpack.Decoder(Answer).decode
@@ -199,18 +230,20 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
             except (asyncio.IncompleteReadError, ConnectionError):
                 raise ProcessDied(_how(await process.wait())) from None
             match message:
-                case Kept(name, kept, writes, spawns):
-                    effects = Effects(near(writes), spawns)
+                case Kept(name, kept, writes, spawns, bill):
+                    effects = Effects(near(writes), spawns, bill=bill)
                     writer.write(framed(await _keep(desk, lease, Keep(name, tuple(kept)), effects)))
+                case Passing(move) | Filling(move) | Answered(move):
+                    writer.write(framed(await _keep(desk, lease, move, NO_EFFECTS)))
                 case Reported(name, done, total, note):
                     desk.report(lease, Report(name, done, total, note))
                 case Asked():
                     writer.write(framed(Answer(desk.is_held(lease))))
-                case Returned(value, writes, spawns):
-                    attempt.context._adopt(Effects(near(writes), spawns))
+                case Returned(value, writes, spawns, told, bill):
+                    attempt.context._adopt(Effects(near(writes), spawns, told, bill))
                     return Stored(value)
                 case Raised():
-                    attempt.context._adopt(Effects(near(message.writes), message.spawns))
+                    attempt.context._adopt(Effects(near(message.writes), message.spawns, message.told, message.bill))
                     raise _raised_there(message)
     finally:
         writer.close()
@@ -219,9 +252,13 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
             await process.wait()
 
 
-async def _keep(desk: Desk, lease: Lease, move: Keep, effects: Effects) -> Answer:
+async def _keep(desk: Desk, lease: Lease, move: Move, effects: Effects) -> Answer:
     try:
         return Answer(await desk.akeep(lease, move, effects))
+    except NotYet as closed:
+        return Answer(False, again_at=closed.again_at)
+    except Taken:
+        return Answer(False, is_taken=True)
     except (OncewardError, LeaseLost) as error:
         return Answer(False, str(error))
 

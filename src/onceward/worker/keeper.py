@@ -1,4 +1,5 @@
-"""The thread beside the event loop: it renews leases, looks for the dead, and asks about the leases of long stages.
+"""The thread beside the event loop: it renews leases, looks for the dead, fires schedules, and asks about settings and
+about the leases of long stages.
 
 It stands apart from the loop so that a stage that blocks the loop does not look dead. Code that holds the interpreter
 itself can still starve it; only a supervisor, which is another process, is safe from that.
@@ -10,18 +11,22 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
-from onceward.config import Config
 from onceward.errors import StoreError
 from onceward.logs import EngineLog
 from onceward.model.task import Lease
 from onceward.store.claims import still_held
+from onceward.store.expiry import expire_tasks
 from onceward.store.lines import stragglers
 from onceward.store.op import drive
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker.committer import Writer
-from onceward.worker.housekeeping import Housekeeping
+from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
+from onceward.worker.in_force import InForce
+from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner
+from onceward.worker.scheduler import Scheduler, Schedules
 
 ASK_ABOUT_LEASES_AFTER_MS = 1_000
 STEP_S = 0.05
@@ -30,25 +35,37 @@ PAUSE_AFTER_TROUBLE_S = 0.5
 logger = EngineLog("onceward.keeper")
 
 
+class Swept(NamedTuple):
+    """How many tasks were taken back from dead workers, and how many have ended by time."""
+
+    reclaimed: int = 0
+    expired: int = 0
+
+
 class Keeper:
     """Keeps the leases of one worker. Under a supervisor it renews nothing and buries nobody."""
 
     def __init__(
         self,
         session: Session,
-        config: Config,
+        in_force: InForce,
         runner: Runner,
         writer: Writer,
         loop: asyncio.AbstractEventLoop,
         *,
         renews: bool,
         declared_dead: Callable[[], None],
+        schedules: Schedules,
+        registry: Registry,
     ) -> None:
         self._session = session
-        self._config = config
+        self._in_force = in_force
+        self._config = config = in_force.config
         self._runner = runner
         self._writer = writer
         self._loop = loop
+        self._registry = registry
+        self._scheduler = Scheduler(session, schedules)
         self._housekeeping: Housekeeping | None = None
         if renews:
             self._housekeeping = Housekeeping(
@@ -58,7 +75,8 @@ class Keeper:
                 declared_dead=lambda _: declared_dead(),
                 suspects_found=self._suspects_found,
             )
-        self._asked_at = 0
+        self._asked_at = self._expired_at = -(10**12)
+        self._expired = 0
         self._stragglers_at = session.clock.monotonic()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._work, name="onceward keeper", daemon=True)
@@ -66,6 +84,23 @@ class Keeper:
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+
+    def sweep(self) -> None:
+        """Do what is due before anything else is done, in the thread of the caller: of a tick, before it claims."""
+        self._step()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether somebody's death is still to be confirmed."""
+        return self._housekeeping is not None and self._housekeeping.is_in_doubt
+
+    @property
+    def swept(self) -> Swept:
+        """What the sweeps have come to so far."""
+        if self._housekeeping is None:
+            return Swept(expired=self._expired)
+        reclaimed = sum(one.released + one.suspects + one.timed_out for one in self._housekeeping.reclaimed)
+        return Swept(reclaimed, self._expired + self._housekeeping.expired)
 
     def stop(self) -> None:
         """End, after what is being done."""
@@ -92,15 +127,38 @@ class Keeper:
             if self._runner.is_quiet:
                 self._housekeeping.hurry()
             self._housekeeping.step()
+        self._in_force.look_if_time(self._session)
+        if self._in_force.config is not self._config:
+            self._adopt()
         now = self._session.clock.monotonic()
         if now - self._asked_at >= ASK_ABOUT_LEASES_AFTER_MS:
             self._asked_at = now
             self._ask_about_leases()
+        if now - self._expired_at >= LOOK_EVERY_MS:
+            self._expired_at = now
+            self._expire()
         if now - self._stragglers_at >= self._config.check_ms:
             self._stragglers_at = now
             reader = self._writer.reader
             if reader.sweeps and drive(stragglers(reader), self._session):
                 logger.info("found work behind the lines, sweeping from the start")
+        if self._scheduler.step():
+            self._call(self._runner.look_again)
+
+    def _adopt(self) -> None:
+        """Somebody has changed a setting: go on under it."""
+        config = self._config = self._in_force.config
+        if self._housekeeping is not None:
+            self._housekeeping.adopt(config)
+        self._call(lambda: self._runner.adopt(config))
+        logger.info("settings have changed")
+
+    def _expire(self) -> None:
+        """Fail the tasks whose time is over. By whoever knows how long they may take: a supervisor does not."""
+        limits_ms = self._registry.limits_ms(self._config.task_limit_ms)
+        if expired := expire_tasks(self._session, limits_ms, self._session.clock.now()):
+            self._expired += expired
+            self._call(self._runner.look_again)
 
     def _ask_about_leases(self) -> None:
         """A lease that was cancelled or reclaimed is lost: its stage is told so and stopped."""

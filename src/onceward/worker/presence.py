@@ -47,12 +47,26 @@ class Presence:
         os.ftruncate(self._descriptor, slots * _SLOT.size)
         self._map = mmap.mmap(self._descriptor, slots * _SLOT.size)
         self._free = list(range(slots))
+        self._growing = threading.Lock()
 
     def enter(self, task: int, limit_at: int) -> int:
         """A stage begins; returns its slot."""
-        slot = self._free.pop()
+        try:
+            slot = self._free.pop()
+        except IndexError:
+            slot = self._one_more()
         _SLOT.pack_into(self._map, slot * _SLOT.size, task, limit_at, threading.get_native_id())
         return slot
+
+    def _one_more(self) -> int:
+        """More may run at once than when this process began: the file grows to twice its size."""
+        with self._growing:
+            if not self._free:
+                slots = len(self._map) // _SLOT.size
+                os.ftruncate(self._descriptor, 2 * slots * _SLOT.size)
+                self._map = mmap.mmap(self._descriptor, 2 * slots * _SLOT.size)
+                self._free.extend(range(slots, 2 * slots))
+            return self._free.pop()
 
     def extend(self, slot: int, limit_at: int) -> None:
         """The time limit of a stage begins anew."""

@@ -15,31 +15,40 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from onceward.config import Config
+from onceward.alerts import Watch
 from onceward.context import is_worker
 from onceward.errors import StoreError
 from onceward.logs import EngineLog
+from onceward.model.times import NEVER
 from onceward.store import one_library
+from onceward.store.budget_waits import declare as declare_budgets
+from onceward.store.budget_waits import sweep_budgets
 from onceward.store.claims import NewWorker, register, stop
-from onceward.store.idle import anything_left
+from onceward.store.expiry import know_last_stages
+from onceward.store.idle import anything_left, ready_now
 from onceward.store.lines import Line, Reader, line_told
 from onceward.store.op import Op, Query, drive
 from onceward.store.operate import wake_for_code
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker import points, presence
 from onceward.worker.committer import Committer, Counts, Writer, Written
-from onceward.worker.keeper import Keeper
+from onceward.worker.in_force import InForce
+from onceward.worker.keeper import Keeper, Swept
+from onceward.worker.lookups import Lookups
 from onceward.worker.registry import Registry
 from onceward.worker.runner import TICK_S, Runner
+from onceward.worker.scheduler import Schedules, fire_due
 from onceward.worker.spawner import Spawner
 from onceward.worker.threads import StageThreads
 from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, WatchFile
+from onceward.worker.watcher import Watcher
 
 IDLE_LOOK_S = 0.1
 LAST_COMMITS_S = 10.0
@@ -60,11 +69,23 @@ class Orders:
     queues: list[str] | None = None
     until_idle: bool = False
     name: str | None = None
+    concurrency: int | None = None
+    """How many stages may run at once in this process, whatever the settings say."""
     worker: int | None = None
     """Its id, if a supervisor has registered it; then the supervisor also renews its leases."""
     presence: str | None = None
     suspects_only: bool = False
     app_path: str | None = None
+    tick: Tick | None = None
+    """Its bounds, if it is to end by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """How much a worker does before it ends: so many tasks, for so long, and no longer than there is anything ready."""
+
+    max_tasks: int
+    limit_ms: int
 
 
 @dataclass(slots=True)
@@ -74,6 +95,12 @@ class Summary:
     counts: Counts = field(default_factory=Counts)
     unknown_commits: int = 0
     retired: bool = False
+    worker: int | None = None
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """Of a tick: how many attempts have ended, and how."""
+    swept: Swept = field(default_factory=Swept)
+    ended: str = "stopped"
+    """Why it has ended: stopped, or of a tick idle, max tasks or time limit."""
 
 
 def worker_name(given: str | None) -> str:
@@ -88,18 +115,22 @@ class WorkerProcess:
         self,
         store: Any,
         registry: Registry,
-        config: Config,
+        in_force: InForce,
         orders: Orders,
         read: Callable[..., Any],
         spawner: Spawner,
+        schedules: Schedules,
+        watches: Sequence[Watch] = (),
     ) -> None:
         registry.check_runnable()
         self._store = store
         self._registry = registry
-        self._config = config
+        self._in_force = in_force
         self._orders = orders
         self._read = read
         self._spawner = spawner
+        self._schedules = schedules
+        self._watches = watches
         self._supervised = orders.worker is not None
         self._queues = registry.queues if orders.queues is None else orders.queues
         self._stop_requests = 0
@@ -108,7 +139,8 @@ class WorkerProcess:
         self._reader_lanes = registry.lanes(orders.queues)
         self._suspect_lanes = registry.lanes(orders.queues, suspect=True)
         self._lost_everything = False
-        self._poll_ms = config.poll_ms
+        self._ends_at = None if orders.tick is None else store.clock.monotonic() + orders.tick.limit_ms
+        self._longest_poll_ms: int | None = None
         self.summary = Summary()
 
     def request_stop(self, times: int | None = None) -> None:
@@ -152,7 +184,7 @@ class WorkerProcess:
         worker = await asyncio.to_thread(self._introduce, session, here)
         writer = Writer(session, worker, self._new_reader(self._reader_lanes), self._new_reader(self._suspect_lanes))
         lines = frozenset(writer.reader.lines())
-        threads = StageThreads(loop, self._config.threads)
+        threads = StageThreads(loop, self._in_force.config.threads)
         wakeup, listener = self._wakeup(session, lambda notification: heard(line_told(notification)))
 
         def deliver(written: Written) -> None:
@@ -162,21 +194,26 @@ class WorkerProcess:
             with suppress(RuntimeError):  # the loop may have closed this very moment
                 loop.call_soon_threadsafe(look_again, line if line in lines else None)
 
+        lookups = Lookups(self._store.session(patience_s=5.0))
         committer = Committer(writer, wakeup, loop, deliver=deliver, look_again=heard)
         runner = Runner(
             self._registry,
-            self._config,
+            self._in_force.config,
             queues=self._queues,
             submit=committer.submit,
             wish=committer.wish,
             threads=threads,
             read=self._read,
+            look_up=lookups,
+            setting=self._in_force.value,
             now=self._store.clock.now,
             monotonic=self._store.clock.monotonic,
             presence=here,
             app_path=self._orders.app_path,
             spawner=self._spawner,
             suspects_only=self._orders.suspects_only,
+            most_claims=None if self._orders.tick is None else self._orders.tick.max_tasks,
+            ends_at=NEVER if self._ends_at is None else self._ends_at,
         )
         if self._supervised:
             # Its supervisor has a child of their own for suspects; in this one they would meet others.
@@ -197,29 +234,40 @@ class WorkerProcess:
         committer.start()
         keeper = Keeper(
             self._store.session(patience_s=5.0),
-            self._config,
+            self._in_force,
             runner,
             writer,
             loop,
             renews=not self._supervised,
             declared_dead=self._declared_dead,
+            schedules=self._schedules,
+            registry=self._registry,
         )
+        if self._orders.tick is not None:
+            await asyncio.to_thread(keeper.sweep)
         keeper.start()
+        watcher = Watcher(self._store.session(patience_s=5.0), lambda: self._in_force.config, self._watches, self._read)
+        watcher.start()
         if listener is not None:
             await asyncio.to_thread(self._probe, listener)
         is_ready = True
         try:
-            await self._loop_until_done(runner)
+            await (self._loop_until_done(runner) if self._orders.tick is None else self._loop_as_tick(runner, keeper))
             await self._end(runner)
         finally:
             keeper.stop()
+            await asyncio.to_thread(watcher.stop, last_look=self._orders.tick is not None)
             if listener is not None:
                 listener.stop()
             await asyncio.to_thread(committer.stop)
             threads.close()
+            lookups.close()
             for number in signals:
                 loop.remove_signal_handler(number)
             self.summary.counts = writer.counts
+            self.summary.worker = worker
+            self.summary.outcomes.update(runner.outcomes)
+            self.summary.swept = keeper.swept
             self.summary.unknown_commits += session.doubts.unknown
             self.summary.retired = runner.has_zombie_thread and self._supervised
             logger.info(
@@ -240,7 +288,7 @@ class WorkerProcess:
         if folder is None:
             return None
         path = Path(self._orders.presence) if self._orders.presence else presence.new_path(folder)
-        return presence.Presence(path, self._config.concurrency + self._config.threads)
+        return presence.Presence(path, self._in_force.config.concurrency + self._in_force.config.threads)
 
     def _introduce(self, session: Session, here: presence.Presence | None) -> int:
         kinds, queues = ",".join(self._registry.kinds), ",".join(self._queues)
@@ -251,7 +299,7 @@ class WorkerProcess:
             None if here is None else str(here.path),
             kinds,
             queues,
-            self._config.lease_ms,
+            self._in_force.config.lease_ms,
         )
 
         def enter() -> Op[int]:
@@ -263,13 +311,20 @@ class WorkerProcess:
                 yield Query("introduce_worker", {"worker": worker, "pid": new.pid, "kinds": kinds, "queues": queues})
             for pipeline in self._registry:
                 yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
+            yield from know_last_stages(*self._registry.kinds_at_expiry)
+            yield from declare_budgets(self._registry.budgets.values(), now)
             return worker
 
         session.measure_clock()
-        return session.transact(enter)
+        self._in_force.look(session)
+        entered = session.transact(enter)
+        # Before the first look for work: who works until nothing is left would otherwise have left already.
+        fire_due(session, self._schedules, self._store.clock.now())
+        return entered
 
     def _new_reader(self, lanes: tuple[str, ...]) -> Reader:
-        return Reader(lanes, sweeps=self._store.dialect == "postgres")
+        limits_of = self._registry.limits_of if self._registry.governs else None
+        return Reader(lanes, limits_of, sweeps=self._store.dialect == "postgres", budgets_of=self._registry.budgets_of)
 
     def _wakeup(self, session: Session, heard: Callable[[str], None]) -> tuple[Wakeup, Listener | None]:
         if self._store.dialect == "sqlite":
@@ -285,8 +340,13 @@ class WorkerProcess:
         finally:
             probe.close()
         if not notified:
-            self._poll_ms = min(self._poll_ms, POLL_ONLY_MS)
+            self._longest_poll_ms = POLL_ONLY_MS
         logger.info("ready", wakeup="notify" if notified else "poll only", poll_ms=self._poll_ms)
+
+    @property
+    def _poll_ms(self) -> int:
+        wanted_ms = self._in_force.config.poll_ms
+        return wanted_ms if self._longest_poll_ms is None else min(wanted_ms, self._longest_poll_ms)
 
     # The middle
 
@@ -319,10 +379,49 @@ class WorkerProcess:
         finally:
             stop.cancel()
 
+    async def _loop_as_tick(self, runner: Runner, keeper: Keeper) -> None:
+        """Work until nothing is ready, or the tick has had its tasks or its time. What is due later is for the next
+        one; a worker that seems dead is watched until that is certain."""
+        assert self._asked_to_stop is not None
+        assert self._ends_at is not None
+        stop = asyncio.ensure_future(self._asked_to_stop.wait())
+        runner.look_again()
+        try:
+            while not (stop.done() or self._lost_everything):
+                runner.changed.clear()
+                if self._store.clock.monotonic() >= self._ends_at:
+                    self.summary.ended = "time limit"
+                    return
+                if runner.has_had_enough and runner.is_drained:
+                    self.summary.ended = "time limit" if runner.is_out_of_time else "max tasks"
+                    return
+                if runner.is_quiet and not keeper.is_in_doubt:
+                    if not await asyncio.to_thread(self.is_work_ready):
+                        self.summary.ended = "idle"
+                        return
+                    runner.look_again()
+                await _first(stop, runner.changed, TICK_S)
+                runner.tick()
+        finally:
+            stop.cancel()
+
+    def is_work_ready(self) -> bool:
+        """Whether anything could be claimed now."""
+        session = self._store.session(patience_s=5.0)
+        try:
+            with session.reading():
+                return drive(ready_now(self._reader_lanes + self._suspect_lanes, self._store.clock.now()), session)
+        except (StoreError, ConnectionLost, TryAgainLater):
+            return False
+        finally:
+            session.close()
+
     def _anything_left(self) -> bool:
         session = self._store.session(patience_s=5.0)
         lanes = self._reader_lanes + self._suspect_lanes
         try:
+            if sweep_budgets(session, self._store.clock.now()):
+                return True  # what was set aside and not needed is enough for somebody
             # At one moment: a task that goes from running to ready while we look from place to place is seen nowhere.
             with session.reading():
                 return drive(anything_left(lanes, self._registry.kinds), session)
@@ -342,7 +441,9 @@ class WorkerProcess:
             runner.lost(set(runner.running))
             return
         runner.stop_claiming()
-        deadline = time.monotonic() + self._config.grace_ms / 1_000
+        # A stage that began in a tick fits into it, or takes what is left: then its time is over.
+        grace_ms = self._in_force.config.grace_ms if self.summary.ended != "time limit" else 0
+        deadline = time.monotonic() + grace_ms / 1_000
         while not runner.is_drained and self._stop_requests < 2 and time.monotonic() < deadline:
             await _first(None, runner.changed, TICK_S)
             runner.changed.clear()

@@ -6,8 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from onceward.errors import ConfigError, UnknownKind
+from onceward.model.budget import USD, BudgetRule
+from onceward.model.gates import BUDGET, KEY, PIPELINE, kind_of, source_of
+from onceward.model.source import GateLimits, Source
 from onceward.model.task import lane_of
 from onceward.pipeline import Pipeline
+from onceward.stage import LAST
+
+NO_LIMITS = GateLimits()
 
 
 class Registry:
@@ -19,6 +25,16 @@ class Registry:
             if pipeline.kind in self._by_kind:
                 raise ConfigError(f"two pipelines handle kind {pipeline.kind!r}; give one of the payloads another kind")
             self._by_kind[pipeline.kind] = pipeline
+        self.sources: dict[str, Source] = {}
+        for source in (stage.source for one in self for stage in one.every_stage if stage.source is not None):
+            known = self.sources.setdefault(source.name, source)
+            if not known.same_limits(source):
+                raise ConfigError(f"two sources are named {source.name!r} and have different limits; make it once")
+        self.budgets: dict[str, BudgetRule] = {}
+        for costs in (stage.costs for one in self for stage in one.every_stage):
+            for rule in (*costs.drawn, *costs.counting):
+                if self.budgets.setdefault(rule.name, rule) != rule:
+                    raise ConfigError(f"two budgets are named {rule.name!r} and differ; make it once")
 
     def __getitem__(self, kind: str) -> Pipeline[Any]:
         try:
@@ -38,6 +54,53 @@ class Registry:
     def queues(self) -> list[str]:
         """Every queue in which tasks of these pipelines can stand."""
         return sorted({queue for pipeline in self for queue in pipeline.queues})
+
+    def limits_ms(self, otherwise_ms: int) -> dict[str, int]:
+        """How long tasks of each kind may take, where their pipeline says nothing otherwise so long."""
+        return {pipeline.kind: pipeline.limit_ms(otherwise_ms) for pipeline in self}
+
+    @property
+    def kinds_at_expiry(self) -> tuple[list[str], list[str]]:
+        """The kinds that have something to do when the time of a task is over, and the others."""
+        having = {pipeline.kind for pipeline in self if pipeline.last_stage is not None}
+        return sorted(having), sorted(set(self._by_kind) - having)
+
+    @property
+    def governs(self) -> bool:
+        """Whether any stage has gates to pass."""
+        return bool(self.sources) or any(
+            one.concurrency or one.key_concurrency or any(stage.costs.is_governed for stage in one.every_stage)
+            for one in self
+        )
+
+    def budgets_of(self, kind: str, stage: str | None) -> tuple[BudgetRule, ...]:
+        """The budgets from which a stage of a kind draws; None is its first."""
+        pipeline = self._by_kind.get(kind)
+        if stage == LAST:
+            return () if pipeline is None or pipeline.last_stage is None else pipeline.last_stage.costs.drawn
+        for one in () if pipeline is None else pipeline.stages:
+            if stage is None or one.name == stage:
+                return one.costs.drawn
+        return ()
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether every stage that uses a source draws from a budget of the whole app, in USD."""
+        using = [stage for one in self for stage in one.stages if stage.source is not None]
+        return bool(using) and all(
+            any(rule.unit == USD and rule.scope == "app" for rule in stage.costs.drawn) for stage in using
+        )
+
+    def limits_of(self, gate: str) -> GateLimits:
+        """What a gate lets through. One that the code no longer has lets everything through: whoever passes it is put
+        where it belongs before it runs."""
+        if gate[0] == BUDGET:
+            return NO_LIMITS
+        if gate[0] in (PIPELINE, KEY):
+            pipeline = self._by_kind.get(kind_of(gate))
+            return NO_LIMITS if pipeline is None else pipeline.limits_of(gate)
+        source = self.sources.get(source_of(gate))
+        return NO_LIMITS if source is None else source.gate
 
     def check_runnable(self) -> None:
         """Refuse to work with a pipeline that has no stages, or stages whose results cannot be stored."""

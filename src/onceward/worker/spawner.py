@@ -19,6 +19,7 @@ from onceward.model.lineage import (
     Rule,
     Spawn,
     Spawns,
+    StageBatch,
     read_ancestry,
     refused_by_ancestors,
     refused_by_children,
@@ -81,9 +82,12 @@ class Spawner:
             by_key=pipeline.cycle == "key",
             fresh_for_ms=pipeline.fresh_for_ms,
             bounds=bounds,
-            scope=None if limits is None or limits.max_tasks is None else uuid.uuid4(),
+            scope=None if limits is None or (limits.max_tasks, limits.budget) == (None, None) else uuid.uuid4(),
             stopped=self._stopped(key, payload),
             policies=pipeline.refusals,
+            gates=pipeline.gates_of(pipeline.stages[0], payload) if pipeline.stages else None,
+            estimate=pipeline.stages[0].costs.estimate(payload) if pipeline.stages else None,
+            counted=pipeline.counted_in(payload),
         )
 
     def bounds_of(self, lease: Lease) -> Bounds:
@@ -112,11 +116,13 @@ class Spawner:
             self._known = known
         return known[1], known[2]
 
-    def together(self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[bytes, ...]) -> Spawns | None:
+    def together(
+        self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[bytes, ...], batches: tuple[StageBatch, ...]
+    ) -> Spawns | None:
         """What a stage asks for, in the form that is committed."""
-        if not (asked or aliases):
+        if not (asked or aliases or batches):
             return None
-        return Spawns(key_hash(payload_key(payload)), self.defaults, asked, aliases)
+        return Spawns(key_hash(payload_key(payload)), self.defaults, asked, aliases, batches)
 
     def _stopped(self, key: str, payload: Payload) -> str | None:
         if self._stop_list is None:

@@ -7,7 +7,6 @@ A child that dies leaves suspects; those run in a child of their own, in halves,
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
@@ -17,20 +16,20 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onceward.config import PREFIX, Config
 from onceward.errors import StoreError
 from onceward.logs import EngineLog
-from onceward.model.times import milliseconds
 from onceward.store.claims import Death, NewWorker, living, register
 from onceward.store.op import Query, drive
 from onceward.store.session import ConnectionLost, TryAgainLater
 from onceward.worker import presence
 from onceward.worker.housekeeping import Housekeeping, killed_for_time
+from onceward.worker.in_force import InForce
 from onceward.worker.process import Summary, worker_name
+from onceward.worker.watcher import Watcher
 
 STEP_S = 0.05
 LONGEST_RESTART_PAUSE_S = 5.0
@@ -64,17 +63,19 @@ class Supervisor:
         self,
         store: Any,
         app_path: str,
-        config: Config,
+        in_force: InForce,
         *,
         processes: int,
+        concurrency: int | None = None,
         queues: Sequence[str] | None,
         until_idle: bool,
         name: str | None,
     ) -> None:
         self._store = store
         self._app_path = app_path
-        self._config = config
+        self._in_force = in_force
         self._wanted = processes
+        self._concurrency = concurrency
         self._queues = list(queues) if queues is not None else None
         self._until_idle = until_idle
         self._name = worker_name(name)
@@ -89,9 +90,10 @@ class Supervisor:
         self._restart_pause_s = 0.0
         self._restart_at = 0.0
         self._finished = 0
+        self._watcher = Watcher(store.session(patience_s=5.0), lambda: in_force.config)
         self._housekeeping = Housekeeping(
             self._session,
-            config,
+            in_force.config,
             mine=lambda: [child.worker for child in self._children],
             declared_dead=self._declared_dead,
             suspects_found=self._suspects_found,
@@ -107,12 +109,14 @@ class Supervisor:
             raise StoreError("a database in memory cannot be shared by processes; use a file")
         before = self._take_signals()
         self._watchdog.start()
+        self._watcher.start()
         try:
             told = 0
             while True:
                 if self._stop_requests > told:
                     told = self._stop_requests
                     self._tell_to_stop(told)
+                self._guarded(self._look_at_settings)
                 self._guarded(self._housekeeping.step)
                 self._guarded(self._reap)
                 if told:  # not what was asked meanwhile: the children have not heard of that yet
@@ -126,6 +130,7 @@ class Supervisor:
                 time.sleep(STEP_S)
         finally:
             self._is_over.set()
+            self._watcher.stop()
             for child in self._children:
                 child.process.kill()
             for number, handler in before:
@@ -153,29 +158,26 @@ class Supervisor:
         self._number += 1
         name = f"{self._name}/{self._number}{' (suspects)' if for_suspects else ''}"
         path = presence.new_path(self._store.presence_folder)
-        new = NewWorker(name, socket.gethostname(), 0, str(path), "", "", self._config.lease_ms)
+        new = NewWorker(name, socket.gethostname(), 0, str(path), "", "", self._in_force.config.lease_ms)
         worker = self._session.transact(lambda: register(new, self._store.clock.now()))
         command = [sys.executable, "-m", "onceward.worker.child", self._app_path, str(worker), str(path), name]
+        if self._concurrency is not None:
+            command += ["--concurrency", str(self._concurrency)]
         if self._queues is not None:
             command += ["--queues", ",".join(self._queues)]
         if for_suspects:
             command += ["--suspects"]
         elif self._until_idle:
             command += ["--until-idle"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, env=self._environment())
+        process = subprocess.Popen(command, stdin=subprocess.PIPE)
         self._children.append(Child(process, worker, name, path, for_suspects, memory_kills=_memory_kills()))
 
-    def _environment(self) -> dict[str, str]:
-        """The config of this process, for the children: they would find the same app, but not what `run` was told."""
-        told = {}
-        for one in fields(Config):
-            value = getattr(self._config, one.name)
-            if one.init and value is not None:
-                is_duration = "Duration" in str(one.type)
-                told[f"{PREFIX}{one.name.upper()}"] = f"{milliseconds(value)}ms" if is_duration else str(value)
-        return {**os.environ, **told}
-
     # Watching
+
+    def _look_at_settings(self) -> None:
+        """The children look for themselves; how long they get to stop is for both to know."""
+        self._in_force.look_if_time(self._session)
+        self._housekeeping.adopt(self._in_force.config)
 
     def _reap(self) -> None:
         for child in list(self._children):
@@ -267,7 +269,7 @@ class Supervisor:
     def _kill_stragglers(self) -> None:
         """A child that does not end after its grace period cannot give back its leases; we do it for it."""
         assert self._stop_at is not None
-        grace_s = 0.0 if self._stop_requests > 1 else self._config.grace_ms / 1_000
+        grace_s = 0.0 if self._stop_requests > 1 else self._in_force.config.grace_ms / 1_000
         if time.monotonic() - self._stop_at > grace_s + LONGEST_GOODBYE_S:
             for child in self._children:
                 child.too_slow = True

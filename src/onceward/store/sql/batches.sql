@@ -1,15 +1,45 @@
 -- Batches: opened with all their tasks, counted with every task that is spawned or ends, ended once.
 
 -- name: insert_batch
--- The name decides: of two who open the same batch one gets no row.
-INSERT INTO onceward_batch (name, deadline_at, scope, then_data, created_at)
-VALUES (:name, :deadline_at, :scope, :then_data, :now)
+-- The name decides: of two who open the same batch one gets no row. One that a task opens lies inside the batch to which
+-- that task belongs.
+INSERT INTO onceward_batch (name, deadline_at, scope, then_data, opener, inside, created_at)
+VALUES (:name, :deadline_at, :scope, :then_data, :opener, (SELECT batch FROM onceward_task WHERE id = :opener), :now)
 ON CONFLICT (name) DO NOTHING
 RETURNING id
 
+-- name: batch_of_opener
+-- A batch that was opened before, if that was by the same task.
+SELECT id, scope
+FROM onceward_batch
+WHERE name = :name
+  AND opener = :opener
+
+-- name: follow_batch
+-- What follows a batch that a stage has opened is there from the start.
+UPDATE onceward_batch
+SET then_task = :task
+WHERE id = :batch
+
+-- name: batches_around
+-- The batches inside which others lie, at whatever depth.
+WITH RECURSIVE around (batch, id) AS (
+    SELECT id, inside
+    FROM onceward_batch
+    WHERE id IN :ids
+      AND inside IS NOT NULL
+    UNION ALL
+    SELECT around.batch, b.inside
+    FROM around
+    JOIN onceward_batch b ON b.id = around.id
+    WHERE b.inside IS NOT NULL
+)
+SELECT batch, id
+FROM around
+
 -- name: ending_batch
 -- A batch of which nothing is open any more. Its row is locked by the count that said so.
-SELECT succeeded, filtered, skipped, failed, cancelled, reason, then_data
+SELECT succeeded, filtered, skipped, failed, cancelled, name, reason, then_data, then_task
 FROM onceward_batch
 WHERE id = :batch
 
@@ -36,21 +66,24 @@ WHERE id = :batch
   AND status = 0
 
 -- name: open_in_batch
-SELECT id
-FROM onceward_task
-WHERE batch = :batch
-  AND id > :after
-  AND status IN (0, 1, 2, 3)
-ORDER BY id
+-- The open tasks of a batch, and of those inside it. Those that are at what is done at expiry have their own time.
+WITH RECURSIVE within (id) AS (
+    SELECT id
+    FROM onceward_batch
+    WHERE id = :batch
+    UNION ALL
+    SELECT b.id
+    FROM within
+    JOIN onceward_batch b ON b.inside = within.id
+)
+SELECT t.id
+FROM within
+JOIN onceward_task t ON t.batch = within.id
+WHERE t.id > :after
+  AND t.status IN (0, 1, 2, 3)
+  AND t.expiry IS NULL
+ORDER BY t.id
 LIMIT :count
-
--- name: expire_tasks
--- Nothing of an expired task is written any more: its token is gone.
-UPDATE onceward_task
-SET status = 7, ended_at = :now, token = NULL, waiting_for = NULL, reason = :reason
-WHERE id IN :ids
-  AND status IN (0, 1, 2, 3)
-RETURNING id, run, fence, stage, awaited, batch
 
 -- name: report_batches
 -- Batches, newest first; with a name, that one.
@@ -63,10 +96,25 @@ ORDER BY id DESC
 LIMIT :limit
 
 -- name: verify_batches
--- What a batch says of its tasks, and what its tasks say.
+-- What a batch says of its tasks, those of the batches inside it among them, and what its tasks say.
+WITH RECURSIVE within (batch, id) AS (
+    SELECT id, id
+    FROM onceward_batch
+    UNION ALL
+    SELECT within.batch, b.id
+    FROM within
+    JOIN onceward_batch b ON b.inside = within.id
+)
 SELECT b.id, b.name, b.status, b.total, b.open, b.succeeded + b.filtered + b.skipped + b.failed + b.cancelled,
     CASE WHEN b.then_data IS NULL THEN 0 ELSE 1 END, b.then_task, b.ended_at,
-    (SELECT count(*) FROM onceward_task t WHERE t.batch = b.id AND t.status IN (0, 1, 2, 3)),
-    (SELECT min(t.id) FROM onceward_task t WHERE t.batch = b.id)
+    (
+        SELECT count(*)
+        FROM within
+        JOIN onceward_task t ON t.batch = within.id
+        WHERE within.batch = b.id
+          AND t.status IN (0, 1, 2, 3)
+    ),
+    (SELECT min(t.id) FROM onceward_task t WHERE t.batch = b.id), b.opener,
+    (SELECT count(*) FROM onceward_task t WHERE t.id = b.then_task AND t.waiting_for = 'batch:' || b.name)
 FROM onceward_batch b
 ORDER BY b.id

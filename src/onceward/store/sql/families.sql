@@ -2,7 +2,7 @@
 
 -- name: verify_families
 -- Tasks that have a parent, have had children or wait for them, in the order of ids, each with what its parent's row says.
-SELECT t.id, t.parent, t.depth, t.identity, t.ancestry, t.children, t.scopes,
+SELECT t.id, t.lineage, t.parent, t.depth, t.identity, t.ancestry, t.children, t.scopes,
     p.id, p.depth, p.identity, p.ancestry, p.lineage = t.lineage,
     l.pruned,
     (SELECT count(*) FROM onceward_task c WHERE c.parent = t.id)

@@ -20,7 +20,8 @@ LIMIT 1
 -- name: report_subtree
 -- The oldest first: whoever is read comes after its parent.
 SELECT t.id, t.parent, t.depth, t.kind, t.key, CASE WHEN t.key IS NULL THEN substr(t.payload, 1, 1000) END, t.status,
-    t.stage, t.fence, t.failures, t.reason, t.waiting_for, t.paused, t.refusals, t.due_at, t.created_at, t.ended_at
+    t.stage, t.fence, t.failures, t.reason, t.waiting_for, t.paused, t.refusals, t.due_at, t.created_at, t.ended_at,
+    t.cost
 FROM onceward_task t
 WHERE t.lineage = :lineage
   AND t.id >= :task
@@ -29,7 +30,7 @@ ORDER BY t.id
 LIMIT :limit
 
 -- name: count_subtree
-SELECT t.status, count(*), max(t.depth), sum(t.refusals), sum(t.paused)
+SELECT t.status, count(*), max(t.depth), sum(t.refusals), sum(t.paused), sum(t.cost)
 FROM onceward_task t
 WHERE t.lineage = :lineage
   AND t.id >= :task
@@ -85,7 +86,7 @@ ORDER BY l.tasks DESC, l.created_at DESC
 LIMIT :limit
 
 -- name: count_lineages
-SELECT r.id, t.status, count(*), max(t.depth), sum(t.refusals)
+SELECT r.id, t.status, count(*), max(t.depth), sum(t.refusals), 0, sum(t.cost)
 FROM onceward_task r
 JOIN onceward_task t ON t.lineage = r.lineage
 WHERE r.id IN :ids
@@ -134,7 +135,7 @@ LIMIT :limit
 
 -- name: why_task
 SELECT t.id, t.kind, t.queue, t.band, t.company, t.status, t.stage, t.due_at, t.waiting_for, t.reason, t.paused,
-    t.ancestry, t.failures, t.ended_at, w.name
+    t.ancestry, t.failures, t.ended_at, t.gates, w.name, t.estimate
 FROM onceward_task t
 LEFT JOIN onceward_worker w ON w.id = t.worker
 WHERE t.id = :task
@@ -194,11 +195,12 @@ WHERE id IN :ids
 RETURNING id
 
 -- name: resume_tasks
+-- The time in which they were paused does not count.
 UPDATE onceward_task
-SET paused = 0
+SET paused = 0, clock_at = CASE WHEN status = 1 THEN clock_at ELSE -1 END
 WHERE id IN :ids
   AND paused = 1
-RETURNING id, status, kind, queue, band, rank, company, due_at
+RETURNING id, status, kind || coalesce('@' || gates, ''), queue, band, rank, company, due_at
 
 -- name: paused_among
 SELECT id
@@ -238,5 +240,6 @@ WHERE lineage = :lineage
 
 -- name: change_lineage
 UPDATE onceward_lineage
-SET max_depth = :max_depth, max_tasks = :max_tasks, max_children = :max_children, deadline_at = :deadline_at
+SET max_depth = :max_depth, max_tasks = :max_tasks, max_children = :max_children,
+    overdue = CASE WHEN :deadline_at > deadline_at THEN 0 ELSE overdue END, deadline_at = :deadline_at
 WHERE id = :lineage

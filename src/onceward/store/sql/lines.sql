@@ -22,3 +22,21 @@ WHERE lane = :lane
   AND band = :band
   AND (rank, seq) <= (:rank, :seq)
 LIMIT 1
+
+-- name: line_rank
+-- Where in a line the claims have come to.
+SELECT coalesce(max(rank), 0)
+FROM onceward_mark
+WHERE lane = :lane
+  AND band = :band
+
+-- name: insert_marks
+INSERT INTO onceward_mark (lane, band, rank, at)
+ROWS (lane text, band smallint, rank bigint, at bigint)
+ON CONFLICT (lane, band, rank) DO NOTHING
+
+-- name: forget_marks
+-- The last mark of a line stays for ever: whoever stands in it must not fall behind it.
+DELETE FROM onceward_mark
+WHERE at < :before
+  AND rank < (SELECT max(n.rank) FROM onceward_mark n WHERE n.lane = onceward_mark.lane AND n.band = onceward_mark.band)

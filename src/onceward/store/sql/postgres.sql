@@ -30,24 +30,41 @@ FROM pg_current_snapshot() AS s
 -- New tasks, numbered in the order of the rows, and their places in line or in the waiting room: in one statement,
 -- because the way to the server and back is most of what an enqueue costs.
 WITH new AS (
-    INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
+    INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage,
+        gates, estimate)
     ROWS (same kind text, same version integer, same queue text, same band smallint, same due_at bigint,
-          same created_at bigint, key text, identity bytea, payload bytea, payload_blob bytea, lineage uuid)
-    RETURNING id, kind, queue, band, due_at, created_at
+          same created_at bigint, key text, identity bytea, payload bytea, payload_blob bytea, lineage uuid, gates text,
+          estimate bigint)
+    RETURNING id, queue || ':' || kind AS line, queue || ':' || kind || coalesce('@' || gates, '') AS lane, gates, band,
+        due_at, created_at
 ), ready AS (
     INSERT INTO onceward_ready (lane, band, rank, at, task)
-    SELECT queue || ':' || kind, band, 0, created_at, id
+    SELECT lane, band, line_rank.rank, created_at, id
     FROM new
+    JOIN (
+        SELECT lane, coalesce((SELECT max(m.rank) FROM onceward_mark m WHERE m.lane = d.lane AND m.band = d.band), 0) AS rank
+        FROM (SELECT DISTINCT lane, band FROM new WHERE due_at <= created_at) AS d
+    ) AS line_rank USING (lane)
     WHERE due_at <= created_at
     ORDER BY id
 ), later AS (
     INSERT INTO onceward_due (due_at, task, lane, band, rank)
-    SELECT due_at, id, queue || ':' || kind, band, 0
+    SELECT due_at, id, lane, band, 0
     FROM new
     WHERE due_at > created_at
+), turns AS (
+    INSERT INTO onceward_turn (line, lane, gate, next_at)
+    SELECT DISTINCT line, lane, split_part(split_part(gates, ' ', 1), '*', 1), created_at
+    FROM new
+    WHERE gates IS NOT NULL
+      AND due_at <= created_at
 ), told AS (
     SELECT pg_notify('onceward', line)
-    FROM (SELECT DISTINCT band || ' ' || queue || ':' || kind AS line FROM new WHERE due_at <= created_at) AS lines
+    FROM (
+        SELECT DISTINCT band || ' ' || line || CASE WHEN gates IS NULL THEN '' ELSE '@' END AS line
+        FROM new
+        WHERE due_at <= created_at
+    ) AS lines
 )
 SELECT new.id, 1
 FROM new
@@ -58,8 +75,28 @@ LEFT JOIN told ON true
 -- in which line to look first.
 WITH standing AS (
     INSERT INTO onceward_ready (lane, band, rank, at, task)
-    SELECT :lane, :band, :rank, :at, t.task
-    FROM unnest(:tasks::bigint[]) WITH ORDINALITY AS t (task, place)
+    SELECT :lane, :band, greatest(:rank, line_rank.rank), :at, t.task
+    FROM unnest(:tasks::bigint[]) WITH ORDINALITY AS t (task, place), (
+        SELECT coalesce(max(rank), 0) AS rank
+        FROM onceward_mark
+        WHERE lane = :lane AND band = :band
+    ) AS line_rank
+    ORDER BY t.place
+    RETURNING band, lane
+)
+SELECT pg_notify('onceward', line)
+FROM (SELECT DISTINCT band || ' ' || lane AS line FROM standing) AS lines
+
+-- name: stand_apart
+-- As stand_in_line, each at a rank of its own.
+WITH standing AS (
+    INSERT INTO onceward_ready (lane, band, rank, at, task)
+    SELECT :lane, :band, greatest(t.rank, line_rank.rank), :at, t.task
+    FROM unnest(:tasks::bigint[], :ranks::bigint[]) WITH ORDINALITY AS t (task, rank, place), (
+        SELECT coalesce(max(rank), 0) AS rank
+        FROM onceward_mark
+        WHERE lane = :lane AND band = :band
+    ) AS line_rank
     ORDER BY t.place
     RETURNING band, lane
 )
@@ -121,7 +158,8 @@ WITH living AS (
 ), leased AS (
     UPDATE onceward_task t
     SET status = 1, fence = fence + 1, token = :token, worker = living.id,
-        started_at = coalesce(started_at, :now)
+        started_at = coalesce(started_at, :now),
+        clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
     FROM living
     WHERE t.id IN :ids
       AND t.status IN (0, 2)
@@ -129,7 +167,8 @@ WITH living AS (
       AND t.due_at <= :now
     RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
         t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, t.lineage, t.parent, t.depth,
-        t.created_at, t.started_at
+        t.created_at, t.started_at, t.gates, t.scheduled_at,
+        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry
 ), claim AS (
     INSERT INTO onceward_claim (token, worker, at, tasks, fences)
     SELECT :token, :worker, :now, array_agg(id ORDER BY id), array_agg(fence ORDER BY id)
@@ -154,7 +193,7 @@ WHERE w.stopped_at IS NULL
 
 -- name: held_by_claim
 -- What a dead worker's claim still holds; locked, because its worker may only seem dead and be committing.
-SELECT id, run, fence, kind, queue, band, rank, stage, crashes, company
+SELECT id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage, crashes, company
 FROM onceward_task
 WHERE id IN :ids
   AND token = :token
@@ -213,13 +252,17 @@ CROSS JOIN LATERAL unnest(c.tasks, c.fences) AS claimed (task, fence)
 ORDER BY 1, 2
 
 -- name: open_twice
--- Work that is open twice in a lineage that knows it by its identity.
-SELECT min(t.id), max(t.id)
-FROM onceward_task t
-WHERE t.status IN (0, 1, 2, 3)
-  AND EXISTS (SELECT 1 FROM onceward_identity i WHERE i.scope = uuid_send(t.lineage) AND i.hash = t.identity)
-GROUP BY t.lineage, t.identity
-HAVING count(*) > 1
+-- Tasks whose work is open twice or more often in a lineage that knows it by its identity, each with the first of them.
+SELECT first, id
+FROM (
+    SELECT t.id, min(t.id) OVER same AS first, count(*) OVER same AS times
+    FROM onceward_task t
+    WHERE t.status IN (0, 1, 2, 3)
+      AND EXISTS (SELECT 1 FROM onceward_identity i WHERE i.scope = uuid_send(t.lineage) AND i.hash = t.identity)
+    WINDOW same AS (PARTITION BY t.lineage, t.identity)
+) AS open
+WHERE times > 1
+ORDER BY id
 
 -- name: check_pages
 -- Nothing: the server looks after its files.
@@ -271,7 +314,7 @@ SET granted = least(locked.wanted, greatest(0, l.max_tasks - l.tasks)),
     tasks = l.tasks + least(locked.wanted, greatest(0, l.max_tasks - l.tasks))
 FROM locked
 WHERE l.id = locked.id
-RETURNING l.id, l.granted, l.max_depth, l.max_children, l.max_tasks, l.deadline_at, l.created_at
+RETURNING l.id, l.root, l.granted, l.max_depth, l.max_children, l.max_tasks, l.deadline_at, l.created_at, l.overdue
 
 -- name: return_room
 WITH asked (id, unused) AS (
@@ -301,21 +344,21 @@ FROM (SELECT pg_get_serial_sequence('onceward_task', 'id')::regclass AS sequence
 
 -- name: insert_children
 INSERT INTO onceward_task (created_at, id, kind, version, queue, band, key, identity, payload, payload_blob, lineage, parent,
-    depth, batch, due_at, ancestry, limits, scopes, touched)
+    depth, batch, due_at, ancestry, limits, scopes, touched, gates, estimate)
 OVERRIDING SYSTEM VALUE
 ROWS (same created_at bigint, id bigint, kind text, version integer, queue text, band smallint, key text, identity bytea,
       payload bytea, payload_blob bytea, lineage uuid, parent bigint, depth smallint, batch bigint, due_at bigint,
-      ancestry bytea, limits bytea, scopes bytea, touched smallint)
+      ancestry bytea, limits bytea, scopes bytea, touched smallint, gates text, estimate bigint)
 
 -- name: insert_alike
 -- Children that differ in little: what they have in common is sent once.
 INSERT INTO onceward_task (created_at, kind, version, queue, band, due_at, lineage, parent, depth, batch, ancestry, limits,
-    scopes, id, key, identity, payload, payload_blob)
+    scopes, id, key, identity, payload, payload_blob, gates, estimate)
 OVERRIDING SYSTEM VALUE
 ROWS (same created_at bigint, same kind text, same version integer, same queue text, same band smallint,
       same due_at bigint, same lineage uuid, same parent bigint, same depth smallint, same batch bigint,
       same ancestry bytea, same limits bytea, same scopes bytea, id bigint, key text, identity bytea, payload bytea,
-      payload_blob bytea)
+      payload_blob bytea, gates text, estimate bigint)
 
 -- name: count_family
 WITH asked (task, children, refusals) AS (
@@ -326,13 +369,28 @@ SET children = t.children + asked.children, refusals = t.refusals + asked.refusa
 FROM asked
 WHERE t.id = asked.task
 
+-- name: set_scheduled
+WITH fired (task, at) AS (
+    ROWS (task bigint, at bigint)
+)
+UPDATE onceward_task t
+SET scheduled_at = fired.at
+FROM fired
+WHERE t.id = fired.task
+
 -- name: lock_links
 -- One at a time, because two links may close a circle that neither closes alone. The number is "links" in ASCII.
 SELECT pg_advisory_xact_lock(465658373991)
 
+-- name: lock_settings
+-- One at a time, because two values may contradict each other of which neither does alone; SQLite has one writer anyway.
+-- The number is "settings" in ASCII.
+SELECT pg_advisory_xact_lock(8315180330343360371)
+
 -- name: who_waits_for
--- Everybody who waits, or may come to wait, for a task: its ancestors, those who were linked to it, and so on up. For
--- each of them on its own, because a join with the union of both tables would read them from end to end.
+-- Everybody who waits, or may come to wait, for a task: its ancestors, those who were linked to it, what follows the
+-- batches that it belongs to, and so on up. A batch is met on the way as the negative of its number. For each of them on
+-- its own, because a join with the union of the tables would read them from end to end.
 WITH RECURSIVE waiting (id) AS (
     SELECT id
     FROM onceward_task
@@ -349,6 +407,22 @@ WITH RECURSIVE waiting (id) AS (
         SELECT l.parent
         FROM onceward_link l
         WHERE l.child = waiting.id
+        UNION ALL
+        SELECT -t.batch
+        FROM onceward_task t
+        WHERE t.id = waiting.id
+          AND t.batch IS NOT NULL
+        UNION ALL
+        SELECT -b.inside
+        FROM onceward_batch b
+        WHERE b.id = -waiting.id
+          AND b.inside IS NOT NULL
+        UNION ALL
+        SELECT b.then_task
+        FROM onceward_batch b
+        JOIN onceward_task t ON t.id = b.then_task
+        WHERE b.id = -waiting.id
+          AND t.waiting_for = 'batch:' || b.name
     ) AS edge
 )
 SELECT id
@@ -403,3 +477,326 @@ UPDATE onceward_task t
 SET status = 3, waiting_for = asked.waiting_for, due_at = asked.due_at, reason = asked.reason
 FROM asked
 WHERE t.id = asked.task
+
+-- name: due_turns
+-- The lines whose turn it is, with all their turns (0); who stands first in each band of them, and how many stand there,
+-- counted no further than to a number (1); and their gates, locked, but for those that another claim has locked: it
+-- serves the lines behind them (2). In one statement, because the way to the server and back costs more than what it
+-- does. For each line of ours by itself, because an index gives the oldest turn of one only.
+WITH due AS (
+    SELECT oldest.lane
+    FROM unnest(:lines::text[]) AS w (line)
+    CROSS JOIN LATERAL (
+        SELECT t.lane
+        FROM onceward_turn t
+        WHERE t.line = w.line
+          AND t.next_at <= :now
+        ORDER BY t.next_at
+        LIMIT :count
+    ) AS oldest
+), turns AS (
+    SELECT seq, line, lane, next_at
+    FROM onceward_turn
+    WHERE lane = ANY (ARRAY (SELECT lane FROM due))
+), lanes AS (
+    SELECT DISTINCT line, lane
+    FROM turns
+), gates AS (
+    SELECT name, tat, enabled, streak, paused_until, is_half_open, opened
+    FROM onceward_gate
+    WHERE name = ANY (ARRAY (
+        SELECT split_part(word, '*', 1)
+        FROM lanes
+        CROSS JOIN LATERAL unnest(string_to_array(substr(lane, length(line) + 2), ' ')) AS word
+    ))
+    ORDER BY name
+    FOR UPDATE SKIP LOCKED
+)
+SELECT 0, lane, line, seq, next_at, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
+FROM turns
+UNION ALL
+SELECT 1, l.lane, NULL, b.band, head.at, (
+    SELECT count(*)
+    FROM (SELECT 1 FROM onceward_ready c WHERE c.lane = l.lane AND c.band = b.band LIMIT :most) AS counted
+), NULL, NULL, NULL
+FROM lanes l
+CROSS JOIN generate_series(0, 4) AS b (band)
+CROSS JOIN LATERAL (
+    SELECT r.at
+    FROM onceward_ready r
+    WHERE r.lane = l.lane
+      AND r.band = b.band
+    ORDER BY r.rank, r.seq
+    LIMIT 1
+) AS head
+UNION ALL
+SELECT 2, name, NULL, tat, enabled, streak, paused_until, is_half_open, opened
+FROM gates
+
+-- name: lock_gates
+-- Skipping what another claim has locked: it serves the lines behind that gate.
+SELECT name, tat, enabled, streak, paused_until, is_half_open, opened
+FROM onceward_gate
+WHERE name IN TEXTS :names
+ORDER BY name
+FOR UPDATE SKIP LOCKED
+
+-- name: hold_gate
+SELECT name, tat, enabled, streak, paused_until, is_half_open, opened
+FROM onceward_gate
+WHERE name = :gate
+FOR UPDATE
+
+-- name: pop_governed
+-- By ctid, as in pop; whoever pops here holds the gates of these lines, so that nobody else does.
+WITH wanted (lane, band, count) AS (
+    ROWS (lane text, band smallint, count bigint)
+)
+DELETE FROM onceward_ready
+WHERE ctid = ANY (ARRAY (
+    SELECT first.ctid
+    FROM wanted w
+    CROSS JOIN LATERAL (
+        SELECT r.ctid
+        FROM onceward_ready r
+        WHERE r.lane = w.lane
+          AND r.band = w.band
+        ORDER BY r.rank, r.seq
+        LIMIT w.count
+        FOR UPDATE SKIP LOCKED
+    ) AS first
+))
+RETURNING lane, rank, seq, task
+
+-- name: take_from_gates
+WITH taken (name, tat, calls) AS (
+    ROWS (name text, tat bigint, calls bigint)
+)
+UPDATE onceward_gate g
+SET tat = taken.tat, calls = g.calls + taken.calls
+FROM taken
+WHERE g.name = taken.name
+
+-- name: settle_gates
+-- Takes tokens from gates, ends turns and leaves others, all in one: the way to the server and back costs more than what
+-- it does.
+WITH taken AS (
+    UPDATE onceward_gate g
+    SET tat = t.tat, calls = g.calls + t.calls
+    FROM unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
+    WHERE g.name = t.name
+      AND g.name = ANY (:names::text[])
+), gone AS (
+    DELETE FROM onceward_turn
+    WHERE seq IN :seqs
+), come AS (
+    INSERT INTO onceward_turn (line, lane, gate, next_at)
+    SELECT line, lane, gate, next_at
+    FROM unnest(:lines::text[], :lanes::text[], :gates::text[], :times::bigint[]) AS n (line, lane, gate, next_at)
+)
+SELECT 1
+
+-- name: wake_turns
+-- There is room: whoever waits for it is looked at now. Turns that a claim is taking away are none of ours.
+UPDATE onceward_turn
+SET next_at = :now
+WHERE seq = ANY (ARRAY (
+    SELECT seq
+    FROM onceward_turn
+    WHERE gate IN TEXTS :gates
+      AND next_at > :now
+    FOR UPDATE SKIP LOCKED
+))
+
+-- name: next_turn
+SELECT min(oldest.next_at)
+FROM unnest(:lines::text[]) AS w (line)
+CROSS JOIN LATERAL (
+    SELECT t.next_at
+    FROM onceward_turn t
+    WHERE t.line = w.line
+    ORDER BY t.next_at
+    LIMIT 1
+) AS oldest
+
+-- name: hold_pauses
+-- Locked, so that who resumes waits for the turns that are being written because of a pause.
+SELECT scope
+FROM onceward_pause
+WHERE scope IN TEXTS :scopes
+FOR SHARE
+
+-- name: wake_source
+-- A source is open again: whoever waits behind it, or behind one of its instances, is looked at now. Turns that a claim
+-- is taking away are none of ours: it has seen that the source is open.
+UPDATE onceward_turn
+SET next_at = :now
+WHERE seq = ANY (ARRAY (
+    SELECT seq
+    FROM onceward_turn
+    WHERE (gate = :gate::text OR (gate >= :gate::text || '/' AND gate < :gate::text || '0'))
+      AND next_at > :now
+    FOR UPDATE SKIP LOCKED
+))
+
+-- name: budget_needs
+-- Locked as they are read, because what is set aside for a task is for the claim that follows.
+SELECT id, kind, CASE WHEN expiry IS NULL THEN stage ELSE '!' END, gates, estimate, lineage, batch, scopes, queue, band,
+    rank, company
+FROM onceward_task
+WHERE id IN :ids
+  AND status IN (0, 2)
+  AND paused = 0
+  AND due_at <= :now
+  AND gates IS NOT NULL
+ORDER BY id
+FOR UPDATE
+
+-- name: hold_budgets
+-- In order, because many draw from them at once.
+SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed
+FROM onceward_budget
+WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
+ORDER BY name, scope, window_at
+FOR UPDATE
+
+-- name: hold_free_budgets
+-- Skipping what others have locked, because whoever has locked one already must not wait for another.
+SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed
+FROM onceward_budget
+WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
+ORDER BY name, scope, window_at
+FOR UPDATE SKIP LOCKED
+
+-- name: change_budgets
+-- What was set aside, spent, or spent beyond what was set aside. The last closes a budget. Locked in order first, because
+-- many draw from them at once.
+WITH changed (name, scope, window_at, reserved, spent, overcharged) AS (
+    ROWS (name text, scope text, window_at bigint, reserved bigint, spent bigint, overcharged bigint)
+), locked AS (
+    SELECT b.name, b.scope, b.window_at, c.reserved, c.spent, c.overcharged
+    FROM onceward_budget b
+    JOIN changed c ON c.name = b.name AND c.scope = b.scope AND c.window_at = b.window_at
+    ORDER BY b.name, b.scope, b.window_at
+    FOR UPDATE OF b
+)
+UPDATE onceward_budget b
+SET reserved = b.reserved + c.reserved,
+    spent = b.spent + c.spent,
+    overcharged = b.overcharged + c.overcharged,
+    is_closed = CASE WHEN c.overcharged > 0 THEN 1 ELSE b.is_closed END
+FROM locked c
+WHERE b.name = c.name
+  AND b.scope = c.scope
+  AND b.window_at = c.window_at
+
+-- name: newest_accounts
+-- Budgets as they stand in their newest windows that have begun.
+WITH wanted (name, scope, begun_by) AS (
+    ROWS (name text, scope text, begun_by bigint)
+)
+SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed
+FROM wanted w
+JOIN onceward_budget b ON b.name = w.name AND b.scope = w.scope
+WHERE b.window_at = (
+    SELECT max(n.window_at)
+    FROM onceward_budget n
+    WHERE n.name = w.name AND n.scope = w.scope AND n.window_at <= w.begun_by
+)
+
+-- name: change_reservations
+WITH changed (task, token, budget, scope, change) AS (
+    ROWS (task bigint, token bytea, budget text, scope text, change bigint)
+)
+UPDATE onceward_reservation r
+SET amount = r.amount + c.change
+FROM changed c
+WHERE r.task = c.task
+  AND r.token = c.token
+  AND r.budget = c.budget
+  AND r.scope = c.scope
+
+-- name: add_costs
+WITH changed (task, usd) AS (
+    ROWS (task bigint, usd bigint)
+)
+UPDATE onceward_task t
+SET cost = t.cost + c.usd
+FROM changed c
+WHERE t.id = c.task
+
+-- name: advance_ranks
+-- The next ranks of lineages: no further ahead than where the claims have come to in the line of most of their tasks.
+WITH asked (id, lane, band, count) AS (
+    ROWS (id uuid, lane text, band smallint, count bigint)
+)
+UPDATE onceward_lineage l
+SET next_rank = asked.count + greatest(
+    l.next_rank,
+    coalesce((SELECT max(m.rank) FROM onceward_mark m WHERE m.lane = asked.lane AND m.band = asked.band), 0)
+)
+FROM asked
+WHERE l.id = asked.id
+RETURNING l.id, l.next_rank
+
+-- name: hold_answer
+SELECT value IS NOT NULL OR value_blob IS NOT NULL, value_blob, stored_at, expires_at, filler, filling_token
+FROM onceward_cache
+WHERE source = :source
+  AND hash = :hash
+FOR UPDATE
+
+-- name: use_answers
+-- Skipping what somebody else has locked: whoever that is uses it, or takes it away.
+WITH used (at, source, hash) AS (
+    ROWS (same at bigint, source text, hash bytea)
+), free AS (
+    SELECT c.source, c.hash, used.at
+    FROM onceward_cache c
+    JOIN used ON used.source = c.source AND used.hash = c.hash
+    WHERE c.used_at < used.at
+    FOR UPDATE OF c SKIP LOCKED
+)
+UPDATE onceward_cache
+SET used_at = free.at
+FROM free
+WHERE onceward_cache.source = free.source
+  AND onceward_cache.hash = free.hash
+
+-- name: evict_answers
+-- If nobody has used or replaced them since. Skipping what somebody has locked, who uses it.
+DELETE FROM onceward_cache
+WHERE (source, hash) IN (
+    SELECT source, hash
+    FROM onceward_cache
+    WHERE (source, hash, used_at) IN (ROWS (source text, hash bytea, used_at bigint))
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING value_blob
+
+-- name: clear_answers
+-- Those that were there at a time, and those that were being asked for.
+DELETE FROM onceward_cache
+WHERE (source, hash) IN (
+    SELECT source, hash
+    FROM onceward_cache
+    WHERE (:source::text IS NULL OR source = :source::text)
+      AND (:hash::bytea IS NULL OR hash = :hash::bytea)
+      AND stored_at <= :now
+    ORDER BY source, hash
+    LIMIT :count
+    FOR UPDATE
+)
+RETURNING value_blob
+
+-- name: leave_waiting_room
+-- Of tasks that were to run again later: they have no other place there. What somebody is just putting in line is left
+-- to them, because they may be waiting for these tasks.
+DELETE FROM onceward_due
+WHERE (due_at, task) IN (
+    SELECT d.due_at, d.task
+    FROM onceward_task t
+    JOIN onceward_due d ON d.due_at = t.due_at AND d.task = t.id
+    WHERE t.id IN :ids
+    FOR UPDATE OF d SKIP LOCKED
+)

@@ -19,7 +19,7 @@ WHERE id IN :ids
 RETURNING id, payload_blob, lineage, scopes, identity
 
 -- name: prune_batches
--- Batches that ended before a time, and of which no task is left.
+-- Batches that ended before a time, and of which no task and no batch inside is left.
 DELETE FROM onceward_batch
 WHERE status > 0
   AND ended_at < :before
@@ -28,7 +28,17 @@ WHERE status > 0
     FROM onceward_task t
     WHERE t.batch = onceward_batch.id
   )
-RETURNING id
+  AND NOT EXISTS (
+    SELECT 1
+    FROM onceward_batch b
+    WHERE b.inside = onceward_batch.id
+  )
+RETURNING scope
+
+-- name: drop_counters
+-- The counters of batches that are gone.
+DELETE FROM onceward_lineage
+WHERE id IN (ROWS (id uuid))
 
 -- name: prune_links
 DELETE FROM onceward_link
@@ -44,6 +54,7 @@ WHERE parent IN :ids
 DELETE FROM onceward_lineage
 WHERE id IN (ROWS (id uuid))
   AND pruned >= tasks
+RETURNING id
 
 -- name: lineages_left
 SELECT id

@@ -32,7 +32,8 @@ LIMIT :limit
 -- name: report_tasks
 SELECT t.id, t.kind, t.key, t.status, t.stage, t.run, t.queue, t.band, t.failures, t.crashes, t.deferrals,
     t.worker, w.name, w.beat_at, t.lineage, t.parent, t.depth, t.due_at, t.created_at, t.started_at, t.ended_at,
-    t.waiting_for, t.reason, coalesce(t.payload, b.data), t.paused
+    t.waiting_for, t.reason, coalesce(t.payload, b.data), t.paused,
+    t.scheduled_at, t.cost
 FROM onceward_task t
 LEFT JOIN onceward_worker w ON w.id = t.worker
 LEFT JOIN onceward_blob b ON b.hash = t.payload_blob
@@ -89,7 +90,8 @@ ORDER BY d.lane
 
 -- name: verify_tasks
 -- What verify reads of every task, in the order of ids; so are the four after it, so that one pass can join them.
-SELECT t.id, t.kind, t.queue, t.status, t.run, t.fence, t.token, t.worker, w.id, w.stopped_at, t.failures, t.deferrals,
+SELECT t.id, t.kind || coalesce('@' || t.gates, ''), t.queue, t.status, t.run, t.fence, t.token, t.worker, w.id,
+    w.stopped_at, t.failures, t.deferrals,
     t.signals, t.touched, t.created_at, t.started_at, t.ended_at, t.waiting_for, t.due_at,
     coalesce(length(t.reason), 0), t.paused
 FROM onceward_task t
@@ -133,3 +135,8 @@ LEFT JOIN onceward_blob b ON b.hash = c.value_blob
 WHERE c.value_blob IS NOT NULL
   AND b.hash IS NULL
 ORDER BY c.task
+
+-- name: hours_of_ticks
+SELECT count(*), coalesce(sum(tasks), 0), coalesce(sum(coalesce(ended_at, started_at) - started_at), 0), min(started_at)
+FROM onceward_tick
+WHERE started_at > :after

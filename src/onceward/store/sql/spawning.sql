@@ -49,6 +49,23 @@ SELECT id, parent, status, ended_at
 FROM onceward_task
 WHERE id IN :ids
 
+-- name: own_children
+-- Children of tasks that are this work, unless they were cancelled: asked for again, they are the same children.
+SELECT parent, identity, id
+FROM onceward_task
+WHERE (parent, identity) IN (ROWS (parent bigint, identity bytea))
+  AND status <> 8
+ORDER BY id
+
+-- name: parked_children
+-- What the log says of the children of a task that were made to wait for approval. 6 is “parked”.
+SELECT a.note
+FROM onceward_task c
+JOIN onceward_attempt a ON a.task = c.id
+WHERE c.parent = :task
+  AND a.fence = 0
+  AND a.event = 6
+
 -- name: insert_links
 INSERT INTO onceward_link (parent, child, stage, at)
 ROWS (parent bigint, child bigint, stage text, at bigint)
@@ -67,7 +84,7 @@ ROWS (lineage uuid, parent bigint, stage text, kind text, key text, identity byt
       ancestor bigint, existing bigint, at bigint)
 
 -- name: read_children
--- What has become of the children of tasks, and of those they were linked to.
+-- What has become of the children of tasks, and of those they were linked to, the oldest first.
 SELECT c.parent, c.id, c.identity, c.kind, c.key, c.status, c.reason, 1
 FROM onceward_task c
 WHERE c.parent IN :ids
@@ -76,6 +93,7 @@ SELECT l.parent, c.id, c.identity, c.kind, c.key, c.status, c.reason, 0
 FROM onceward_link l
 JOIN onceward_task c ON c.id = l.child
 WHERE l.parent IN :ids
+ORDER BY 2
 
 -- name: read_refusals
 SELECT parent, existing, identity, kind, key, rule, reason

@@ -23,18 +23,38 @@ ROLLBACK /* onceward */
 
 -- name: insert_tasks
 -- New tasks, numbered in the order of the rows. They do not stand in line yet: one statement fills one table here.
-INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
+INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage,
+    gates, estimate)
 ROWS (same kind text, same version integer, same queue text, same band smallint, same due_at bigint,
-      same created_at bigint, key text, identity bytea, payload bytea, payload_blob bytea, lineage uuid)
+      same created_at bigint, key text, identity bytea, payload bytea, payload_blob bytea, lineage uuid, gates text,
+      estimate bigint)
 RETURNING id, 0
 
 -- name: stand_in_line
 -- Numbered here, in the order given, because one writer at a time makes that safe and no reader starts behind the head.
+WITH place (rank) AS (
+    SELECT max(:rank, coalesce((SELECT max(rank) FROM onceward_mark WHERE lane = :lane AND band = :band), 0))
+)
 INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
-SELECT :lane, :band, :rank, :at,
-    (SELECT coalesce(max(seq), 0) FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = :rank) + t.key + 1,
-    t.value
-FROM json_each(:tasks) AS t
+SELECT :lane, :band, place.rank, :at, t.key + 1 + (
+        SELECT coalesce(max(seq), 0) FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = place.rank
+    ), t.value
+FROM place
+CROSS JOIN json_each(:tasks) AS t
+
+-- name: stand_apart
+-- As stand_in_line, each at a rank of its own.
+WITH place (key, rank, task) AS (
+    SELECT t.key, max(r.value, coalesce((SELECT max(rank) FROM onceward_mark WHERE lane = :lane AND band = :band), 0)),
+        t.value
+    FROM json_each(:tasks) AS t
+    JOIN json_each(:ranks) AS r ON r.key = t.key
+)
+INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
+SELECT :lane, :band, place.rank, :at, place.key + 1 + (
+        SELECT coalesce(max(seq), 0) FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = place.rank
+    ), place.task
+FROM place
 
 -- name: look
 -- The first in each line, then when the next one is due. No lower bounds, because SQLite has no dead rows to step over.
@@ -83,14 +103,16 @@ RETURNING task, lane, band, rank, due_at
 -- living worker. The claim row comes after it: one statement fills one table here.
 UPDATE onceward_task
 SET status = 1, fence = fence + 1, token = :token, worker = :worker,
-    started_at = coalesce(started_at, :now)
+    started_at = coalesce(started_at, :now),
+    clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
 WHERE id IN :ids
   AND status IN (0, 2)
   AND paused = 0
   AND due_at <= :now
   AND EXISTS (SELECT 1 FROM onceward_worker w WHERE w.id = :worker AND w.stopped_at IS NULL)
 RETURNING id, fence, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
-    deferrals, signals, touched, lineage, parent, depth, created_at, started_at, NULL
+    deferrals, signals, touched, lineage, parent, depth, created_at, started_at, gates,
+    scheduled_at, coalesce(clock_at, progressed_at, started_at), expiry, NULL
 
 -- name: insert_claim
 INSERT INTO onceward_claim (token, worker, at, tasks, fences)
@@ -108,7 +130,7 @@ WHERE w.stopped_at IS NULL
 
 -- name: held_by_claim
 -- What a dead worker's claim still holds. Nobody else can write while we look.
-SELECT id, run, fence, kind, queue, band, rank, stage, crashes, company
+SELECT id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage, crashes, company
 FROM onceward_task
 WHERE id IN :ids
   AND token = :token
@@ -165,13 +187,17 @@ JOIN json_each(c.tasks) AS claimed
 ORDER BY 1, 2
 
 -- name: open_twice
--- Work that is open twice in a lineage that knows it by its identity.
-SELECT min(t.id), max(t.id)
-FROM onceward_task t
-WHERE t.status IN (0, 1, 2, 3)
-  AND EXISTS (SELECT 1 FROM onceward_identity i WHERE i.scope = t.lineage AND i.hash = t.identity)
-GROUP BY t.lineage, t.identity
-HAVING count(*) > 1
+-- Tasks whose work is open twice or more often in a lineage that knows it by its identity, each with the first of them.
+SELECT first, id
+FROM (
+    SELECT t.id, min(t.id) OVER same AS first, count(*) OVER same AS times
+    FROM onceward_task t
+    WHERE t.status IN (0, 1, 2, 3)
+      AND EXISTS (SELECT 1 FROM onceward_identity i WHERE i.scope = t.lineage AND i.hash = t.identity)
+    WINDOW same AS (PARTITION BY t.lineage, t.identity)
+) AS open
+WHERE times > 1
+ORDER BY id
 
 -- name: check_pages
 -- Only here: PostgreSQL has no such question.
@@ -214,7 +240,7 @@ SET granted = min(asked.column2, max(0, max_tasks - tasks)),
     tasks = tasks + min(asked.column2, max(0, max_tasks - tasks))
 FROM (ROWS (id uuid, wanted bigint)) AS asked
 WHERE onceward_lineage.id = asked.column1
-RETURNING id, granted, max_depth, max_children, max_tasks, deadline_at, created_at
+RETURNING id, root, granted, max_depth, max_children, max_tasks, deadline_at, created_at, overdue
 
 -- name: return_room
 UPDATE onceward_lineage
@@ -237,19 +263,19 @@ FROM n
 
 -- name: insert_children
 INSERT INTO onceward_task (created_at, id, kind, version, queue, band, key, identity, payload, payload_blob, lineage, parent,
-    depth, batch, due_at, ancestry, limits, scopes, touched)
+    depth, batch, due_at, ancestry, limits, scopes, touched, gates, estimate)
 ROWS (same created_at bigint, id bigint, kind text, version integer, queue text, band smallint, key text, identity bytea,
       payload bytea, payload_blob bytea, lineage uuid, parent bigint, depth smallint, batch bigint, due_at bigint,
-      ancestry bytea, limits bytea, scopes bytea, touched smallint)
+      ancestry bytea, limits bytea, scopes bytea, touched smallint, gates text, estimate bigint)
 
 -- name: insert_alike
 -- Children that differ in little: what they have in common is sent once.
 INSERT INTO onceward_task (created_at, kind, version, queue, band, due_at, lineage, parent, depth, batch, ancestry, limits,
-    scopes, id, key, identity, payload, payload_blob)
+    scopes, id, key, identity, payload, payload_blob, gates, estimate)
 ROWS (same created_at bigint, same kind text, same version integer, same queue text, same band smallint,
       same due_at bigint, same lineage uuid, same parent bigint, same depth smallint, same batch bigint,
       same ancestry bytea, same limits bytea, same scopes bytea, id bigint, key text, identity bytea, payload bytea,
-      payload_blob bytea)
+      payload_blob bytea, gates text, estimate bigint)
 
 -- name: count_family
 UPDATE onceward_task
@@ -257,12 +283,22 @@ SET children = children + asked.column2, refusals = refusals + asked.column3
 FROM (ROWS (task bigint, children bigint, refusals bigint)) AS asked
 WHERE onceward_task.id = asked.column1
 
+-- name: set_scheduled
+UPDATE onceward_task
+SET scheduled_at = fired.column2
+FROM (ROWS (task bigint, at bigint)) AS fired
+WHERE onceward_task.id = fired.column1
+
 -- name: lock_links
 -- Nothing: the transaction already is the only writer.
 
+-- name: lock_settings
+-- Nothing: the transaction already is the only writer.
+
 -- name: who_waits_for
--- Everybody who waits, or may come to wait, for a task: its ancestors, those who were linked to it, and so on up. Two
--- steps up, because a join with the union of both tables would read them from end to end.
+-- Everybody who waits, or may come to wait, for a task: its ancestors, those who were linked to it, what follows the
+-- batches that it belongs to, and so on up. A batch is met on the way as the negative of its number. A step up for each,
+-- because a join with the union of the tables would read them from end to end.
 WITH RECURSIVE waiting (id) AS (
     SELECT id
     FROM onceward_task
@@ -276,6 +312,22 @@ WITH RECURSIVE waiting (id) AS (
     SELECT l.parent
     FROM waiting
     JOIN onceward_link l ON l.child = waiting.id
+    UNION
+    SELECT -t.batch
+    FROM waiting
+    JOIN onceward_task t ON t.id = waiting.id
+    WHERE t.batch IS NOT NULL
+    UNION
+    SELECT -b.inside
+    FROM waiting
+    JOIN onceward_batch b ON b.id = -waiting.id
+    WHERE b.inside IS NOT NULL
+    UNION
+    SELECT b.then_task
+    FROM waiting
+    JOIN onceward_batch b ON b.id = -waiting.id
+    JOIN onceward_task t ON t.id = b.then_task
+    WHERE t.waiting_for = 'batch:' || b.name
 )
 SELECT id
 FROM waiting
@@ -315,3 +367,216 @@ UPDATE onceward_task
 SET status = 3, waiting_for = asked.column1, due_at = asked.column2, reason = asked.column4
 FROM (ROWS (same waiting_for text, same due_at bigint, task bigint, reason text)) AS asked
 WHERE onceward_task.id = asked.column3
+
+-- name: due_turns
+-- The lines whose turn it is, with all their turns (0); who stands first in each band of them, and how many stand there,
+-- counted no further than to a number (1): by a look whether there are as many, because to count the rows of a subquery
+-- with a limit is slow here.
+WITH due (lane) AS (
+    SELECT DISTINCT lane
+    FROM (
+        SELECT t.lane
+        FROM json_each(:lines) AS w
+        JOIN onceward_turn t ON t.line = w.value AND t.next_at <= :now
+        ORDER BY t.next_at
+        LIMIT :count
+    )
+)
+SELECT 0, every.lane, every.line, every.seq, every.next_at, NULL, NULL, NULL, NULL
+FROM due
+CROSS JOIN onceward_turn AS every ON every.lane = due.lane
+UNION ALL
+SELECT 1, due.lane, NULL, r.band, r.at,
+    CASE
+        WHEN EXISTS (
+            SELECT 1 FROM onceward_ready WHERE lane = due.lane AND band = b.value LIMIT 1 OFFSET :most - 1
+        ) THEN :most
+        ELSE (SELECT count(*) FROM onceward_ready WHERE lane = due.lane AND band = b.value)
+    END, NULL, NULL, NULL
+FROM due
+CROSS JOIN json_each('[0, 1, 2, 3, 4]') AS b
+CROSS JOIN onceward_ready AS r ON r.lane = due.lane AND r.band = b.value
+WHERE (r.rank, r.seq) = (
+    SELECT rank, seq
+    FROM onceward_ready
+    WHERE lane = due.lane AND band = b.value
+    ORDER BY rank, seq
+    LIMIT 1
+)
+
+-- name: lock_gates
+-- Nothing to lock: there is one writer.
+SELECT name, tat, enabled, streak, paused_until, is_half_open, opened
+FROM onceward_gate
+WHERE name IN TEXTS :names
+ORDER BY name
+
+-- name: hold_gate
+-- Nothing to lock: there is one writer.
+SELECT name, tat, enabled, streak, paused_until, is_half_open, opened
+FROM onceward_gate
+WHERE name = :gate
+
+-- name: pop_governed
+-- Line by line, because SQLite has no join with a limit for each row.
+WITH wanted (lane, band, count) AS (
+    ROWS (lane text, band smallint, count bigint)
+)
+DELETE FROM onceward_ready
+WHERE lane = (SELECT lane FROM wanted)
+  AND band = (SELECT band FROM wanted)
+  AND (rank, seq) IN (
+    SELECT r.rank, r.seq
+    FROM onceward_ready r
+    WHERE r.lane = (SELECT lane FROM wanted)
+      AND r.band = (SELECT band FROM wanted)
+    ORDER BY r.rank, r.seq
+    LIMIT (SELECT count FROM wanted)
+  )
+RETURNING lane, rank, seq, task
+
+-- name: take_from_gates
+UPDATE onceward_gate
+SET tat = taken.column2, calls = calls + taken.column3
+FROM (ROWS (name text, tat bigint, calls bigint)) AS taken
+WHERE onceward_gate.name = taken.column1
+
+-- name: settle_gates
+-- Only the turns that are over: one statement changes one table here. The rest follows.
+DELETE FROM onceward_turn
+WHERE seq IN :seqs
+
+-- name: wake_turns
+-- There is room: whoever waits for it is looked at now.
+UPDATE onceward_turn
+SET next_at = :now
+WHERE gate IN TEXTS :gates
+  AND next_at > :now
+
+-- name: next_turn
+SELECT min(t.next_at)
+FROM json_each(:lines) AS w
+JOIN onceward_turn t ON t.line = w.value
+
+-- name: hold_pauses
+-- Nothing to lock: there is one writer.
+SELECT scope
+FROM onceward_pause
+WHERE scope IN TEXTS :scopes
+
+-- name: wake_source
+-- A source is open again: whoever waits behind it, or behind one of its instances, is looked at now.
+UPDATE onceward_turn
+SET next_at = :now
+WHERE (gate = :gate OR (gate >= :gate || '/' AND gate < :gate || '0'))
+  AND next_at > :now
+
+-- name: budget_needs
+-- Nothing to lock: there is one writer.
+SELECT id, kind, CASE WHEN expiry IS NULL THEN stage ELSE '!' END, gates, estimate, lineage, batch, scopes, queue, band,
+    rank, company
+FROM onceward_task
+WHERE id IN :ids
+  AND status IN (0, 2)
+  AND paused = 0
+  AND due_at <= :now
+  AND gates IS NOT NULL
+
+-- name: hold_budgets
+-- Nothing to lock: there is one writer.
+SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed
+FROM onceward_budget
+WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
+
+-- name: hold_free_budgets
+-- As hold_budgets: nobody else can have locked one.
+SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed
+FROM onceward_budget
+WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
+
+-- name: change_budgets
+-- What was set aside, spent, or spent beyond what was set aside. The last closes a budget.
+UPDATE onceward_budget
+SET reserved = reserved + c.column4,
+    spent = spent + c.column5,
+    overcharged = overcharged + c.column6,
+    is_closed = CASE WHEN c.column6 > 0 THEN 1 ELSE is_closed END
+FROM (ROWS (name text, scope text, window_at bigint, reserved bigint, spent bigint, overcharged bigint)) AS c
+WHERE onceward_budget.name = c.column1
+  AND onceward_budget.scope = c.column2
+  AND onceward_budget.window_at = c.column3
+
+-- name: newest_accounts
+-- Budgets as they stand in their newest windows that have begun.
+SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed
+FROM (ROWS (name text, scope text, begun_by bigint)) AS w
+JOIN onceward_budget b ON b.name = w.column1 AND b.scope = w.column2
+WHERE b.window_at = (
+    SELECT max(n.window_at)
+    FROM onceward_budget n
+    WHERE n.name = w.column1 AND n.scope = w.column2 AND n.window_at <= w.column3
+)
+
+-- name: change_reservations
+UPDATE onceward_reservation
+SET amount = amount + c.column5
+FROM (ROWS (task bigint, token bytea, budget text, scope text, change bigint)) AS c
+WHERE onceward_reservation.task = c.column1
+  AND onceward_reservation.token = c.column2
+  AND onceward_reservation.budget = c.column3
+  AND onceward_reservation.scope = c.column4
+
+-- name: add_costs
+UPDATE onceward_task
+SET cost = cost + c.column2
+FROM (ROWS (task bigint, usd bigint)) AS c
+WHERE onceward_task.id = c.column1
+
+-- name: advance_ranks
+-- The next ranks of lineages: no further ahead than where the claims have come to in the line of most of their tasks.
+UPDATE onceward_lineage
+SET next_rank = asked.column4 + max(
+    next_rank, coalesce((SELECT max(rank) FROM onceward_mark WHERE lane = asked.column2 AND band = asked.column3), 0)
+)
+FROM (ROWS (id uuid, lane text, band smallint, count bigint)) AS asked
+WHERE onceward_lineage.id = asked.column1
+RETURNING id, next_rank
+
+-- name: hold_answer
+-- Nothing to lock: there is one writer.
+SELECT value IS NOT NULL OR value_blob IS NOT NULL, value_blob, stored_at, expires_at, filler, filling_token
+FROM onceward_cache
+WHERE source = :source
+  AND hash = :hash
+
+-- name: use_answers
+UPDATE onceward_cache
+SET used_at = used.column1
+FROM (ROWS (same at bigint, source text, hash bytea)) AS used
+WHERE onceward_cache.source = used.column2
+  AND onceward_cache.hash = used.column3
+  AND onceward_cache.used_at < used.column1
+
+-- name: evict_answers
+-- If nobody has used or replaced them since.
+DELETE FROM onceward_cache
+WHERE (source, hash, used_at) IN (ROWS (source text, hash bytea, used_at bigint))
+RETURNING value_blob
+
+-- name: clear_answers
+-- Those that were there at a time, and those that were being asked for.
+DELETE FROM onceward_cache
+WHERE rowid IN (
+    SELECT rowid
+    FROM onceward_cache
+    WHERE (:source IS NULL OR source = :source)
+      AND (:hash IS NULL OR hash = :hash)
+      AND stored_at <= :now
+    LIMIT :count
+)
+RETURNING value_blob
+
+-- name: leave_waiting_room
+-- Of tasks that were to run again later: they have no other place there. Nothing to skip: there is one writer.
+DELETE FROM onceward_due
+WHERE (due_at, task) IN (SELECT due_at, id FROM onceward_task WHERE id IN :ids)

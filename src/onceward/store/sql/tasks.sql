@@ -9,7 +9,7 @@ ON CONFLICT (hash) DO UPDATE SET data = excluded.data WHERE false
 
 -- name: not_due
 -- What was popped too early, by a clock a little ahead of the one that made it due.
-SELECT id, queue, kind, band, rank, company, due_at
+SELECT id, queue, kind || coalesce('@' || gates, ''), band, rank, company, due_at
 FROM onceward_task
 WHERE id IN :ids
   AND status IN (0, 2)
@@ -42,8 +42,8 @@ WHERE task IN :ids
 -- name: advance
 -- Stages are done and their worker goes on with the next one, under the same lease.
 UPDATE onceward_task
-SET stage = :stage, queue = coalesce(:queue, queue), touched = 1, failures = 0, crashes = 0, company = 0, same_errors = 0,
-    progressed_at = :now
+SET stage = :stage, queue = coalesce(:queue, queue), gates = :gates, touched = 1, failures = 0, crashes = 0, company = 0,
+    same_errors = 0, progressed_at = :now, clock_at = NULL
 WHERE id IN :ids
   AND token = :token
   AND status = 1
@@ -59,10 +59,10 @@ WHERE id IN :ids
 RETURNING id, awaited, batch
 
 -- name: hand_over
--- A stage is done and the next one belongs to another queue.
+-- A stage is done and the next one belongs to another queue, or has gates to pass. Its clock stands still until then.
 UPDATE onceward_task
-SET status = 0, stage = :stage, queue = :queue, due_at = :now, token = NULL,
-    touched = 1, failures = 0, crashes = 0, company = 0, same_errors = 0, progressed_at = :now
+SET status = 0, stage = :stage, queue = :queue, gates = :gates, estimate = :estimate, due_at = :now, token = NULL,
+    touched = 1, failures = 0, crashes = 0, company = 0, same_errors = 0, progressed_at = :now, clock_at = -1
 WHERE id = :task
   AND token = :token
   AND status = 1
@@ -120,9 +120,14 @@ WHERE id = :task
 RETURNING id
 
 -- name: park
--- The task waits for something other than time.
+-- The task waits for something other than time. Meanwhile its clock stands still.
 UPDATE onceward_task
-SET status = 3, stage = :stage, company = 0, waiting_for = :waiting_for, due_at = :due_at, reason = :reason, token = NULL
+SET status = 3, stage = :stage, company = 0, waiting_for = :waiting_for, due_at = :due_at, reason = :reason, token = NULL,
+    clock_at = CASE
+        WHEN coalesce(clock_at, progressed_at, started_at) < :now
+        THEN coalesce(clock_at, progressed_at, started_at) - :now
+        ELSE -1
+    END
 WHERE id = :task
   AND token = :token
   AND status = 1
@@ -136,9 +141,16 @@ WHERE id = :task
   AND status = 3
 
 -- name: release
--- Leases are given back; nothing has happened.
+-- Leases are given back; nothing has happened. Until the next claim the clock of the tasks stands still.
 UPDATE onceward_task
-SET status = 0, queue = coalesce(:queue, queue), token = NULL
+SET status = 0, queue = coalesce(:queue, queue), token = NULL,
+    clock_at = CASE
+        WHEN coalesce(clock_at, progressed_at, started_at) < :now
+        THEN coalesce(clock_at, progressed_at, started_at) - :now
+        ELSE -1
+    END,
+    gates = CASE WHEN :queue IS NULL THEN gates ELSE :gates END,
+    estimate = CASE WHEN :queue IS NULL THEN estimate ELSE :estimate END
 WHERE id IN :ids
   AND token = :token
   AND status = 1
@@ -255,12 +267,12 @@ ON CONFLICT (task, name)
 DO UPDATE SET number = excluded.number, value = excluded.value, at = excluded.at
 
 -- name: wake
--- Tasks that wait are put back in line.
+-- Tasks that wait are put back in line. Their clock goes on with the next claim.
 UPDATE onceward_task
-SET status = 0, waiting_for = NULL, due_at = :now
+SET status = 0, waiting_for = NULL, due_at = :now, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
 WHERE id IN :ids
   AND status = 3
-RETURNING id, run, fence, kind, queue, band, rank, stage
+RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
 
 -- name: wake_joined
 -- Tasks whose children have all ended.
@@ -269,12 +281,21 @@ SET status = 0, waiting_for = NULL, due_at = :now
 WHERE id IN :ids
   AND status = 3
   AND waiting_for = 'children'
-RETURNING id, run, fence, kind, queue, band, rank, stage
+RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
+
+-- name: wake_follower
+-- A task that follows a batch, which has ended.
+UPDATE onceward_task
+SET status = 0, waiting_for = NULL, due_at = :now
+WHERE id = :task
+  AND status = 3
+  AND waiting_for = :waiting_for
+RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
 
 -- name: wake_due
 -- Tasks whose wait was ended by time.
 UPDATE onceward_task
-SET status = 0, waiting_for = NULL
+SET status = 0, waiting_for = NULL, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
 WHERE id IN :ids
   AND status = 3
   AND due_at <= :now
@@ -300,17 +321,18 @@ WHERE id = :task
 RETURNING id, run, fence, stage, awaited, batch
 
 -- name: reopen
--- An operator opens an ended or waiting task again.
+-- An operator opens an ended or waiting task again: with a clock that begins anew.
 UPDATE onceward_task
-SET status = 0, ended_at = NULL, waiting_for = NULL, reason = NULL, due_at = :now,
+SET status = 0, ended_at = NULL, waiting_for = NULL, reason = NULL, due_at = :now, clock_at = -1, expiry = NULL,
     failures = 0, crashes = 0, company = 0, same_errors = 0,
     queue = coalesce(:queue, queue),
     run = run + :fresh,
     stage = CASE WHEN :fresh = 1 THEN NULL ELSE coalesce(:stage, stage) END,
+    gates = CASE WHEN :fresh = 1 OR :stage IS NOT NULL THEN NULL ELSE gates END,
     touched = CASE WHEN :fresh = 1 AND limits IS NULL AND children = 0 THEN 0 ELSE touched END
 WHERE id = :task
   AND status IN (3, 4, 5, 6, 7, 8)
-RETURNING id, run, fence, kind, queue, band, rank, stage
+RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
 
 -- name: status_of
 SELECT status

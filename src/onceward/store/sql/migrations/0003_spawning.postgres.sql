@@ -47,4 +47,8 @@ ALTER TABLE onceward_batch ADD COLUMN cancelled bigint NOT NULL DEFAULT 0;
 ALTER TABLE onceward_batch ADD COLUMN then_data bytea;
 ALTER TABLE onceward_batch ADD COLUMN scope uuid;
 ALTER TABLE onceward_batch ADD COLUMN reason text;
+-- The task whose stage has opened it, and the batch to which that task belongs.
+ALTER TABLE onceward_batch ADD COLUMN opener bigint;
+ALTER TABLE onceward_batch ADD COLUMN inside bigint;
+CREATE INDEX onceward_batch_inside ON onceward_batch (inside) WHERE inside IS NOT NULL;
 CREATE INDEX onceward_batch_deadline ON onceward_batch (deadline_at) WHERE status = 0 AND deadline_at IS NOT NULL

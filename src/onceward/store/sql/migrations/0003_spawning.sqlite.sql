@@ -47,4 +47,8 @@ ALTER TABLE onceward_batch ADD COLUMN cancelled integer NOT NULL DEFAULT 0;
 ALTER TABLE onceward_batch ADD COLUMN then_data blob;
 ALTER TABLE onceward_batch ADD COLUMN scope blob;
 ALTER TABLE onceward_batch ADD COLUMN reason text;
+-- The task whose stage has opened it, and the batch to which that task belongs.
+ALTER TABLE onceward_batch ADD COLUMN opener integer;
+ALTER TABLE onceward_batch ADD COLUMN inside integer;
+CREATE INDEX onceward_batch_inside ON onceward_batch (inside) WHERE inside IS NOT NULL;
 CREATE INDEX onceward_batch_deadline ON onceward_batch (deadline_at) WHERE status = 0 AND deadline_at IS NOT NULL

@@ -1,0 +1,162 @@
+"""What gates cost a claim: a hundred tasks without gates, behind one source, beside and behind very many.
+
+Below the public API, because nothing else should be in the figure: each claim runs in a transaction that is undone, so
+that the lines stay as they are, no disk is waited for, and all are measured again and again in turns.
+"""
+
+import statistics
+import time
+from contextlib import suppress
+from typing import Any
+
+from bench.plan import BULK_SIZE, CLAIMED, PAD
+from bench.target import from_environment
+from onceward import App, Context, Payload, Pipeline, Source
+from onceward.store import claims
+from onceward.store.lines import Reader, heed_pauses, look
+from onceward.store.op import Many as Rows
+from onceward.store.op import Op
+from onceward.store.session import Session
+
+ROUNDS = 40
+IN_A_ROW = 5
+"""How many claims one after the other are measured together, as a busy worker makes them."""
+
+
+class Plain(Payload, kind="plain"):
+    """Without gates."""
+
+    number: int
+    pad: str
+
+
+class One(Payload, kind="one"):
+    """Behind one source, which lets everybody pass."""
+
+    number: int
+    pad: str
+
+
+class Closed(Payload, kind="closed"):
+    """Behind sources that let nobody pass."""
+
+    number: int
+    pad: str
+
+    def key(self) -> str:
+        return str(self.number)
+
+
+class Many(Payload, kind="many"):
+    """Each behind a source of its own, which lets it pass."""
+
+    number: int
+    pad: str
+
+    def key(self) -> str:
+        return str(self.number)
+
+
+class _Undo(Exception):
+    """Nothing of this is to be kept."""
+
+
+def make_app(url: str) -> App:
+    """Pipelines of which only the lines are used."""
+    own = {"per": lambda key: key, "rate": "100000/s"}
+    sources = {
+        Plain: None,
+        One: Source("one", rate="100000/s"),
+        Closed: Source("closed", **own),
+        Many: Source("many", **own),
+    }
+    pipelines: list[Pipeline[Any]] = []
+    for payload, source in sources.items():
+        pipeline: Pipeline[Any] = Pipeline(payload)
+        pipeline.stage(source=source)(_nothing)
+        pipelines.append(pipeline)
+    return App(url, pipelines)
+
+
+async def _nothing(ctx: Context[Any]) -> None:
+    """Never runs."""
+
+
+def governed(sources: int) -> dict[str, Any]:
+    """Milliseconds for a claim of a hundred, by what they stand behind."""
+    app = make_app(from_environment().url)
+    app.prepare()
+    session = app._store.session()
+    new = claims.NewWorker("bench", "here", 1, None, "", "", 300_000)
+    worker = session.transact(lambda: claims.register(new, app._store.clock.now()))
+    for payload in (Plain, One):
+        _fill(app, payload, 10 * CLAIMED)
+    session.transact(lambda: _make_gates(["one"]))
+    found = _measured(app, session, worker, {"plain": ["plain"], "one": ["one"]})
+    for payload in (Closed, Many):
+        _fill(app, payload, sources)
+    session.transact(lambda: _make_gates([f"many/{one}" for one in range(sources)]))
+    app.pause(source="closed")
+    _close(app, session, worker)
+    found |= _measured(app, session, worker, {"beside": ["one", "closed"], "behind": ["many"], "again": ["one"]})
+    session.close()
+    app.close()
+    return found
+
+
+def _fill(app: App, payload: type[Any], count: int) -> None:
+    for first in range(0, count, BULK_SIZE):
+        app.enqueue_many([payload(number, PAD) for number in range(first, min(count, first + BULK_SIZE))])
+
+
+def _make_gates(names: list[str]) -> Op[None]:
+    """Make gates that would be made by the first claim, which is undone here."""
+    yield Rows("insert_gates", [(name,) for name in names])
+
+
+def _close(app: App, session: Session, worker: int) -> None:
+    """Look at every closed door once, after which nobody has to before it opens."""
+    reader = _reader(app, ["closed"])
+    while True:
+        sight = session.transact(lambda: look(reader))
+        if sight.next_turn_at is None:
+            return
+        session.transact(lambda: _claim(app, reader, worker))
+
+
+def _reader(app: App, kinds: list[str]) -> Reader:
+    limits_of = None if kinds == ["plain"] else app.registry.limits_of
+    return Reader(tuple(f"default:{kind}" for kind in kinds), limits_of, sweeps=app.dialect == "postgres")
+
+
+def _claim(app: App, reader: Reader, worker: int) -> Op[claims.Claimed]:
+    now = app._store.clock.now()
+    yield from heed_pauses(reader, now)
+    return (yield from claims.claim(reader, worker, CLAIMED, now, slots=CLAIMED))
+
+
+def _measured(app: App, session: Session, worker: int, kinds: dict[str, list[str]]) -> dict[str, float]:
+    took: dict[str, list[float]] = {name: [] for name in kinds}
+    for number in range(ROUNDS):
+        order = list(kinds.items())
+        for name, of in order if number % 2 else reversed(order):
+            took[name].append(_undone(app, session, worker, _reader(app, of)))
+    return {name: statistics.median(values) for name, values in took.items()}
+
+
+def _undone(app: App, session: Session, worker: int, reader: Reader) -> float:
+    """How long a claim of a hundred tasks takes, of a few in a row, of which none is kept."""
+    took = 0.0
+
+    def measured() -> Op[None]:
+        nonlocal took
+        began = time.perf_counter()
+        for _ in range(IN_A_ROW):
+            claimed = yield from _claim(app, reader, worker)
+            assert len(claimed.leases) == CLAIMED
+        took = (time.perf_counter() - began) * 1_000 / IN_A_ROW
+        raise _Undo
+
+    with suppress(_Undo):
+        session.transact(measured)
+    return took

@@ -1,0 +1,270 @@
+"""One outside call: its time limit, its retries, and what its source is told of each try.
+
+A call takes a token of its source first: of those that its stage was claimed with, then of the bucket. Where there is
+none for a while, or the source is closed, the stage is put off until there is: nothing waits in a worker slot for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import random
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from onceward.errors import ConfigError
+from onceward.model.budget import CALLS, StageCosts
+from onceward.model.gates import BUDGET, Told, read_gates
+from onceward.model.outcome import Waiting
+from onceward.model.retry import Retry, described, is_transient, retry_after_ms
+from onceward.model.source import CallLimits, NotYet, Source
+from onceward.model.task import NO_EFFECTS, Effects, Lease, Move, Take
+from onceward.model.times import NEVER, milliseconds, moment, spoken
+
+T = TypeVar("T")
+
+LONGEST_WAIT_MS = 2_000
+"""How long a call waits where it is, for a token or after an error. Beyond that its stage is put off."""
+LONGEST_DEFERRAL_MS = 60_000
+"""After how long a source that does not say when it opens is asked again."""
+BACKOFF_MS = 250
+"""The longest wait before the first retry; it doubles with each."""
+
+
+class CallTimeout(TimeoutError):
+    """An outside call took longer than its source allows."""
+
+
+class Desk(Protocol):
+    """What a call needs of the worker."""
+
+    def keep(self, lease: Lease, move: Move, effects: Effects) -> bool:
+        """Commit something while the stage goes on, and wait for it."""
+
+    async def akeep(self, lease: Lease, move: Move, effects: Effects) -> bool:
+        """`keep`, awaited."""
+
+    def now(self) -> int:
+        """The time."""
+
+    def setting(self, name: str) -> Any:
+        """The value of a setting that is in force."""
+
+    def sleep(self, ms: int) -> None:
+        """Let time pass."""
+
+    async def asleep(self, ms: int) -> None:
+        """`sleep`, awaited."""
+
+
+class _Try:
+    """It is time to make the call."""
+
+
+_TRY = _Try()
+Step = Take | int | _Try
+"""What a call does next: take a token, wait for so many milliseconds, or be made."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What there is to tell of one gate."""
+
+    source: Source
+    outcomes: list[bool] = field(default_factory=list)
+    pause_ms: int | None = None
+    error: str | None = None
+    hits: int = 0
+    misses: int = 0
+    used: tuple[tuple[str, bytes], ...] = ()
+
+
+class Calls:
+    """The outside calls of one run of one stage."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        source: Source | None,
+        calls: int,
+        key: str,
+        retry: Retry,
+        desk: Desk,
+        costs: StageCosts | None = None,
+    ) -> None:
+        self._lease = lease
+        self._own = source if lease.gates is not None else None
+        self._left = calls if self._own is not None else 0
+        self._key = key
+        self._retry = retry
+        self._desk = desk
+        self._heard: dict[str, _Heard] = {}
+        self._budgets = () if costs is None else tuple(rule.name for rule in costs.drawn if rule.unit == CALLS)
+        self._set_aside = 0 if costs is None else costs.calls
+        self.made = 0
+        """How many calls were made; what has failed is one, too."""
+
+    def call(self, source: Source, function: Callable[[], T]) -> T:
+        """Make a call from a stage that runs in a thread."""
+        steps = self._steps(source)
+        step = next(steps)
+        while True:
+            if isinstance(step, Take):
+                try:
+                    self._desk.keep(self._lease, step, NO_EFFECTS)
+                    step = next(steps)
+                except NotYet as closed:
+                    step = steps.send(closed)
+            elif isinstance(step, int):
+                self._desk.sleep(step)
+                step = next(steps)
+            else:
+                try:
+                    value = _within(source, self.limits(source).timeout_ms, function)
+                except Exception as error:
+                    step = steps.send(error)
+                else:
+                    self._note(source, None)
+                    return value
+
+    async def acall(self, source: Source, function: Callable[[], Awaitable[T]]) -> T:
+        """Make a call from a stage that is awaited."""
+        steps = self._steps(source)
+        step = next(steps)
+        while True:
+            if isinstance(step, Take):
+                try:
+                    await self._desk.akeep(self._lease, step, NO_EFFECTS)
+                    step = next(steps)
+                except NotYet as closed:
+                    step = steps.send(closed)
+            elif isinstance(step, int):
+                await self._desk.asleep(step)
+                step = next(steps)
+            else:
+                try:
+                    value = await _awaited_within(source, self.limits(source).timeout_ms, function)
+                except Exception as error:
+                    step = steps.send(error)
+                else:
+                    self._note(source, None)
+                    return value
+
+    def limits(self, source: Source) -> CallLimits:
+        """How long a call may take, and how often it is repeated."""
+        setting = self._desk.setting
+        return source.call_limits(CallLimits(milliseconds(setting("call_timeout")), setting("call_retries")))
+
+    def told(self) -> tuple[Told, ...]:
+        """What the sources are told when the stage ends; the tokens that its stage did not need go back."""
+        return tuple(
+            Told(
+                gate, tuple(heard.outcomes), heard.source.gate.breaker, heard.pause_ms, heard.error, self._unused(gate),
+                heard.hits, heard.misses, heard.used,
+            )
+            for gate, heard in self._heard.items()
+        )  # fmt: skip
+
+    def hear_of(self, source: Source) -> _Heard:
+        """Answer for a source from here on: where it is not called, the tokens that were taken for that go back."""
+        return self._heard.setdefault(source.instance(self._key), _Heard(source))
+
+    def note_hit(self, source: Source, hashed: bytes | None) -> None:
+        """The cache had an answer of a source; with its hash if it is to be noted that it is in use."""
+        heard = self.hear_of(source)
+        heard.hits += 1
+        if hashed is not None:
+            heard.used += ((source.name, hashed),)
+
+    def note_miss(self, source: Source) -> None:
+        """The cache had no answer of a source."""
+        self.hear_of(source).misses += 1
+
+    def _steps(self, source: Source) -> Generator[Step, Exception | None, None]:
+        """What becomes of one call, whoever makes it: it is told why it could not pass, or what error came of it."""
+        if not isinstance(source, Source):
+            raise ConfigError(f"ctx.call takes a Source, not {source!r}")
+        gate = source.instance(self._key)
+        retries = self.limits(source).retries
+        for tried in range(retries + 1):
+            if self._left > 0 and self._own is source:
+                self._left -= 1
+            else:
+                more = self._budgets if self.made >= self._set_aside else ()
+                while (closed := (yield Take(gate, source.gate, budgets=more))) is not None:
+                    yield self._short_wait(closed)
+            self.made += 1
+            error = yield _TRY
+            assert error is not None, "a call that succeeds asks for nothing more"
+            self._note(source, error)
+            if tried == retries or not is_transient(error, self._retry):
+                raise error
+            wait_ms = retry_after_ms(error, self._desk.now())
+            if wait_ms is None:
+                wait_ms = round(random.uniform(0, min(LONGEST_WAIT_MS, BACKOFF_MS << tried)))
+            elif wait_ms > LONGEST_WAIT_MS:
+                raise error  # its source is left alone for that long, and so is the task
+            yield wait_ms
+
+    def _short_wait(self, closed: Exception) -> int:
+        """How long to wait for a gate; where that is long, the stage is put off."""
+        assert isinstance(closed, NotYet)
+        wait_ms = max(1, closed.again_at - self._desk.now())
+        if wait_ms <= LONGEST_WAIT_MS:
+            return wait_ms
+        until = "" if closed.again_at >= NEVER else f" before {moment(closed.again_at):%H:%M:%S}"
+        name = closed.gate
+        why = f"budget {name[1:]} is spent" if name.startswith(BUDGET) else f"source {name} lets nobody pass{until}"
+        raise Waiting(after=min(wait_ms, LONGEST_DEFERRAL_MS) / 1_000, reason=why)
+
+    def _note(self, source: Source, error: Exception | None) -> None:
+        heard = self.hear_of(source)
+        if error is None or self._retry.is_permanent(error):
+            heard.outcomes.append(True)
+            return
+        heard.outcomes.append(False)
+        heard.error = described(error)
+        asked_ms = retry_after_ms(error, self._desk.now())
+        if asked_ms is not None:
+            heard.pause_ms = max(asked_ms, heard.pause_ms or 0)
+
+    def _unused(self, gate: str) -> int:
+        if self._own is None or not self._left or self._lease.gates is None:
+            return 0
+        return self._left * (self._own.gate.interval_us or 0) if read_gates(self._lease.gates)[0].name == gate else 0
+
+
+def _within(source: Source, timeout_ms: int, function: Callable[[], T]) -> T:
+    """Call a function that blocks. One that does not come back in time is left alone: a thread cannot be stopped."""
+    answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+    context = copy_context()
+
+    def run() -> None:
+        try:
+            answer.set_result(context.run(function))
+        except BaseException as error:  # also a verdict: it belongs to the stage
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name=f"onceward call {source.name}", daemon=True).start()
+    done, _ = concurrent.futures.wait([answer], timeout_ms / 1_000)
+    if not done:
+        raise _too_late(source, timeout_ms)
+    return answer.result()
+
+
+async def _awaited_within(source: Source, timeout_ms: int, function: Callable[[], Awaitable[T]]) -> T:
+    limit = asyncio.timeout(timeout_ms / 1_000)
+    try:
+        async with limit:
+            return await function()
+    except TimeoutError as error:
+        if limit.expired():
+            raise _too_late(source, timeout_ms) from error
+        raise
+
+
+def _too_late(source: Source, timeout_ms: int) -> CallTimeout:
+    return CallTimeout(f"{source.name} has not answered within {spoken(timeout_ms)}")

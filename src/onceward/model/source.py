@@ -1,0 +1,316 @@
+"""Outside services: what they allow, how healthy they are, and the arithmetic of both.
+
+A bucket of tokens is one number, the time at which it will be full again: whoever takes a token moves it on by what one
+token takes to come back. Nothing is counted down while nobody looks, and no clock has to tick. A breaker opens after so
+many failures in a row; when its pause is over one probe decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from onceward.errors import ConfigError
+from onceward.model import codec
+from onceward.model.times import NEVER, Duration, milliseconds
+
+MOST_PER_SECOND = 100_000
+MOST_AT_ONCE = 1_000_000
+LOOK_AGAIN_MS = 1_000
+"""When a gate is looked at again that only waits for somebody to leave it: whoever leaves in good order says so."""
+LONGEST_INSTANCE = 200
+
+_RATE = re.compile(r"\s*(\d+)\s*/\s*([a-z]+)\s*", re.I)
+_UNITS_MS = {
+    "s": 1_000, "sec": 1_000, "second": 1_000, "m": 60_000, "min": 60_000, "minute": 60_000,
+    "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000,
+}  # fmt: skip
+_SOURCE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many in a time; as what one of them takes, in microseconds, rounded so that never more than that come."""
+
+    count: int
+    per_ms: int
+
+    @property
+    def interval_us(self) -> int:
+        """How long one token takes to come back."""
+        return -(-self.per_ms * 1_000 // self.count)
+
+    @property
+    def usual_burst(self) -> int:
+        """What may come at once if nobody says: what comes in a second, and at least one."""
+        return max(1, self.count * 1_000 // self.per_ms)
+
+
+def rate_of(text: str) -> Rate:
+    """`"30/min"` as a rate."""
+    found = _RATE.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise ConfigError(f"a rate of {text!r}: it reads like '30/min', '5/s' or '1000/day'")
+    count, unit = int(found[1]), found[2].lower()
+    if unit not in _UNITS_MS:
+        raise ConfigError(f"a rate of {text!r}: there is no {unit!r}; the units are s, min, hour and day")
+    if count == 0:
+        raise ConfigError(f"a rate of {text!r} lets nothing through; to stop a source pause it or disable it")
+    rate = Rate(count, _UNITS_MS[unit])
+    if count * 1_000 > MOST_PER_SECOND * rate.per_ms:
+        raise ConfigError(f"a rate of {text!r} is more than {MOST_PER_SECOND:,} a second; leave it out for no limit")
+    return rate
+
+
+class BreakerRule(msgspec.Struct, frozen=True, gc=False):
+    """A breaker as the engine knows it."""
+
+    failures: int
+    pause_ms: int
+    disable_after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """When a source is left alone: after so many failures in a row, for a while; then one probe decides.
+
+    With `disable_after` it is switched off after so many in a row, until an operator switches it on again.
+    """
+
+    failures: int = 5
+    pause: Duration = "5m"
+    disable_after: int | None = None
+    rule: BreakerRule = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _checked_count("failures", self.failures)
+        if self.disable_after is not None:
+            _checked_count("disable_after", self.disable_after)
+            if self.disable_after < self.failures:
+                raise ConfigError(
+                    f"disable_after={self.disable_after} comes before failures={self.failures}: it would never pause"
+                )
+        pause_ms = milliseconds(self.pause)
+        if pause_ms < 1:
+            raise ConfigError(f"a breaker with pause={self.pause!r} never pauses; to have none say breaker=None")
+        object.__setattr__(self, "rule", BreakerRule(self.failures, pause_ms, self.disable_after))
+
+
+def _checked_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_AT_ONCE:
+        raise ConfigError(f"{name}={value!r}: it is a whole number from 1 to {MOST_AT_ONCE:,}")
+
+
+class AsSet(Enum):
+    """What a source does not say itself: the settings do."""
+
+    AS_SET = "as set"
+
+
+AS_SET: Final = AsSet.AS_SET
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An outside service that stages depend on, with its limits. Its state is shared by all workers of a database.
+
+    `per` makes one of it for each of what it returns for the key of a task, a host say; each has the limits for itself.
+    `timeout` and `retries` are those of one outside call made with `ctx.call`, `cache` is how long its answers are kept
+    by `ctx.cached` (None: not at all). Where nothing is given, the settings `call_timeout`, `call_retries` and
+    `cache_ttl` say it.
+    """
+
+    name: str
+    per: Callable[[str], str] | None = field(default=None, kw_only=True)
+    rate: str | None = field(default=None, kw_only=True)
+    burst: int | None = field(default=None, kw_only=True)
+    concurrency: int | None = field(default=None, kw_only=True)
+    timeout: Duration | None = field(default=None, kw_only=True)
+    retries: int | None = field(default=None, kw_only=True)
+    breaker: Breaker | None = field(default=Breaker(), kw_only=True)
+    cache: Duration | AsSet | None = field(default=AS_SET, kw_only=True)
+    gate: GateLimits = field(init=False, repr=False)
+    timeout_ms: int | None = field(init=False, repr=False)
+    cache_ms: int | AsSet | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _SOURCE_NAME.fullmatch(self.name):
+            raise ConfigError(f"{self.name!r} is no name for a source; take letters, digits, dots, dashes")
+        if self.per is not None and not callable(self.per):
+            raise ConfigError(f"source {self.name!r}: per={self.per!r} is a function of the key of a task")
+        rate = None if self.rate is None else rate_of(self.rate)
+        if self.burst is not None:
+            _checked_count("burst", self.burst)
+            if rate is None:
+                raise ConfigError(f"source {self.name!r}: burst={self.burst} says nothing without a rate")
+        if self.concurrency is not None:
+            _checked_count("concurrency", self.concurrency)
+        retries: Any = self.retries
+        if retries is not None and (type(retries) is not int or not 0 <= retries <= 100):
+            raise ConfigError(f"source {self.name!r}: retries={retries!r}: it is a whole number from 0 to 100")
+        timeout_ms = None if self.timeout is None else milliseconds(self.timeout)
+        if timeout_ms is not None and timeout_ms < 1:
+            raise ConfigError(f"source {self.name!r}: a timeout of {self.timeout!r} leaves no time")
+        burst = self.burst if self.burst is not None else 1 if rate is None else rate.usual_burst
+        interval_us = None if rate is None else rate.interval_us
+        rule = None if self.breaker is None else self.breaker.rule
+        object.__setattr__(self, "gate", GateLimits(interval_us, burst, self.concurrency, rule))
+        object.__setattr__(self, "timeout_ms", timeout_ms)
+        cache = self.cache
+        object.__setattr__(self, "cache_ms", cache if cache is None or cache is AS_SET else milliseconds(cache))
+        if self.cache_ms == 0:
+            raise ConfigError(f"source {self.name!r}: cache={self.cache!r} keeps nothing; for no cache say cache=None")
+
+    def instance(self, key: str) -> str:
+        """The name of the gate that work with this key has to pass."""
+        if self.per is None:
+            return self.name
+        which = self.per(key)
+        if not isinstance(which, str) or not which:
+            raise ConfigError(f"source {self.name!r}: per(…) returned {which!r} for {key[:100]!r}; it is a name")
+        written = quote(which, safe=":.-_[]")
+        if len(written) > LONGEST_INSTANCE:
+            written = codec.digest128(which.encode()).hex()
+        return f"{self.name}/{written}"
+
+    def call_limits(self, usual: CallLimits) -> CallLimits:
+        """How long one outside call may take and how often it is repeated, with what the settings say."""
+        return CallLimits(
+            usual.timeout_ms if self.timeout_ms is None else self.timeout_ms,
+            usual.retries if self.retries is None else self.retries,
+        )
+
+    def same_limits(self, other: Source) -> bool:
+        """Whether two declarations of one source say the same."""
+        return (self.gate, self.timeout_ms, self.retries, self.cache_ms) == (
+            other.gate, other.timeout_ms, other.retries, other.cache_ms
+        )  # fmt: skip
+
+
+class GateLimits(msgspec.Struct, frozen=True, gc=False):
+    """What a gate lets through."""
+
+    interval_us: int | None = None
+    """How long a token takes to come back; None without a limit on the rate."""
+    burst: int = 1
+    concurrency: int | None = None
+    breaker: BreakerRule | None = None
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether it counts who is inside."""
+        return self.concurrency is not None
+
+
+class GateState(msgspec.Struct, frozen=True, gc=False):
+    """A gate as it stands: its bucket, and its breaker."""
+
+    tat: int = 0
+    """When its bucket is full again, in microseconds."""
+    enabled: bool = True
+    streak: int = 0
+    paused_until: int = 0
+    is_half_open: bool = False
+    """Whether it is open or was until a moment ago: when its pause is over, a probe decides."""
+    opened: int = 0
+    """How often its breaker has opened."""
+
+    def is_probing(self, now: int) -> bool:
+        """Whether one may pass to see how things stand, and no more than one."""
+        return self.is_half_open and self.paused_until <= now
+
+
+class CallLimits(NamedTuple):
+    """How long one outside call may take, and how often it is repeated."""
+
+    timeout_ms: int
+    retries: int
+
+    @property
+    def longest_ms(self) -> int:
+        """How long it may take with all its repetitions."""
+        return self.timeout_ms * (self.retries + 1)
+
+
+class NotYet(Exception):
+    """A gate lets nobody pass now; it may at a time."""
+
+    def __init__(self, gate: str, again_at: int) -> None:
+        super().__init__(f"{gate} lets nobody pass now")
+        self.gate = gate
+        self.again_at = again_at
+
+
+class Allowance(msgspec.Struct, frozen=True, gc=False):
+    """How many may pass now, and when it is worth looking again for one more."""
+
+    count: int
+    again_at: int
+
+
+def sane_tat(interval_us: int, burst: int, tat: int, tokens: int, now: int) -> int:
+    """When the bucket is full again, as far as that can be: who was set back by an hour does not wait for an hour."""
+    return min(tat, now * 1_000 + (burst + tokens) * interval_us)
+
+
+def after_taking(limits: GateLimits, tat: int, tokens: int, now: int) -> int:
+    """When the bucket is full again after so many tokens were taken."""
+    if limits.interval_us is None:
+        return tat
+    at = sane_tat(limits.interval_us, limits.burst, tat, tokens, now)
+    return max(at, now * 1_000) + tokens * limits.interval_us
+
+
+def tokens_there(limits: GateLimits, tat: int, now: int) -> int | None:
+    """How many tokens the bucket holds; None if there is no limit on the rate."""
+    if limits.interval_us is None:
+        return None
+    missing = -(-max(0, sane_tat(limits.interval_us, limits.burst, tat, 0, now) - now * 1_000) // limits.interval_us)
+    return max(0, limits.burst - missing)
+
+
+def allowance(limits: GateLimits, state: GateState, inside: int, probes: int, tokens: int, now: int) -> Allowance:
+    """How many that take so many tokens each may pass a gate in which some are inside already."""
+    if not state.enabled:
+        return Allowance(0, NEVER)
+    if state.paused_until > now:
+        return Allowance(0, state.paused_until)
+    count, again_at = MOST_AT_ONCE, now
+    if limits.interval_us is not None:
+        interval_us, burst = limits.interval_us, limits.burst
+        need = min(tokens, burst)  # a stage that wants more than the bucket holds waits for a full one
+        tat = sane_tat(interval_us, burst, state.tat, tokens, now)
+        there = burst - -(-max(0, tat - now * 1_000) // interval_us)
+        count = max(0, there // need)
+        again_at = -(-(tat - (burst - min(burst, need * (count + 1))) * interval_us) // 1_000)
+    if limits.concurrency is not None and (free := limits.concurrency - inside) < count:
+        count, again_at = free, now + LOOK_AGAIN_MS
+    if state.is_probing(now) and (free := 1 - probes) < count:
+        count, again_at = free, now + LOOK_AGAIN_MS
+    return Allowance(max(0, count), again_at)
+
+
+def after_outcomes(breaker: BreakerRule | None, state: GateState, outcomes: Iterable[bool], now: int) -> GateState:
+    """A gate after calls through it have succeeded or failed, in their order."""
+    enabled, streak, paused_until = state.enabled, state.streak, state.paused_until
+    is_half_open, opened = state.is_half_open, state.opened
+    for succeeded in outcomes:
+        if succeeded:
+            streak = 0
+            if paused_until <= now:
+                is_half_open = False
+            continue
+        streak += 1
+        if breaker is None:
+            continue
+        if paused_until <= now and (is_half_open or streak >= breaker.failures):
+            paused_until, is_half_open, opened = now + breaker.pause_ms, True, opened + 1
+        if breaker.disable_after is not None and streak >= breaker.disable_after:
+            enabled = False
+    return GateState(state.tat, enabled, streak, paused_until, is_half_open, opened)

@@ -1,0 +1,154 @@
+"""Alerts: stored once while they last, resolved by the look that no longer finds them, told from their rows.
+
+That there is one open alert for a rule and its subject is a unique index, so it does not matter who looks, or how many
+at once. A look resolves only what nobody has seen since it began: another may have found it meanwhile.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from onceward.model.times import NEVER
+from onceward.model.watch import WATCH_FAILED, Finding
+from onceward.store.op import Op, Query, Row
+from onceward.store.rows import as_ids, as_uuid
+
+MOST_OPEN = 50
+"""How many alerts of one rule may be open: a storm of one kind is one thing to know, not ten thousand."""
+FORGOTTEN_AFTER_MS = 86_400_000
+"""An alert at which nobody has looked for that long is resolved: its watch is no longer part of any application."""
+TOLD_AT_ONCE = 100
+
+
+class AlertRow(msgspec.Struct, frozen=True, gc=False):
+    """An alert as it is stored."""
+
+    id: int
+    rule: str
+    subject: str
+    lineage: uuid.UUID | None
+    key: str | None
+    count: float
+    threshold: float
+    tasks: tuple[int, ...]
+    sentence: str
+    advice: str
+    raised_at: int
+    seen_at: int
+    resolved_at: int | None
+    told_at: int | None
+    tries: int
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a look has changed."""
+
+    raised: list[AlertRow]
+    resolved: list[AlertRow]
+    left_out: int
+    """How many were found that are not stored, because of the many of their rule that are."""
+
+
+def looks() -> Op[dict[str, int]]:
+    """When each watch was last looked at."""
+    rows = yield Query("watch_looks")
+    return {row[0]: row[1] for row in rows}
+
+
+def claim_look(name: str, now: int, every_ms: int) -> Op[bool]:
+    """Be the one who looks; False if somebody has looked within that time."""
+    rows = yield Query("claim_look", {"name": name, "now": now, "before": now - every_ms, "after": now + every_ms})
+    return bool(rows)
+
+
+def keep(
+    findings: Sequence[Finding], *, rules: Collection[str], watches: Collection[str], now: int, tells: bool
+) -> Op[Change]:
+    """Store what a look at some rules has found, and resolve what it has not.
+
+    `watches` are those that could be looked at: that they fail is over. `tells`: somebody wants to be told.
+    """
+    opened: dict[tuple[str, str], tuple[int, int]] = {}
+    for number, rule, subject, seen_at in (yield Query("open_alerts")):
+        opened[rule, subject] = number, seen_at
+    found = {(one.rule, one.subject): one for one in findings}
+    for what in sorted(found.keys() & opened.keys(), key=lambda one: opened[one]):
+        yield Query("alert_goes_on", {**_stored(found[what]), "id": opened[what][0], "now": now})
+    gone = [
+        number
+        for (rule, subject), (number, seen_at) in opened.items()
+        if (rule, subject) not in found
+        and (rule in rules or (rule == WATCH_FAILED and subject in watches) or seen_at < now - FORGOTTEN_AFTER_MS)
+    ]
+    resolved = [row[0] for row in (yield Query("resolve_alerts", {"ids": gone, "now": now}))] if gone else []
+    raised: list[int] = []
+    left_out = 0
+    many = Counter(rule for (rule, _), (number, _) in opened.items() if number not in gone)
+    for what in sorted(found.keys() - opened.keys(), key=lambda one: (one[0], -found[one].count, one[1])):
+        many[what[0]] += 1
+        if many[what[0]] > MOST_OPEN:
+            left_out += 1
+            continue
+        name = {"rule": what[0], "subject": what[1], "now": now, "tell_at": now if tells else None}
+        raised += [row[0] for row in (yield Query("raise_alert", {**_stored(found[what]), **name}))]
+    return Change((yield from _read(raised)), (yield from _read(resolved)), left_out)
+
+
+def forget(before: int) -> Op[None]:
+    """Delete what was resolved long ago."""
+    yield Query("forget_alerts", {"before": before})
+
+
+def newest(*, open_only: bool, limit: int) -> Op[list[AlertRow]]:
+    """The newest alerts first."""
+    rows = yield Query("newest_alerts", {"open_only": int(open_only), "limit": limit})
+    return list(reversed((yield from _read([row[0] for row in rows]))))
+
+
+def to_tell(now: int) -> Op[list[tuple[int, int]]]:
+    """Alerts of which somebody is to be told by now, and how often that was tried in vain."""
+    rows = yield Query("alerts_to_tell", {"now": now, "limit": TOLD_AT_ONCE})
+    return [(number, tries) for number, tries in rows]
+
+
+def take_to_tell(number: int, now: int, again_at: int) -> Op[AlertRow | None]:
+    """Be the one who tells; None if another is. If nothing comes of it, it is tried again at that time."""
+    if not (yield Query("take_to_tell", {"id": number, "now": now, "again_at": min(again_at, NEVER)})):
+        return None
+    rows = yield from _read([number])
+    return rows[0] if rows else None
+
+
+def told(alert: AlertRow, now: int) -> Op[None]:
+    """Somebody knows of it as it was read."""
+    yield Query("alert_told", {"id": alert.id, "now": now, "was_open": int(alert.resolved_at is None)})
+
+
+def _stored(finding: Finding) -> dict[str, object]:
+    return {
+        "lineage": finding.lineage,
+        "key": finding.key,
+        "count": float(finding.count),
+        "threshold": float(finding.threshold),
+        "tasks": list(finding.tasks),
+        "sentence": finding.sentence,
+        "advice": finding.advice,
+    }
+
+
+def _read(ids: Sequence[int]) -> Op[list[AlertRow]]:
+    rows = (yield Query("read_alerts", {"ids": list(ids)})) if ids else []
+    return [_as_alert(row) for row in rows]
+
+
+def _as_alert(row: Row) -> AlertRow:
+    (number, rule, subject, lineage, key, count, threshold, tasks, sentence, advice, raised_at, seen_at, resolved_at,
+     told_at, tries) = row  # fmt: skip
+    return AlertRow(
+        number, rule, subject, None if lineage is None else as_uuid(lineage), key, count, threshold,
+        tuple(as_ids(tasks)), sentence, advice, raised_at, seen_at, resolved_at, told_at, tries,
+    )  # fmt: skip

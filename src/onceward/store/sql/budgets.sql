@@ -1,0 +1,170 @@
+-- Budgets: what is set aside, spent and left. Their rows are locked last of all, sorted by name, scope and window.
+
+-- name: open_budgets
+-- The row of a budget for somebody and a window, made when it is first drawn from.
+INSERT INTO onceward_budget (name, scope, window_at, unit, ceiling, highest, ends_at)
+ROWS (name text, scope text, window_at bigint, unit text, ceiling bigint, highest bigint, ends_at bigint)
+ON CONFLICT (name, scope, window_at) DO NOTHING
+
+-- name: known_budgets
+SELECT name, scope, window_at
+FROM onceward_budget
+WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
+
+-- name: budget_limits
+-- What operators have made of budgets.
+SELECT name, scope, ceiling
+FROM onceward_budget_limit
+WHERE name IN TEXTS :names
+
+-- name: insert_reservations
+INSERT INTO onceward_reservation (task, token, budget, scope, window_at, amount)
+ROWS (task bigint, token bytea, budget text, scope text, window_at bigint, amount bigint)
+
+-- name: end_reservations
+-- What was set aside for attempts of these tasks, present and past ones.
+DELETE FROM onceward_reservation
+WHERE task IN :ids
+RETURNING task, token, budget, scope, window_at, amount
+
+-- name: reservations_of
+SELECT budget, scope, window_at, amount
+FROM onceward_reservation
+WHERE task = :task
+  AND token = :token
+ORDER BY budget, scope
+
+-- name: orphaned_reservations
+-- What is set aside for attempts of which nobody will hear: their tasks no longer carry their tokens.
+SELECT r.task, r.token
+FROM onceward_reservation r
+LEFT JOIN onceward_task t ON t.id = r.task AND t.token = r.token
+WHERE t.id IS NULL
+ORDER BY r.task
+LIMIT 500
+
+-- name: drop_reservations
+DELETE FROM onceward_reservation
+WHERE (task, token) IN (ROWS (task bigint, token bytea))
+RETURNING task, token, budget, scope, window_at, amount
+
+-- name: park_for_budget
+-- Tasks for which there is nothing left wait. They had not been claimed yet. Meanwhile their clock stands still.
+UPDATE onceward_task
+SET status = 3, waiting_for = :waiting_for, due_at = :never, reason = :reason,
+    clock_at = CASE
+        WHEN clock_at < 0
+        THEN clock_at
+        WHEN coalesce(clock_at, progressed_at, started_at) < :now
+        THEN coalesce(clock_at, progressed_at, started_at) - :now
+        ELSE -1
+    END
+WHERE id IN :ids
+  AND status IN (0, 2)
+RETURNING id, run, fence, stage
+
+-- name: budget_waits
+-- What tasks wait for that have found a budget spent.
+SELECT DISTINCT waiting_for
+FROM onceward_task
+WHERE waiting_for >= 'budget:'
+  AND waiting_for < 'budget;'
+
+-- name: oldest_waiting
+SELECT id, estimate, gates
+FROM onceward_task
+WHERE waiting_for = :waiting_for
+ORDER BY id
+LIMIT :count
+
+-- name: wake_for_budget
+UPDATE onceward_task
+SET status = 0, waiting_for = NULL, due_at = :now, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
+WHERE id IN :ids
+  AND status = 3
+  AND waiting_for = :waiting_for
+RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage, company
+
+-- name: set_budget_limit
+INSERT INTO onceward_budget_limit (name, scope, ceiling, at, author)
+VALUES (:name, :scope, :ceiling, :now, :author)
+ON CONFLICT (name, scope) DO UPDATE SET ceiling = excluded.ceiling, at = excluded.at, author = excluded.author
+
+-- name: change_ceilings
+-- Windows that are not over get another ceiling, and are open again; not those for which an operator has said something
+-- else in particular.
+UPDATE onceward_budget
+SET ceiling = :ceiling,
+    highest = CASE WHEN highest < :ceiling THEN :ceiling ELSE highest END,
+    is_closed = 0
+WHERE name = :name
+  AND (scope = :scope OR (:scope = '*' AND scope NOT IN (
+    SELECT l.scope FROM onceward_budget_limit l WHERE l.name = :name AND l.scope <> '*'
+  )))
+  AND (ends_at IS NULL OR ends_at > :now)
+
+-- name: declare_ceiling
+-- The code has another limit than the row, and no operator has said anything about it.
+UPDATE onceward_budget
+SET ceiling = :ceiling,
+    highest = CASE WHEN highest < :ceiling THEN :ceiling ELSE highest END
+WHERE name = :name
+  AND ceiling <> :ceiling
+  AND (ends_at IS NULL OR ends_at > :now)
+  AND NOT EXISTS (
+    SELECT 1
+    FROM onceward_budget_limit l
+    WHERE l.name = onceward_budget.name
+      AND l.scope IN (onceward_budget.scope, '*')
+  )
+
+-- name: read_budgets
+-- As people look at them: windows that are not over, and how many tasks wait for each.
+SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed, (
+    SELECT count(*)
+    FROM onceward_task t
+    WHERE t.waiting_for = 'budget:' || b.name || CASE WHEN b.scope = '' THEN '' ELSE '/' || b.scope END
+)
+FROM onceward_budget b
+WHERE (b.ends_at IS NULL OR b.ends_at > :now)
+  AND (b.name = :name) IS NOT FALSE
+ORDER BY b.name, b.scope
+LIMIT :limit
+
+-- name: units_of_budget
+SELECT unit
+FROM onceward_budget
+WHERE name = :name
+LIMIT 1
+
+-- name: drop_budgets
+-- Of lineages, branches and batches of which nothing is left.
+DELETE FROM onceward_budget
+WHERE scope IN TEXTS :scopes
+  AND reserved = 0
+
+-- name: drop_budget_limits
+DELETE FROM onceward_budget_limit
+WHERE scope IN TEXTS :scopes
+
+-- name: prune_budgets
+-- Windows that were over long ago. What is still set aside of one is settled first.
+DELETE FROM onceward_budget
+WHERE ends_at < :before
+  AND reserved = 0
+
+-- name: verify_budgets
+-- Every budget, with what is set aside of it by attempts.
+SELECT b.name, b.scope, b.window_at, b.spent, b.reserved, b.overcharged, b.highest, coalesce((
+    SELECT CAST(sum(r.amount) AS bigint)
+    FROM onceward_reservation r
+    WHERE r.budget = b.name AND r.scope = b.scope AND r.window_at = b.window_at
+), 0)
+FROM onceward_budget b
+
+-- name: stray_reservations
+-- What is set aside of a budget that is not there.
+SELECT r.task, r.budget
+FROM onceward_reservation r
+LEFT JOIN onceward_budget b ON b.name = r.budget AND b.scope = r.scope AND b.window_at = r.window_at
+WHERE b.name IS NULL

@@ -1,0 +1,103 @@
+-- What ends by time: tasks, and those of batches and lineages.
+
+-- name: expire_tasks
+-- Nothing of an expired task is written any more: its token is gone. One that was at what is done at expiry has the
+-- reason for which it came there.
+UPDATE onceward_task
+SET status = 7, ended_at = :now, token = NULL, waiting_for = NULL, reason = coalesce(expiry, :reason)
+WHERE id IN :ids
+  AND status IN (0, 1, 2, 3)
+RETURNING id, run, fence, stage, awaited, batch, reason
+
+-- name: expire_into_last_stage
+-- Tasks that have begun and whose pipelines have something to do at expiry: that alone is left for them. Whatever their
+-- attempts were about to write, it is refused.
+UPDATE onceward_task
+SET status = 0, token = NULL, waiting_for = NULL, due_at = :now, reason = :reason, expiry = :reason, gates = NULL,
+    estimate = NULL, touched = 1, failures = 0, crashes = 0, company = 0, same_errors = 0, clock_at = -1
+WHERE id IN :ids
+  AND status IN (0, 1, 2, 3)
+  AND started_at IS NOT NULL
+  AND expiry IS NULL
+  AND kind IN (SELECT kind FROM onceward_at_expiry)
+RETURNING id, run, fence, stage, kind, queue, band, rank
+
+-- name: add_kinds_at_expiry
+INSERT INTO onceward_at_expiry (kind)
+ROWS (kind text)
+ON CONFLICT (kind) DO NOTHING
+
+-- name: drop_kinds_at_expiry
+DELETE FROM onceward_at_expiry
+WHERE kind IN TEXTS :kinds
+
+-- name: overdue_lineages
+-- Lineages whose deadline is over, and that nobody has closed yet.
+SELECT id, created_at, deadline_at
+FROM onceward_lineage
+WHERE overdue = 0
+  AND deadline_at <= :now
+ORDER BY deadline_at
+LIMIT 100
+
+-- name: open_in_lineage
+-- Those that are at what is done at expiry have their own time.
+SELECT id
+FROM onceward_task
+WHERE lineage = :lineage
+  AND id > :after
+  AND status IN (0, 1, 2, 3)
+  AND expiry IS NULL
+ORDER BY id
+LIMIT :count
+
+-- name: close_lineage
+-- Locked by this, so that nobody spawns in it while we look; who comes later is told.
+UPDATE onceward_lineage
+SET overdue = :overdue
+WHERE id = :lineage
+
+-- name: limit_times
+-- When the time of tasks that are back in line may be over. A look at the same time as before adds nothing.
+INSERT INTO onceward_time_limit (at, task)
+ROWS (at bigint, task bigint)
+ON CONFLICT (at, task) DO NOTHING
+
+-- name: due_time_limits
+-- Whose time may be over, of these kinds, with what has become of them. One that is gone needs no look.
+SELECT l.at, l.task, t.kind
+FROM onceward_time_limit l
+LEFT JOIN onceward_task t ON t.id = l.task
+WHERE l.at <= :now
+  AND (t.kind IS NULL OR t.kind IN TEXTS :kinds)
+ORDER BY l.at, l.task
+LIMIT :count
+
+-- name: next_time_limit
+SELECT min(at)
+FROM onceward_time_limit
+
+-- name: drop_time_limits
+DELETE FROM onceward_time_limit
+WHERE (at, task) IN (ROWS (at bigint, task bigint))
+
+-- name: read_clocks
+-- Tasks that are back in line and whose clock runs.
+SELECT id, kind, queue, gates, paused, coalesce(clock_at, progressed_at, started_at), expiry
+FROM onceward_task
+WHERE id IN :ids
+  AND status IN (0, 2)
+  AND started_at IS NOT NULL
+  AND coalesce(clock_at, 0) >= 0
+
+-- name: stop_clocks
+-- Of tasks that an operator holds back: their time begins anew with the next claim.
+UPDATE onceward_task
+SET clock_at = -1
+WHERE id IN :ids
+
+-- name: drop_expiry_parts
+-- A task is opened again: what was stored at its expiry was about what it had done until then.
+DELETE FROM onceward_checkpoint
+WHERE task = :task
+  AND substr(stage, 1, 1) = '!'

@@ -1,0 +1,179 @@
+-- Gates of governed work: whose turn it is, what may pass, who is inside.
+
+-- name: known_gates
+SELECT name
+FROM onceward_gate
+WHERE name IN TEXTS :names
+
+-- name: insert_gates
+INSERT INTO onceward_gate (name)
+ROWS (name text)
+ON CONFLICT (name) DO NOTHING
+
+-- name: inside_gates
+-- Who is inside, and how many of them to see how things stand. A place counts as long as its task carries its token, so
+-- that nobody has to tidy up after a worker that died.
+SELECT s.gate, count(*), sum(s.is_probe)
+FROM onceward_slot s
+JOIN onceward_task t ON t.id = s.task AND t.token = s.token
+WHERE s.gate IN TEXTS :names
+  AND t.status = 1
+GROUP BY s.gate
+
+-- name: is_inside
+SELECT 1
+FROM onceward_slot
+WHERE gate = :gate
+  AND task = :task
+  AND token = :token
+
+-- name: insert_slots
+-- A task that was inside before, under a lease that is over, is inside anew.
+INSERT INTO onceward_slot (gate, task, token, is_probe, at)
+ROWS (gate text, task bigint, token bytea, is_probe smallint, at bigint)
+ON CONFLICT (gate, task) DO UPDATE SET token = excluded.token, is_probe = excluded.is_probe, at = excluded.at
+
+-- name: gates_of_tasks
+-- Those of some tasks that have gates to pass.
+SELECT id, queue, kind, band, company, gates
+FROM onceward_task
+WHERE id IN :ids
+  AND gates IS NOT NULL
+
+-- name: insert_turns
+INSERT INTO onceward_turn (line, lane, gate, next_at)
+ROWS (line text, lane text, gate text, next_at bigint)
+
+-- name: leave_gates
+DELETE FROM onceward_slot
+WHERE task IN :ids
+RETURNING gate
+
+-- name: tell_success
+-- All is well: noted now and then, and at once where it was not.
+UPDATE onceward_gate
+SET streak = 0, last_success_at = :now,
+    is_half_open = CASE WHEN paused_until <= :now THEN 0 ELSE is_half_open END,
+    why = CASE WHEN paused_until <= :now THEN NULL ELSE why END
+WHERE name IN TEXTS :gates
+  AND (streak > 0 OR is_half_open = 1 OR last_success_at IS NULL OR last_success_at < :before)
+
+-- name: change_gate
+UPDATE onceward_gate
+SET tat = :tat, enabled = :enabled, streak = :streak, paused_until = :paused_until, is_half_open = :is_half_open,
+    opened = :opened, failures = failures + :failures,
+    why = CASE WHEN :paused_until <= paused_until AND :enabled = enabled THEN why ELSE :why END,
+    last_success_at = coalesce(:last_success_at, last_success_at),
+    last_failure_at = coalesce(:last_failure_at, last_failure_at),
+    last_error = coalesce(:last_error, last_error)
+WHERE name = :gate
+
+-- name: turns_to_come
+-- Whether somebody stands in a governed line that will be served some time.
+SELECT 1
+FROM onceward_turn t
+LEFT JOIN onceward_gate g ON g.name = t.gate
+WHERE t.line IN TEXTS :lines
+  AND t.next_at < 4611686018427387904
+  AND coalesce(g.enabled, 1) = 1
+LIMIT 1
+
+-- name: read_pauses
+SELECT scope, at, author
+FROM onceward_pause
+ORDER BY scope
+
+-- name: insert_pause
+INSERT INTO onceward_pause (scope, at, author)
+VALUES (:scope, :now, :author)
+ON CONFLICT (scope) DO NOTHING
+RETURNING scope
+
+-- name: delete_pause
+DELETE FROM onceward_pause
+WHERE scope = :scope
+RETURNING scope
+
+-- name: source_gates
+-- The gates of all sources, or of one and its instances: those of pipelines, keys and budgets begin with a sign.
+SELECT name
+FROM onceward_gate
+WHERE substr(name, 1, 1) NOT IN ('=', '#', '$')
+  AND (
+    CAST(:source AS text) IS NULL
+    OR name = :source
+    OR (name >= CAST(:source AS text) || '/' AND name < CAST(:source AS text) || '0')
+  )
+
+-- name: read_gates
+SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, why, calls, failures, hits, misses,
+    last_success_at, last_failure_at, last_error
+FROM onceward_gate
+WHERE name IN TEXTS :names
+
+-- name: governed_lines
+-- How many stand in each governed line, and since when. A line in which somebody stands has a turn.
+SELECT lane, count(*), min(at)
+FROM onceward_ready
+WHERE lane IN (SELECT lane FROM onceward_turn)
+GROUP BY lane
+
+-- name: enable_gates
+UPDATE onceward_gate
+SET enabled = 1, streak = 0, is_half_open = 0, paused_until = 0, why = NULL
+WHERE name IN TEXTS :names
+
+-- name: disable_gates
+UPDATE onceward_gate
+SET enabled = 0, why = :why
+WHERE name IN TEXTS :names
+
+-- name: verify_lines
+-- Governed lines in which somebody stands: an @ parts a line from its gates. With the first of their turns, and the gate
+-- that one waits for which never comes.
+SELECT r.lane, min(r.task), count(*),
+    (SELECT min(t.next_at) FROM onceward_turn t WHERE t.lane = r.lane),
+    (SELECT min(t.gate) FROM onceward_turn t WHERE t.lane = r.lane AND t.next_at >= 4611686018427387904)
+FROM onceward_ready r
+WHERE replace(r.lane, '@', '') <> r.lane
+GROUP BY r.lane
+
+-- name: verify_slots
+-- Places, and whether their task is there.
+SELECT s.gate, s.task, EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = s.task)
+FROM onceward_slot s
+
+-- name: verify_gates
+SELECT name, enabled, streak, is_half_open, calls, failures, hits, misses, why
+FROM onceward_gate
+
+-- name: prune_slots
+-- Places of tasks that no longer carry their token: those of workers that were lost, and of what was cancelled.
+DELETE FROM onceward_slot
+WHERE NOT EXISTS (
+    SELECT 1
+    FROM onceward_task t
+    WHERE t.id = onceward_slot.task
+      AND t.token = onceward_slot.token
+      AND t.status = 1
+)
+RETURNING gate
+
+-- name: prune_gates
+-- Gates of keys, and of instances of sources that were not used since a time, where nobody stands or is inside. They
+-- are made anew when they are needed; one that an operator has to enable stays.
+DELETE FROM onceward_gate
+WHERE (
+    substr(name, 1, 1) = '#'
+    OR (
+        replace(name, '/', '') <> name
+        AND enabled = 1
+        AND coalesce(last_success_at, 0) < :before
+        AND coalesce(last_failure_at, 0) < :before
+        AND paused_until < :before
+        AND tat / 1000 < :before
+    )
+  )
+  AND NOT EXISTS (SELECT 1 FROM onceward_turn t WHERE t.gate = onceward_gate.name)
+  AND NOT EXISTS (SELECT 1 FROM onceward_slot s WHERE s.gate = onceward_gate.name)
+RETURNING name

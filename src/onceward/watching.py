@@ -1,0 +1,45 @@
+"""Watches and alerts of an app: what it looks for by itself, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onceward.alerts import Alert, Watch, as_alert
+from onceward.client import Client
+from onceward.errors import ConfigError
+from onceward.store import alerts
+from onceward.worker.watcher import Watcher
+
+
+def checked_watches(given: Iterable[Watch]) -> tuple[Watch, ...]:
+    """The watches of an app; two of one name could not be told apart."""
+    watches = tuple(given)
+    names = [watch.name for watch in watches]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"two watches are named {name!r}")
+    return watches
+
+
+class Watching(Client):
+    """An app, for those who want to know of trouble."""
+
+    _watches: tuple[Watch, ...] = ()
+
+    def alerts(self, *, open_only: bool = True, limit: int = 100) -> list[Alert]:
+        """The alerts that last, newest first; or the newest of all."""
+        rows = self._ask(lambda: alerts.newest(open_only=open_only, limit=limit))
+        return [as_alert(row) for row in rows]
+
+    def watch_now(self, *, if_due: bool = False) -> list[Alert]:
+        """Look at all rules and watches at once, and tell the webhook; returns the alerts that last.
+
+        Workers do that by themselves, every `watch_every`. With `if_due` nothing is done if somebody just has.
+        """
+        self.prepare()
+        session = self._store.client_session()  # its own: nobody waits here for a slow watch, or for a webhook
+        try:
+            Watcher(session, lambda: self.config, self._watches, self._read_now).step(at_once=not if_due)
+        finally:
+            session.close()
+        return self.alerts()

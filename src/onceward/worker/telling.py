@@ -1,0 +1,41 @@
+"""What a source is told of a stage that has used it, when the stage has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from onceward.model.gates import Told, read_gates
+from onceward.model.outcome import Retryable, Verdict
+from onceward.model.retry import Retry, described, retry_after_ms
+from onceward.model.source import GateLimits
+from onceward.model.task import Lease
+from onceward.stage import Stage
+from onceward.worker.isolated import ProcessDied, RemoteError
+
+
+def told_of(lease: Lease, stage: Stage[Any, Any], retry: Retry, error: BaseException | None, now: int) -> Told | None:
+    """What the source of a stage hears of it as a whole.
+
+    A failure is whatever would be tried again: a verdict, or an error that is permanent, means that it has answered.
+    """
+    if stage.source is None or lease.gates is None or isinstance(error, ProcessDied):
+        return None
+    gate, breaker = read_gates(lease.gates)[0].name, stage.source.gate.breaker
+    if isinstance(error, RemoteError):
+        pause_ms = None if error.retry_after is None else round(error.retry_after * 1_000)
+        return Told(gate, (error.is_permanent,), breaker, pause_ms, str(error))
+    if error is None or isinstance(error, Verdict):
+        return Told(gate, (not isinstance(error, Retryable),), breaker)
+    if retry.is_permanent(error):
+        return Told(gate, (True,), breaker)
+    return Told(gate, (False,), breaker, retry_after_ms(error, now), described(error))
+
+
+def unused(lease: Lease, limits_of: Callable[[str], GateLimits]) -> tuple[Told, ...]:
+    """What the source of a stage that never began gets back."""
+    if lease.gates is None:
+        return ()
+    gate = read_gates(lease.gates)[0]
+    interval_us = limits_of(gate.name).interval_us
+    return () if interval_us is None else (Told(gate.name, (), unused_us=gate.tokens * interval_us),)

@@ -1,0 +1,110 @@
+"""Real processes that want the same answer at the same moment: the server is asked once, whoever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from onceward import Event
+from tests.faults.askers import Ask, make_app
+from tests.faults.fleet import Fleet, wait_until
+
+PROCESSES = 8
+ONE_AT_A_TIME = {"concurrency": 1, "threads": 1}
+
+
+class Server:
+    """A server on this machine that knows who has asked, and answers when it is let."""
+
+    def __init__(self) -> None:
+        self.asked_by: list[int] = []
+        self.may_answer = threading.Event()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.asked_by.append(int(self.headers["X-Pid"]))
+                server.may_answer.wait(60)
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"a page")
+
+            def log_message(self, *_: object) -> None:
+                """Quiet."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def close(self) -> None:
+        """Answer whoever still waits, and end."""
+        self.may_answer.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server that nobody has asked yet."""
+    made = Server()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
+    """Worker processes that ask; in the end all invariants hold."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    with Fleet(url, tmp_path, make_app, "tests.faults.askers") as made:
+        yield made
+        made.verified()
+
+
+def asking(fleet: Fleet, server: Server, *, apart: bool = False) -> list[int]:
+    """As many tasks as processes, which all ask at the same moment."""
+    folder = str(fleet.folder)
+    tasks = fleet.enqueue([Ask(number, server.url, folder, PROCESSES, apart) for number in range(PROCESSES)])
+    for _ in range(PROCESSES):
+        fleet.start(until_idle=True, lease="10s", settings=ONE_AT_A_TIME)
+    wait_until(lambda: server.asked_by, "somebody asks", fleet.state)
+    return tasks
+
+
+def all_have_it(fleet: Fleet, tasks: list[int]) -> None:
+    wait_until(lambda: fleet.ended() == len(tasks), "all have ended", fleet.state)
+    fleet.all_succeeded(tasks)
+    assert {fleet.app.task(task).results["apart"] for task in tasks} == {"a page"}
+    [(hits, misses)] = fleet.sql("SELECT hits, misses FROM onceward_gate WHERE name = 'web'")
+    assert hits == len(tasks) - 1
+    assert misses == 1
+
+
+def test_eight_processes_that_want_the_same_answer_ask_once(fleet: Fleet, server: Server) -> None:
+    tasks = asking(fleet, server)
+    wait_until(lambda: fleet.events(Event.DEFERRED) >= PROCESSES - 1, "all others are put off", fleet.state)
+    server.may_answer.set()
+    all_have_it(fleet, tasks)
+    assert len(server.asked_by) == 1
+
+
+def test_a_process_that_is_killed_while_it_asks_is_followed_by_one_other(fleet: Fleet, server: Server) -> None:
+    tasks = asking(fleet, server)
+    os.kill(server.asked_by[0], signal.SIGKILL)
+    wait_until(lambda: len(server.asked_by) > 1, "another one asks", fleet.state)
+    server.may_answer.set()
+    all_have_it(fleet, tasks)
+    assert len(server.asked_by) == 2
+
+
+def test_stages_in_processes_of_their_own_share_the_cache(fleet: Fleet, server: Server) -> None:
+    server.may_answer.set()
+    tasks = asking(fleet, server, apart=True)
+    all_have_it(fleet, tasks)
+    assert len(server.asked_by) == 1

@@ -1,0 +1,53 @@
+"""Workers are killed while they do what is done at expiry: it comes to one end for each task, and its rows are there once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from onceward import App, Status
+from tests.faults.expiring import Job, app_on
+from tests.faults.fleet import ROOT, compiling_once, wait_until
+from tests.faults.work import DATABASE
+
+JOBS = 12
+KILLS = 4
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def app(request: pytest.FixtureRequest) -> Iterator[App]:
+    """The app on a new database; in the end all invariants hold."""
+    with app_on(request.getfixturevalue(f"{request.param}_url")) as made:
+        made.prepare()
+        yield made
+        assert made.verify().ok
+
+
+def rows(app: App, query: str) -> list[Any]:
+    return app.read(lambda connection: connection.execute(query).fetchall())
+
+
+def test_what_is_done_at_expiry_survives_kills(app: App) -> None:
+    tasks = app.enqueue_many([Job(number) for number in range(JOBS)])
+    command = [sys.executable, "-m", "onceward", "run", "tests.faults.expiring:app", "--processes", "0", "--until-idle"]
+    environment = {**compiling_once(), DATABASE: app.url}
+    for _ in range(KILLS):
+        worker = subprocess.Popen(command, cwd=ROOT, env=environment)
+        wait_until(lambda: _running_last_stages(app) > 0, "something is done at expiry")
+        worker.kill()
+        worker.wait()
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=120)
+    ended = [app.task(task.id) for task in tasks]
+    assert {(task.status, task.reason) for task in ended} == {(Status.FAILED, "exceeded 1s")}
+    assert sorted(rows(app, "SELECT job, remote FROM kept")) == [(number, f"remote {number}") for number in range(JOBS)]
+    assert all([one.event.word for one in task.history].count("finished") == 1 for task in ended)
+    assert any("crashed" in [one.event.word for one in task.history] for task in ended)
+
+
+def _running_last_stages(app: App) -> int:
+    found: int = rows(app, "SELECT count(*) FROM onceward_task WHERE status = 1 AND expiry IS NOT NULL")[0][0]
+    return found

@@ -1,0 +1,105 @@
+"""Ticks as real processes: chains, ticks that overlap, and one that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from onceward import App, Status
+from tests.faults.fleet import ROOT, compiling_once, wait_until
+from tests.faults.ticks import Note, app_on
+from tests.faults.work import DATABASE
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def app(request: pytest.FixtureRequest) -> Iterator[App]:
+    """The app on a new database; in the end all invariants hold."""
+    with app_on(request.getfixturevalue(f"{request.param}_url")) as made:
+        made.prepare()
+        yield made
+        assert made.verify().ok
+
+
+def started(app: App, *options: str) -> subprocess.Popen[bytes]:
+    """A scheduled tick, as cron starts it."""
+    command = [sys.executable, "-m", "onceward", "tick", "tests.faults.ticks:app", *options]
+    environment = {**compiling_once(), DATABASE: app.url}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE)
+
+
+def reported(tick: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """What a tick has said in the end."""
+    out, _ = tick.communicate(timeout=60)
+    assert tick.returncode == 0
+    report: dict[str, Any] = json.loads(out)
+    return report
+
+
+def rows(app: App, query: str) -> list[Any]:
+    return app.read(lambda connection: connection.execute(query).fetchall())
+
+
+def ticks_that_ended(app: App) -> list[Any]:
+    return rows(app, "SELECT chain, tasks, how, triggered FROM onceward_tick WHERE ended_at IS NOT NULL ORDER BY id")
+
+
+def test_a_chain_of_depth_two_runs_three_times_for_each_schedule(app: App) -> None:
+    app.enqueue_many([Note(number) for number in range(100)])
+    for cycle in (1, 2):
+        report = reported(started(app, "--max-tasks", "10", "--time-limit", "60", "--chain", "2"))
+        assert (report["chain"], report["tasks"], report["work_left"], report["triggered"]) == (0, 10, True, True)
+        wait_until(lambda cycle=cycle: len(ticks_that_ended(app)) >= 3 * cycle, 60)  # type: ignore[misc]
+        expected = [(0, 10, "max tasks", 1), (1, 10, "max tasks", 1), (2, 10, "max tasks", 0)]
+        assert [tuple(row) for row in ticks_that_ended(app)] == expected * cycle
+        assert app.counts()[Status.SUCCEEDED] == 30 * cycle
+    assert len(rows(app, "SELECT id FROM onceward_tick")) == 6
+
+
+def test_a_chain_ends_when_no_work_is_left(app: App) -> None:
+    app.enqueue_many([Note(number) for number in range(15)])
+    reported(started(app, "--max-tasks", "10", "--chain", "5"))
+    wait_until(lambda: len(ticks_that_ended(app)) == 2, 60)
+    assert [tuple(row) for row in ticks_that_ended(app)] == [(0, 10, "max tasks", 1), (1, 5, "idle", 0)]
+
+
+def test_ticks_that_overlap_never_share_a_task(app: App) -> None:
+    app.enqueue_many([Note(number, 0.1) for number in range(200)])
+    ticks = [started(app, "--trigger", "none", "--concurrency", "4") for _ in range(4)]
+    reports = [reported(tick) for tick in ticks]
+    assert sum(report["tasks"] for report in reports) == 200
+    done = rows(app, "SELECT note, pid FROM run")
+    assert sorted(note for note, _ in done) == list(range(200))
+    assert len({pid for _, pid in done}) > 1, "they did overlap"
+
+
+def test_what_a_killed_tick_had_claimed_runs_in_the_next_one(app: App) -> None:
+    app.enqueue_many([Note(number, 30.0 if number == 0 else 0.0) for number in range(5)])
+    victim = started(app, "--trigger", "none", "--concurrency", "10")
+    wait_until(lambda: app.counts()[Status.SUCCEEDED] == 4, 60)
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.communicate()
+    [task] = app.tasks(status="running")
+    report = reported(started(app, "--trigger", "none", "--time-limit", "3"))
+    assert (report["reclaimed"], report["released"], report["ended"]) == (1, 1, "time limit")
+    assert [one.event.word for one in app.task(task.id).history] == ["crashed", "released"]
+    assert [tuple(row) for row in rows(app, "SELECT how FROM onceward_tick ORDER BY id")] == [(None,), ("time limit",)]
+    app.cancel(task.id)
+
+
+def test_a_tick_that_is_stopped_gives_back_what_it_holds_and_triggers_nobody(app: App) -> None:
+    app.enqueue_many([Note(number, 20.0) for number in range(3)])
+    tick = started(app, "--concurrency", "2")
+    wait_until(lambda: app.counts()[Status.RUNNING] == 2, 60)
+    tick.send_signal(signal.SIGTERM)
+    wait_until(lambda: bool(rows(app, "SELECT id FROM onceward_tick")), 60)
+    tick.send_signal(signal.SIGTERM)
+    report = reported(tick)
+    assert (report["ended"], report["triggered"], report["why_not"]) == ("stopped", False, "it was stopped")
+    assert app.counts()[Status.PENDING] == 3

@@ -1,0 +1,46 @@
+"""Real workers look for trouble: the rules of the engine by whoever is first, the application's by who knows them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.faults import watched
+from tests.faults.fleet import ROOT, wait_until
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_worker_looks_and_ends_in_good_order(request: pytest.FixtureRequest, store: str, processes: int) -> None:
+    url: str = request.getfixturevalue(f"{store}_url")
+    app = watched.app.on(url)
+    app.prepare()
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "onceward", "run", "tests.faults.watched:app", "--processes", str(processes)],
+        cwd=ROOT,
+        env={**os.environ, watched.DATABASE: url},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_until(
+            lambda: app.alerts() or worker.poll() is not None, "the watch of the application has found something"
+        )
+        assert worker.poll() is None, worker.communicate()
+        looks = "SELECT name FROM onceward_watch ORDER BY name"
+        wait_until(
+            lambda: app.read(lambda one: one.execute(looks).fetchall()) == [("",), ("always",)], "both were looked at"
+        )
+        worker.send_signal(signal.SIGTERM)
+        _, said = worker.communicate(timeout=60)
+    finally:
+        worker.kill()
+
+    assert worker.returncode == 0
+    assert said.count("rule=always") == 1
+    assert [alert.rule for alert in app.alerts()] == ["always"]
+    app.close()

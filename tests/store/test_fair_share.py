@@ -1,0 +1,145 @@
+"""Fair share: one huge lineage or batch stands in line like everybody else."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+
+from onceward.model.lineage import Bounds
+from onceward.model.payload import identity
+from onceward.model.status import Status
+from onceward.model.task import Commit, Finish, NewTask, band_of, lane_of
+from onceward.store import batches, claims, commits
+from onceward.store.lines import Reader
+from tests.store.children import child, together
+from tests.store.conftest import Hands
+
+ROOMY = Bounds(10, 1_000_000, 86_400_000, 1_000_000)
+ENDED = Finish("only", None, Status.SUCCEEDED, None)
+AT_ONCE = 20
+
+
+@dataclass
+class Crew:
+    """One worker with a memory of its lines, who ends whatever it is given and notes whose it was."""
+
+    hands: Hands
+    worker: int = field(init=False)
+    roots: Reader = field(init=False)
+    leaves: Reader = field(init=False)
+    ran: list[str] = field(default_factory=list)
+    names: dict[bytes, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.worker = self.hands.worker()
+        self.roots, self.leaves = self._reader("note"), self._reader("leaf")
+
+    def _reader(self, kind: str) -> Reader:
+        return Reader((lane_of("default", kind),), sweeps=self.hands.session.dialect == "postgres")
+
+    def root(self, name: str, children: int) -> None:
+        """A root that has spawned so many, of which none has run."""
+        self.hands.enqueue(key=name)
+        claimed = self.hands.do(lambda: claims.claim(self.roots, self.worker, 1, self.hands.later(5)))
+        [lease] = claimed.leases
+        self.names[lease.lineage_bytes] = name
+        spawns = together(name, *(child(f"{name} {number}", "leaf") for number in range(children)), defaults=ROOMY)
+        one = Commit(lease, ENDED, spawns=spawns)
+        assert self.hands.do(lambda: commits.commit([one], self.hands.now)) == [True]
+
+    def alone(self, name: str, count: int) -> None:
+        """Leaves that nobody has spawned."""
+        for task in self.hands.enqueue(count, kind="leaf"):
+            [(lineage,)] = self.hands.sql("SELECT lineage FROM onceward_task WHERE id = ?", task)
+            self.names[lineage.bytes if isinstance(lineage, uuid.UUID) else bytes(lineage)] = name
+
+    def work(self, tasks: int) -> list[str]:
+        """Run so many leaves, or as many as there are; whose they were, in order."""
+        ran: list[str] = []
+        while len(ran) < tasks:
+            count = min(AT_ONCE, tasks - len(ran))
+            claimed = self.hands.do(lambda n=count: claims.claim(self.leaves, self.worker, n, self.hands.later(50)))  # type: ignore[misc]
+            if not claimed.leases:
+                break
+            self.hands.commit_all([(lease, ENDED) for lease in claimed.leases])
+            ran += [self.names.get(lease.lineage_bytes, "?") for lease in claimed.leases]
+        return ran
+
+
+@pytest.fixture
+def crew(hands: Hands) -> Crew:
+    return Crew(hands)
+
+
+def test_small_lineages_do_not_wait_for_a_huge_one(crew: Crew) -> None:
+    crew.root("huge", 4_000)
+    crew.work(1_000)
+    for number in range(20):
+        crew.root(f"small {number}", 50)
+    ran = Counter(crew.work(1_200))
+    assert all(ran[f"small {number}"] == 50 for number in range(20)), "every small one has ended"
+    assert ran["huge"] > 0, "and the huge one goes on meanwhile"
+
+
+def test_a_small_lineage_beside_a_huge_one_needs_about_twice_its_own_time(crew: Crew) -> None:
+    crew.root("huge", 3_000)
+    crew.work(1_000)
+    crew.root("small", 200)
+    ran = crew.work(800)
+    last = max(place for place, name in enumerate(ran) if name == "small")
+    assert ran.count("small") == 200
+    assert 300 <= last <= 600, "one of it, one of the other; and what a mark may be behind"
+
+
+def test_what_nobody_has_spawned_does_not_wait_for_a_huge_lineage_either(crew: Crew) -> None:
+    crew.root("huge", 2_000)
+    crew.work(600)
+    crew.alone("alone", 10)
+    assert crew.work(300).count("alone") == 10
+
+
+def test_a_lineage_is_not_put_off_by_waves_of_what_nobody_has_spawned(crew: Crew) -> None:
+    crew.root("lineage", 400)
+    crew.work(100)
+    ran: list[str] = []
+    for number in range(6):
+        crew.alone(f"wave {number}", 100)
+        ran += crew.work(120)
+    assert ran.count("lineage") >= 100
+
+
+def test_a_huge_batch_does_not_hold_up_a_lineage(crew: Crew) -> None:
+    hands = crew.hands
+    tasks = [
+        NewTask("leaf", 1, "default", band_of(0), None, identity("leaf", f"b{number}"), b"{}", uuid.uuid4(), hands.now,
+                hands.now)
+        for number in range(2_000)
+    ]  # fmt: skip
+    hands.do(lambda: batches.open_batch(batches.NewBatch("huge"), tasks, hands.now))
+    crew.work(600)
+    crew.root("small", 50)
+    assert crew.work(300).count("small") == 50
+
+
+def test_everything_runs_in_the_end_and_nothing_twice(crew: Crew) -> None:
+    crew.root("one", 500)
+    first = crew.work(200)
+    crew.root("two", 300)
+    crew.alone("three", 100)
+    rest = crew.work(10_000)
+    crew.hands.later(2_000)  # whatever stood behind the places seen is found by the next sweep
+    rest += crew.work(10_000)
+    assert Counter(first + rest) == {"one": 500, "two": 300, "three": 100}
+
+
+@pytest.mark.torture
+def test_twenty_small_lineages_beside_one_of_a_hundred_thousand(crew: Crew) -> None:
+    crew.root("huge", 100_000)
+    crew.work(1_000)
+    for number in range(20):
+        crew.root(f"small {number}", 50)
+    ran = Counter(crew.work(1_200))
+    assert all(ran[f"small {number}"] == 50 for number in range(20))

@@ -1,0 +1,84 @@
+"""Numbers that are fine one by one and cannot be kept together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onceward import App, Config, ConfigError, Context, Payload, Pipeline
+from onceward.contradictions import check
+from onceward.model.source import Source
+
+
+class Job(Payload, kind="job"):
+    pass
+
+
+def app_of(source: Source, *, config: Config | None = None, **options: Any) -> App:
+    job = Pipeline(Job)
+
+    @job.stage(source=source, **options)
+    def ask(ctx: Context[Job]) -> None:
+        """Nothing."""
+
+    return App("sqlite:///:memory:", [job], config=config)
+
+
+@pytest.mark.parametrize("profile", ["conservative", "balanced", "aggressive"])
+def test_no_profile_contradicts_itself(profile: Any) -> None:
+    check(Config(profile=profile))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            {"call_retries": 30},
+            r"one outside call may take \(30 retries \+ 1\) x 1m = 31m, its stage has 30m: change call_retries, ",
+        ),
+        ({"stage_timeout": "3h"}, "stage_timeout=3h is longer than task_limit=2h"),
+        ({"tick_lease": "6m"}, "tick_lease=6m is longer than tick_every=5m"),
+        ({"watch_every": "2h"}, "watch_every=2h is longer than watch_window=1h"),
+        ({"cache_size": 0}, "cache=true with cache_size=0 keeps nothing"),
+    ],
+)
+def test_a_contradiction_is_refused_with_both_numbers(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        App("sqlite:///:memory:", config=Config(**options))
+
+
+def test_a_cache_that_is_off_may_have_no_room() -> None:
+    check(Config(cache=False, cache_size=0))
+
+
+def test_calls_that_do_not_fit_into_their_stage_are_refused_with_the_sum() -> None:
+    app_of(Source("web", timeout="60s", retries=4), calls=6)
+    with pytest.raises(
+        ConfigError, match=r"stage job\.ask may take 7 calls x \(4 retries \+ 1\) x 1m = 35m, its stage has 30m"
+    ):
+        app_of(Source("web", timeout="60s", retries=4), calls=7)
+    with pytest.raises(
+        ConfigError, match=r"\(6 retries \+ 1\) x 1m = 7m, its stage has 5m: change retries or timeout of source 'web'"
+    ):
+        app_of(Source("web", timeout="60s"), timeout="5m")
+
+
+def test_a_source_that_says_nothing_of_its_calls_has_the_time_that_the_stage_says() -> None:
+    app_of(Source("web"), timeout="30s")
+
+
+def test_a_stage_without_a_time_limit_has_time_for_all_its_calls() -> None:
+    app_of(Source("web"), calls=1_000, timeout=None)
+
+
+def test_stages_that_come_after_the_app_are_looked_at_before_it_runs() -> None:
+    job = Pipeline(Job)
+    app = App("sqlite:///:memory:", [job])
+
+    @job.stage(source=Source("web", timeout="60s"), timeout="1s")
+    def ask(ctx: Context[Job]) -> None:
+        """Nothing."""
+
+    with pytest.raises(ConfigError, match="its stage has 1s"):
+        app.run(until_idle=True)

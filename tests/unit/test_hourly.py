@@ -1,0 +1,61 @@
+"""The worst case of an hour, from the configuration alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceward import App, Budget, Config, Context, Payload, Pipeline, Source
+from onceward.hourly import hourly
+
+
+@pytest.mark.parametrize(
+    ("profile", "runs", "minutes", "tasks", "calls"),
+    [
+        ("conservative", 24, 240, 24_000, 96_000),
+        ("balanced", 36, 360, 36_000, 252_000),
+        ("aggressive", 72, 720, 72_000, 792_000),
+    ],
+)
+def test_the_three_profiles(profile: str, runs: int, minutes: int, tasks: int, calls: int) -> None:
+    found = App("sqlite:///:memory:", profile=profile).envelope(usd_per_1000_calls=2.0).hourly
+    assert (found.runs, found.minutes, found.tasks, found.calls) == (runs, minutes, tasks, calls)
+    assert found.usd == calls * 2.0 / 1_000
+    assert found.bounded_by == "the price of its calls"
+
+
+def test_without_a_price_nobody_knows() -> None:
+    found = hourly(Config(), [], [])
+    assert found.usd is None
+    assert found.exceeds(10**9), "what nothing bounds exceeds every bound"
+    assert "nobody has said what a call costs" in found.sentence
+
+
+def test_a_budget_over_everything_bounds_the_hour() -> None:
+    web, usd = Source("web", rate="600/min", burst=10), Budget("model-usd", 5, per="day")
+    app = App("sqlite:///:memory:", [asking(web, usd)])
+    found = app.envelope().hourly
+    assert (found.usd, found.bounded_by) == (5.0, "the budget model-usd")
+    assert app.envelope(usd_per_1000_calls=0.001).hourly.usd == pytest.approx(0.252)
+    assert found.sources == (("web", 36_010),)
+    assert found.budgets == (("model-usd", "app", "day", "5.00 USD"),)
+
+
+def test_a_stage_that_is_under_no_budget_leaves_the_hour_open() -> None:
+    app = App("sqlite:///:memory:", [asking(Source("web"), None)])
+    assert app.envelope().hourly.usd is None
+
+
+class Page(Payload, kind="page"):
+    url: str
+
+
+def asking(source: Source, budget: Budget | None) -> Pipeline[Page]:
+    pipeline = Pipeline(Page)
+
+    def ask(ctx: Context[Page]) -> None: ...
+
+    if budget is None:
+        pipeline.stage(source=source)(ask)
+    else:
+        pipeline.stage(source=source, budget=budget, estimate=0.02)(ask)
+    return pipeline

@@ -1,0 +1,295 @@
+"""Settings while workers run: what a change does, who made it and when, and what is refused before it is written."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceward import App, Config, ConfigError, Context, Limits, Payload, Pipeline, Setting, SettingValue
+from onceward.store.op import Query
+from onceward.testing import Harness
+from onceward.worker.in_force import LOOK_EVERY_MS
+from onceward.worker.presence import Presence, running
+from tests.worker.conftest import Start
+
+PAGE = Setting("page_size", 50, int, "Rows read at once.")
+WAIT = Setting("wait", "90s", "duration", "How long to wait.")
+WEIGHTS = Setting("weights", {"a": 1}, "json", "What counts how much.")
+
+
+class Ask(Payload, kind="ask"):
+    """Tells what a setting is."""
+
+    name: str = "page_size"
+    again: int = 0
+
+
+asking = Pipeline(Ask)
+
+
+@asking.stage
+def answer(ctx: Context[Ask]) -> Any:
+    found = ctx.setting(ctx.payload.name)
+    return str(found) if isinstance(found, timedelta) else found
+
+
+class Root(Payload, kind="root"):
+    """Spawns as many as it is told to."""
+
+    children: int
+
+
+rooting = Pipeline(Root)
+
+
+@rooting.stage
+def spread(ctx: Context[Root]) -> int:
+    return sum(bool(ctx.spawn(Ask(again=number))) for number in range(ctx.payload.children))
+
+
+@pytest.fixture
+def asked(start: Start) -> Harness:
+    """An app with settings of its own."""
+    return start(asking, rooting, settings=[PAGE, WAIT, WEIGHTS])
+
+
+def told(harness: Harness, name: str, again: int = 0) -> Any:
+    """What a stage is told."""
+    task = harness.enqueue(Ask(name, again))
+    harness.drain()
+    return harness.task(task).results["answer"]
+
+
+def one(app: App, name: str) -> SettingValue:
+    [found] = [setting for setting in app.settings() if setting.name == name]
+    return found
+
+
+def test_a_stage_reads_the_default_and_then_what_was_set(asked: Harness) -> None:
+    assert told(asked, "page_size") == 50
+    asked.app.set("page_size", 60, author="ann")
+    assert (told(asked, "page_size", 1), asked.app.setting("page_size")) == (60, 60)
+    assert asked.app.unset("page_size")
+    assert (told(asked, "page_size", 2), asked.app.setting("page_size")) == (50, 50)
+    assert not asked.app.unset("page_size")
+
+
+def test_every_type_is_read_as_what_it_is(asked: Harness) -> None:
+    assert asked.app.setting("wait") == timedelta(seconds=90)
+    asked.app.set("wait", timedelta(hours=2))
+    asked.app.set("weights", {"a": 2, "b": None})
+    assert (asked.app.setting("wait"), asked.app.setting("weights")) == (timedelta(hours=2), {"a": 2, "b": None})
+    asked.app.setting("weights")["a"] = 3
+    assert asked.app.setting("weights")["a"] == 2
+    assert told(asked, "wait") == "2:00:00"
+
+
+def test_a_stage_may_ask_for_numbers_of_the_engine(asked: Harness) -> None:
+    assert told(asked, "max_tasks") == 10_000
+    assert told(asked, "lease") == "0:05:00"
+
+
+def test_a_setting_says_where_it_was_said_by_whom_and_when(asked: Harness) -> None:
+    before = one(asked.app, "page_size")
+    assert (before.where, before.changed_at, before.changed_by) == ("code", None, None)
+    asked.advance("1h")
+    asked.app.set("page_size", 60, author="ann")
+    first = one(asked.app, "page_size")
+    assert (first.value, first.default, first.type, first.about) == (60, 50, "int", "Rows read at once.")
+    assert (first.where, first.changed_by) == ("live", "ann")
+    asked.advance("1h")
+    asked.app.set("page_size", 70, author="bob")
+    second = one(asked.app, "page_size")
+    assert (second.value, second.changed_by) == (70, "bob")
+    assert first.changed_at is not None
+    assert second.changed_at is not None
+    assert second.changed_at - first.changed_at == timedelta(hours=1)
+
+
+def test_without_an_author_it_is_the_user_of_the_process(asked: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "carol")
+    asked.app.set("page_size", 60)
+    assert one(asked.app, "page_size").changed_by == "carol"
+    for author in ("", " ", "a\x00b", "x" * 201):
+        with pytest.raises(ConfigError, match="it is who does this"):
+            asked.app.set("page_size", 60, author=author)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("page_size", "60", "page_size='60': it is a whole number"),
+        ("page_size", None, "page_size=None: it is a whole number"),
+        ("wait", "soon", "wait='soon': it is a duration"),
+        ("concurrency", 0, "concurrency=0: it is a whole number from 1"),
+        ("concurrency", 2.5, "concurrency=2.5: it is a whole number"),
+        ("max_depth", -1, "max_depth"),
+        ("profile", "bold", "the profiles are conservative, balanced, aggressive"),
+        ("call_retries", 40, r"\(40 retries \+ 1\) x 1m = 41m, its stage has 30m"),
+        ("lease", "60s", "lease cannot be changed live: a worker keeps the one it began with"),
+        ("threads", 3, "threads cannot be changed live: a worker starts its threads once"),
+        ("page_sise", 60, "there is no setting 'page_sise'; there are: page_size, wait, weights, lease"),
+    ],
+)
+def test_a_bad_value_is_refused_before_it_is_written(asked: Harness, name: str, value: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        asked.app.set(name, value)
+    assert [found for found in asked.app.settings() if found.where == "live"] == []
+
+
+def test_a_name_that_nobody_knows_cannot_be_asked_for_or_unset(asked: Harness) -> None:
+    for ask in (asked.app.setting, asked.app.unset):
+        with pytest.raises(ConfigError, match="there is no setting 'page_sise'"):
+            ask("page_sise")
+
+
+def test_live_is_above_the_environment_which_is_above_the_file(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "onceward.toml").write_text("poll = 5\nconcurrency = 7\ngrace = 3\n[settings]\npage_size = 60\n")
+    monkeypatch.setenv("ONCEWARD_CONCURRENCY", "8")
+    monkeypatch.setenv("ONCEWARD_GRACE", "4s")
+    with App(store_url, [asking], config=Config(poll="9s", keep="1d"), settings=[PAGE]) as app:
+        app.set("grace", "5s")
+        found = {
+            name: (one(app, name).value, one(app, name).where) for name in ("keep", "poll", "concurrency", "grace")
+        }
+        assert found == {
+            "keep": (timedelta(days=1), "code"),
+            "poll": (timedelta(seconds=5), "file"),
+            "concurrency": (8, "environment"),
+            "grace": (timedelta(seconds=5), "live"),
+        }
+        assert (one(app, "page_size").value, one(app, "page_size").where) == (60, "file")
+        assert (app.config.grace_ms, app.config.concurrency) == (5_000, 8)
+
+
+def test_a_live_profile_is_above_what_others_say_and_below_what_is_said_live(asked: Harness) -> None:
+    app = asked.app
+    app.set("profile", "aggressive")
+    app.set("chain", 3)
+    assert (app.config.task_limit_ms, app.config.chain, app.config.call_retries) == (14_400_000, 3, 10)
+    assert one(app, "task_limit").where == "live"
+    app.unset("profile")
+    assert (app.config.task_limit_ms, app.config.chain, app.config.call_retries) == (7_200_000, 3, 6)
+
+
+def test_limits_of_lineages_change_while_workers_run(asked: Harness) -> None:
+    asked.app.set("max_children", 3)
+    root = asked.enqueue(Root(5))
+    asked.drain()
+    assert asked.task(root).results["spread"] == 3
+    assert asked.app.lineage(root.id).max_children == 3
+
+
+def test_limits_given_to_a_root_are_completed_by_the_live_ones(asked: Harness, store_url: str) -> None:
+    asked.app.set("max_children", 3)
+    with App(store_url, [asking, rooting]) as fresh:
+        root = fresh.enqueue(Root(5), limits=Limits(max_tasks=100))
+        assert fresh.lineage(root.id).max_children == 3
+
+
+def test_another_process_sees_a_change_within_a_second(asked: Harness, store_url: str) -> None:
+    with App(store_url, [asking], settings=[PAGE]).on(store_url, clock=asked.clock) as other:
+        assert other.setting("page_size") == 50
+        asked.app.set("page_size", 60)
+        asked.advance(LOOK_EVERY_MS / 1_000)
+        assert other.setting("page_size") == 60
+        asked.app.set("concurrency", 7)
+        asked.advance(LOOK_EVERY_MS / 1_000)
+        other.counts()  # whoever asks the database for anything learns of it
+        assert other.config.concurrency == 7
+
+
+def test_what_other_apps_declare_is_shown_and_may_be_taken_back(asked: Harness, store_url: str) -> None:
+    asked.app.set("page_size", 60, author="ann")
+    with App(store_url) as stranger:
+        found = one(stranger, "page_size")
+        assert (found.value, found.type, found.changed_by) == ("60", "unknown", "ann")
+        with pytest.raises(ConfigError, match="there is no setting 'page_size'"):
+            stranger.set("page_size", 70)
+        assert stranger.unset("page_size")
+
+
+def test_live_values_that_no_longer_go_with_the_rest_are_left_out(asked: Harness, store_url: str) -> None:
+    asked.app.set("task_limit", "40m")
+    asked.app.set("concurrency", 7)
+    asked.app._transact(lambda: _write_past_the_checks("page_size", "many"))
+    code = Config(stage_timeout="1h")
+    with App(store_url, [asking], config=code, settings=[PAGE]) as app:
+        assert (app.setting("page_size"), app.setting("concurrency")) == (50, 7)
+        assert app.config.task_limit_ms == 7_200_000  # 40m is less than a stage may take here
+
+
+def _write_past_the_checks(name: str, value: str) -> Any:
+    yield Query("set_setting", {"name": name, "value": value, "at": 1, "author": "nobody"})
+
+
+def test_of_two_who_contradict_each_other_at_the_same_time_one_is_refused(asked: Harness, store_url: str) -> None:
+    wanted = [("task_limit", "40m"), ("stage_timeout", "50m")]  # each is fine alone
+    barrier = threading.Barrier(2)
+    outcomes: list[str] = []
+
+    def change(name: str, value: str) -> None:
+        with App(store_url, [asking]) as app:
+            app.prepare()
+            barrier.wait()
+            try:
+                app.set(name, value)
+            except ConfigError as error:
+                outcomes.append(str(error))
+            else:
+                outcomes.append("done")
+
+    for _ in range(5):
+        outcomes.clear()
+        threads = [threading.Thread(target=change, args=one_wanted) for one_wanted in wanted]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(outcomes) == [
+            "done",
+            "stage_timeout=50m is longer than task_limit=40m: a stage that took its time would never be tried again",
+        ]
+        asked.app.unset("task_limit")
+        asked.app.unset("stage_timeout")
+
+
+def test_many_writers_of_one_setting_leave_one_of_their_values_with_its_author(asked: Harness, store_url: str) -> None:
+    def change(number: int) -> None:
+        with App(store_url, [asking], settings=[PAGE]) as app:
+            for _ in range(5):
+                app.set("page_size", number, author=f"writer {number}")
+
+    threads = [threading.Thread(target=change, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    last = one(asked.app, "page_size")
+    assert last.changed_by == f"writer {last.value}"
+
+
+def test_what_run_is_told_is_above_the_live_value(asked: Harness) -> None:
+    asked.app.set("concurrency", 7)
+    asked.app._in_force.pin(concurrency=3)
+    assert asked.app.config.concurrency == 3
+    asked.app.set("concurrency", 9)
+    assert asked.app.config.concurrency == 3
+
+
+def test_a_process_that_may_run_more_than_it_began_with_finds_room_to_note_it(tmp_path: Path) -> None:
+    presence = Presence(tmp_path / "presence", 2)
+    slots = [presence.enter(task, 0) for task in range(1, 10)]
+    assert len(set(slots)) == 9
+    assert sorted(one.task for one in running(presence.path) or ()) == list(range(1, 10))
+    presence.leave(slots[0])
+    presence.extend(slots[8], 77)
+    assert [one.limit_at for one in running(presence.path) or () if one.task == 9] == [77]
+    presence.remove()

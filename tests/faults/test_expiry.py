@@ -1,4 +1,4 @@
-"""Workers are killed while they do what is done at expiry: it comes to one end for each task, and its rows are there once."""
+"""Workers are killed while they do what is done at expiry: each task comes to one end, and its rows are there once."""
 
 from __future__ import annotations
 

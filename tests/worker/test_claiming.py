@@ -35,6 +35,7 @@ def runner_that_wishes(wishes: list[Wish]) -> Runner:
         wish=wishes.append,
         threads=None,
         read=lambda: None,
+        look_up=lambda _source, _hash: None,
         setting=lambda _name: None,
         now=lambda: 0,
         monotonic=lambda: 0,

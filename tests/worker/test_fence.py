@@ -16,6 +16,8 @@ from onceward.model.task import (
     Crash,
     Defer,
     Expire,
+    Fill,
+    Filled,
     Finish,
     HandOver,
     Keep,
@@ -50,6 +52,8 @@ MOVES: list[Move] = [
     Keep("first", (Part("first", CURSOR_PART, b'"stale"'),)),
     Keep("first", (Part("first", "once/pay", b'"stale"'),)),
     Take("web", GateLimits()),
+    Fill("web", b"h" * 16, 1_000),
+    Filled("web", b"h" * 16, b'"stale"', 1_000),
     Report("first", 99, 100, "stale"),
     Expire("first", "stale"),
 ]

@@ -82,10 +82,13 @@ def claim(
     """
     if reader.limits_of is None:
         return (yield from _lease((yield from pop(reader, count, now, sight)), worker, now))
-    is_busy = sight is None and now < reader.gates_busy_until
-    if not is_busy and (sight is None or sight.is_due(now)):
-        sight = yield from look_and_make_due(reader, now, turns=False)
-    governed = yield from gates.look(reader.open_lanes, reader.limits_of, slots, now, reader.pauses)
+    busy = reader.busy_lane if sight is None and now < reader.gates_busy_until else None
+    if busy is None:
+        if sight is None or sight.is_due(now):
+            sight = yield from look_and_make_due(reader, now, turns=False)
+        governed = yield from gates.look(reader.open_lanes, reader.limits_of, slots, now, reader.pauses)
+    else:
+        governed = yield from gates.look_at_one(busy, reader.limits_of, min(slots, count), now, reader.pauses)
     first = yield from gates.pop(governed, min(slots, count), before=NEVER if sight is None else sight.oldest)
     taken = sum(len(passage.tasks) for passage in first)
     ids: list[int] = []
@@ -96,8 +99,10 @@ def claim(
         reader.next_due_at = sight.next_due_at
         ids = yield from pop(reader, count - taken, now, sight)
         then = yield from gates.pop(governed, min(slots - taken, count - taken - len(ids)))
-    elif not is_busy:
-        reader.gates_busy_until = now + COMPARE_EVERY_MS
+    if busy is None:
+        reader.busy_lane, reader.gates_busy_until = governed.busy_lane(count), now + COMPARE_EVERY_MS
+    elif taken < count:
+        reader.busy_lane = None
     passages = [*first, *then]
     popped = [task for passage in passages for task in passage.tasks]
     costly = [task for passage in passages if gates.has_budget(passage.gates) for task in passage.tasks]

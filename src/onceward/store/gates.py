@@ -11,6 +11,7 @@ and whoever comes later brings a turn that is not taken away. Only who holds all
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from onceward.model.source import (
     allowance,
 )
 from onceward.model.task import BAND_BONUS_MS, NEVER, Lease, lane_of
-from onceward.store.op import Many, Op, Query
+from onceward.store.op import Many, Op, Query, Rows
 from onceward.store.pauses import held_gates, read_pauses
 
 MOST_TURNS = 200
@@ -77,6 +78,14 @@ class Passage(NamedTuple):
     tasks: list[int]
 
 
+class BusyLane(NamedTuple):
+    """A governed line that gave all that was asked for, and the band that did."""
+
+    line: str
+    lane: str
+    band: int
+
+
 @dataclass(slots=True)
 class Governed:
     """What a claim knows of the governed lines: those that can be served now, oldest first."""
@@ -91,9 +100,9 @@ class Governed:
     """Whether every line whose turn it is was looked at."""
     most: int = 0
     """How many there was room for at first; nobody has counted further in any line."""
-    taken: dict[str, int] = field(default_factory=dict)
-    """How many tokens were taken from each gate."""
-    passed: dict[str, int] = field(default_factory=dict)
+    taken: Counter[str] = field(default_factory=Counter)
+    """How many tokens were taken from each gate, and are not written down yet."""
+    passed: Counter[str] = field(default_factory=Counter)
     held: frozenset[str] = frozenset()
     """The gates that an operator has paused."""
     marks: list[tuple[str, int, int, int]] = field(default_factory=list)
@@ -101,9 +110,12 @@ class Governed:
     held_back: int = 0
     """How many could have been taken if the worker had had room for them."""
 
-    def older_than(self, at: int) -> bool:
-        """Whether somebody who may pass stands there for longer."""
-        return any(lane.count and lane.head_at < at for lane in self.lanes)
+    def busy_lane(self, count: int) -> BusyLane | None:
+        """The line that has given so many by itself, if one has."""
+        for lane in self.lanes:
+            if len(lane.popped) == count and lane.band is not None:
+                return BusyLane(lane.line, lane.name, lane.band)
+        return None
 
 
 def look(lines: Sequence[str], limits_of: LimitsOf, room: int, now: int, pauses: Pauses = NO_PAUSES) -> Op[Governed]:
@@ -133,6 +145,17 @@ def look(lines: Sequence[str], limits_of: LimitsOf, room: int, now: int, pauses:
     governed = Governed(now, limits_of, mine, states, {}, {}, has_all=turns < limit, most=most)
     yield from _look_inside(governed, pauses)
     _order(governed, heads)
+    return governed
+
+
+def look_at_one(busy: BusyLane, limits_of: LimitsOf, room: int, now: int, pauses: Pauses) -> Op[Governed]:
+    """Ask the gates of one line again, of which it is known that many stand there. Its turns stay as they are."""
+    lane = _Lane(busy.lane, busy.line, read_gates(busy.lane[len(busy.line) + 1 :]))
+    lane.band, lane.head_at, lane.standing, lane.has_others = busy.band, 0, room, True
+    states = yield from _lock(sorted({gate.name for gate in lane.gates}))
+    mine = [lane] if all(gate.name in states for gate in lane.gates) else []
+    governed = Governed(now, limits_of, mine, states, {}, {}, most=max(1, room))
+    yield from _look_inside(governed, pauses)
     return governed
 
 
@@ -187,7 +210,7 @@ def _allow(governed: Governed, lane: _Lane) -> None:
     allowed = []
     for gate in lane.gates:
         name = gate.name
-        passed = governed.passed.get(name, 0)
+        passed = governed.passed[name]
         probes = governed.probes.get(name, 0) + (passed if governed.states[name].is_probing(governed.now) else 0)
         state = governed.states[name]
         inside = governed.inside.get(name, 0) + passed
@@ -221,16 +244,31 @@ def pop(governed: Governed, room: int, before: int = NEVER) -> Op[list[Passage]]
     if not wanted:
         return []
     found: dict[str, list[tuple[int, int, int]]] = {}
-    rows = yield Many("pop_governed", [(lane.name, lane.band, many) for lane, many in wanted])
-    for name, rank, seq, task in rows:
+    for name, rank, seq, task in (yield from _pop(governed, wanted)):
         found.setdefault(name, []).append((rank, seq, task))
-    for lane, _ in wanted:
+    for lane, many in wanted:
         in_order = sorted(found.get(lane.name, []))
         lane.popped = [task for _, _, task in in_order]
+        if len(in_order) < many:
+            _take(governed, lane, len(in_order) - many)
         if in_order and in_order[-1][0] > 0:
             governed.marks.append((lane.name, lane.band or 0, in_order[-1][0], governed.now))
         lane.has_others = lane.has_others or len(lane.popped) < lane.standing or lane.standing == governed.most
     return [Passage(lane.gates, lane.popped) for lane, _ in wanted]
+
+
+def _pop(governed: Governed, wanted: Sequence[tuple[_Lane, int]]) -> Op[Rows]:
+    """Pop from lines, and take the tokens from their gates in the same statement where the database can."""
+    places = [(lane.name, lane.band, many) for lane, many in wanted]
+    lanes, bands, counts = ([row[place] for row in places] for place in range(3))
+    names = sorted(governed.taken)
+    tats, calls = [governed.states[name].tat for name in names], [governed.taken[name] for name in names]
+    line = {"lanes": lanes, "bands": bands, "counts": counts}
+    rows = yield Query("pop_and_take", {**line, "names": names, "tats": tats, "calls": calls})
+    if rows:
+        governed.taken.clear()
+        return rows
+    return (yield Many("pop_governed", places))
 
 
 def _take(governed: Governed, lane: _Lane, many: int) -> None:
@@ -241,8 +279,8 @@ def _take(governed: Governed, lane: _Lane, many: int) -> None:
         governed.states[name] = GateState(
             tat, state.enabled, state.streak, state.paused_until, state.is_half_open, state.opened
         )
-        governed.taken[name] = governed.taken.get(name, 0) + tokens
-        governed.passed[name] = governed.passed.get(name, 0) + many
+        governed.taken[name] += tokens
+        governed.passed[name] += many
 
 
 def has_budget(gates: Sequence[Gate]) -> bool:
@@ -284,6 +322,8 @@ def settle(governed: Governed, passages: Sequence[Passage], leases: Sequence[Lea
         yield Many("insert_marks", sorted(governed.marks))
     left: list[tuple[str, str, str, int]] = []
     for lane in governed.lanes:
+        if not lane.turns:
+            continue  # they were not looked at, and stay
         if lane.band is None or (lane.popped and not lane.has_others):
             continue  # nobody stands there any more; whoever comes brings a turn
         _allow(governed, lane)

@@ -16,7 +16,7 @@ from onceward.model.budget import BudgetRule
 from onceward.model.pause import NO_PAUSES, Pauses
 from onceward.model.status import Event, Status
 from onceward.model.task import BAND_BONUS_MS, HIGHEST_PRIORITY, LOWEST_PRIORITY, NEVER, band_of, gates_in
-from onceward.store.gates import LimitsOf, append_turns, next_turn_at
+from onceward.store.gates import BusyLane, LimitsOf, append_turns, next_turn_at
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query
 from onceward.store.pauses import read_pauses
@@ -118,8 +118,9 @@ class Reader:
     busy_line: Line | None = None
     """A line that gave all that was asked for: it is taken from again for a moment without comparing the others."""
     busy_until: int = 0
+    busy_lane: BusyLane | None = None
+    """Likewise, a governed one."""
     gates_busy_until: int = 0
-    """Likewise: governed lines that gave all that was asked for are taken from again without looking at others."""
     due_seen: int = -1
     next_due_at: int | None = None
     """When the next one in the waiting room becomes due, at the last look."""
@@ -178,7 +179,7 @@ def heed_pauses(reader: Reader, now: int) -> Op[None]:
         reader.pauses_read_at = now
         pauses = yield from read_pauses()
         if pauses != reader.pauses:
-            reader.pauses, reader.busy_line = pauses, None
+            reader.pauses, reader.busy_line, reader.busy_lane = pauses, None, None
 
 
 def make_due(reader: Reader, now: int) -> Op[int]:

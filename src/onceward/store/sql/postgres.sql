@@ -568,6 +568,31 @@ WHERE ctid = ANY (ARRAY (
 ))
 RETURNING lane, rank, seq, task
 
+-- name: pop_and_take
+-- As pop_governed, and the tokens of those who pass with it: one way to the server and back less.
+WITH taken AS (
+    UPDATE onceward_gate g
+    SET tat = t.tat, calls = g.calls + t.calls
+    FROM unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
+    WHERE g.name = t.name
+      AND g.name = ANY (:names::text[])
+)
+DELETE FROM onceward_ready
+WHERE ctid = ANY (ARRAY (
+    SELECT first.ctid
+    FROM unnest(:lanes::text[], :bands::bigint[], :counts::bigint[]) AS w (lane, band, count)
+    CROSS JOIN LATERAL (
+        SELECT r.ctid
+        FROM onceward_ready r
+        WHERE r.lane = w.lane
+          AND r.band = w.band
+        ORDER BY r.rank, r.seq
+        LIMIT w.count
+        FOR UPDATE SKIP LOCKED
+    ) AS first
+))
+RETURNING lane, rank, seq, task
+
 -- name: take_from_gates
 WITH taken (name, tat, calls) AS (
     ROWS (name text, tat bigint, calls bigint)

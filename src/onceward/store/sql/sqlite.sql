@@ -435,6 +435,9 @@ WHERE lane = (SELECT lane FROM wanted)
   )
 RETURNING lane, rank, seq, task
 
+-- name: pop_and_take
+-- Nothing: here one statement changes one table.
+
 -- name: take_from_gates
 UPDATE onceward_gate
 SET tat = taken.column2, calls = calls + taken.column3

@@ -30,7 +30,7 @@ demo: setup ## See the engine survive a crash, in a minute
 
 test: lint ## Lint, then run the tests on SQLite and PostgreSQL
 	@echo "test     pytest"
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile
 
 lint: setup ## Check style, format, types and layers
 	@echo "lint     ruff check"

@@ -69,11 +69,9 @@ def test_the_unhealthy_ones_are_a_bad_answer(site: App, ask: Ask) -> None:
 def test_limits_are_shown_with_the_code(ask: Ask, url: str, tmp_path: Path) -> None:
     file = tmp_path / "site.py"
     file.write_text(f"from tests.cli.test_source_commands import make\napp = make({url!r})\n")
-    make(url).prepare()
-    app = make(url)
-    app.enqueue(Page(1))
-    app.run(until_idle=True)
-    app.close()
+    with make(url) as app:
+        app.enqueue(Page(1))
+        app.run(until_idle=True)
     [one] = ask("source", "web", "--json", "--app", f"{file}:app").document["sources"]
     assert (one["concurrency"], one["inside"], one["burst"], one["known"]) == (5, 0, 1_000, True)
 

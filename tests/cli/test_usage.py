@@ -10,9 +10,9 @@ from onceward.cli.commands import command_line
 from tests.cli.conftest import Ask
 
 COMMANDS = [
-    "alerts", "approve", "batches", "cache", "cancel", "demo", "envelope", "import", "limits", "lineage", "lineages",
-    "migrate", "pause", "prune", "resume", "retry", "run", "schedules", "settings", "signal", "status", "task",
-    "tasks", "tick", "verify", "why",
+    "alerts", "approve", "batches", "budgets", "cache", "cancel", "demo", "envelope", "import", "limits", "lineage",
+    "lineages", "migrate", "pause", "prune", "resume", "retry", "run", "schedules", "settings", "signal", "source",
+    "sources", "status", "task", "tasks", "tick", "verify", "why",
 ]  # fmt: skip
 ONE_TASK = {
     **{name: ["1"] for name in ("approve", "cancel", "lineage", "limits", "pause", "resume", "retry", "task", "why")},

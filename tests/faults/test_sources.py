@@ -125,7 +125,7 @@ def still(fleet: Fleet) -> None:
 
 
 def test_a_dead_and_a_slow_source_cost_the_others_nothing(governed: Fleet, outside: Outside) -> None:
-    stand_beside_trouble(governed, outside, rounds=2, seconds=2.5)
+    stand_beside_trouble(governed, outside, rounds=2, seconds=1.5)
 
 
 @pytest.mark.torture
@@ -174,18 +174,18 @@ def speed(outside: Outside, seconds: float) -> float:
 # The breaker
 
 
-def test_half_open_is_one_probe_under_16_processes(governed: Fleet, outside: Outside) -> None:
-    probe(governed, outside, openings=3, pause_s=0.7)
+def test_half_open_is_one_probe_under_6_processes(governed: Fleet, outside: Outside) -> None:
+    probe(governed, outside, processes=6, openings=3, pause_s=0.7)
 
 
 @pytest.mark.torture
 def test_half_open_is_one_probe_under_16_processes_again_and_again(governed: Fleet, outside: Outside) -> None:
-    probe(governed, outside, openings=25, pause_s=1.0)
+    probe(governed, outside, processes=16, openings=25, pause_s=1.0)
 
 
-def probe(fleet: Fleet, outside: Outside, *, openings: int, pause_s: float) -> None:
-    """Sixteen processes want to know whether a source is back, and one of them asks."""
-    start(fleet, outside, 16, pause=f"{round(pause_s * 1_000)}ms")
+def probe(fleet: Fleet, outside: Outside, *, processes: int, openings: int, pause_s: float) -> None:
+    """Many processes want to know whether a source is back, and one of them asks."""
+    start(fleet, outside, processes, pause=f"{round(pause_s * 1_000)}ms")
     outside.takes_s["fragile"] = 0.2
     outside.down.add("fragile")
     tasks = fleet.enqueue(Fragile(number) for number in range(100))
@@ -210,7 +210,7 @@ def opened(fleet: Fleet) -> int:
 
 
 def test_an_outage_is_probed_and_not_stormed(governed: Fleet, outside: Outside) -> None:
-    live_through_an_outage(governed, outside, outage_s=6, pause_s=0.5)
+    live_through_an_outage(governed, outside, outage_s=3, pause_s=0.5)
 
 
 @pytest.mark.torture

@@ -207,10 +207,10 @@ def test_a_long_text_takes_linear_time(piece: str) -> None:
 
     def seconds(count: int) -> float:
         text = piece * count
-        start = time.perf_counter()
+        start = time.thread_time()  # of this thread alone: others may have the processor meanwhile
         assert stop_list.match(f"https://{text}/", text) is None
         assert stop_list.match(f"https://example.org/{text}", text) is None
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     ratio = min(seconds(40_000) / seconds(4_000) for _ in range(3))
     assert ratio < 50, f"ten times the text took {ratio:.0f} times as long"

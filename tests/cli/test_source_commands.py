@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,12 +34,12 @@ def make(url: str) -> App:
 
 
 @pytest.fixture
-def site(url: str) -> App:
+def site(url: str) -> Iterator[App]:
     """An app whose two hosts were asked: one is well, one is not."""
-    app = make(url)
-    app.enqueue_many([Page(1), Page(2), Page(11)])
-    app.run(until_idle=True)
-    return app
+    with make(url) as app:
+        app.enqueue_many([Page(1), Page(2), Page(11)])
+        app.run(until_idle=True)
+        yield app
 
 
 def test_sources_are_listed(site: App, ask: Ask) -> None:

@@ -43,12 +43,17 @@ FROM place
 CROSS JOIN json_each(:tasks) AS t
 
 -- name: stand_apart
--- As stand_in_line, each at a rank of its own.
-WITH place (key, rank, task) AS (
-    SELECT t.key, max(r.value, coalesce((SELECT max(rank) FROM onceward_mark WHERE lane = :lane AND band = :band), 0)),
-        t.value
-    FROM json_each(:tasks) AS t
-    JOIN json_each(:ranks) AS r ON r.key = t.key
+-- As stand_in_line, each at a rank of its own. Both lists are written out first: joined as they are, each would be read
+-- from its start for every one of the other.
+WITH given (key, task) AS MATERIALIZED (
+    SELECT key, value FROM json_each(:tasks)
+), ranked (key, rank) AS MATERIALIZED (
+    SELECT key, value FROM json_each(:ranks)
+), place (key, rank, task) AS (
+    SELECT g.key, max(r.rank, coalesce((SELECT max(rank) FROM onceward_mark WHERE lane = :lane AND band = :band), 0)),
+        g.task
+    FROM given g
+    JOIN ranked r ON r.key = g.key
 )
 INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
 SELECT :lane, :band, place.rank, :at, place.key + 1 + (

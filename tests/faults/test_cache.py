@@ -15,7 +15,7 @@ from onceward import Event
 from tests.faults.askers import Ask, make_app
 from tests.faults.fleet import Fleet, wait_until
 
-PROCESSES = 4
+PROCESSES = 8
 ONE_AT_A_TIME = {"concurrency": 1, "threads": 1}
 
 
@@ -86,7 +86,7 @@ def all_have_it(fleet: Fleet, tasks: list[int]) -> None:
     assert misses == 1
 
 
-def test_four_processes_that_want_the_same_answer_ask_once(fleet: Fleet, server: Server) -> None:
+def test_eight_processes_that_want_the_same_answer_ask_once(fleet: Fleet, server: Server) -> None:
     tasks = asking(fleet, server)
     wait_until(lambda: fleet.events(Event.DEFERRED) >= PROCESSES - 1, "all others are put off", fleet.state)
     server.may_answer.set()

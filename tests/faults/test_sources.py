@@ -125,7 +125,7 @@ def still(fleet: Fleet) -> None:
 
 
 def test_a_dead_and_a_slow_source_cost_the_others_nothing(governed: Fleet, outside: Outside) -> None:
-    stand_beside_trouble(governed, outside, rounds=2, seconds=1.5)
+    stand_beside_trouble(governed, outside, rounds=2, seconds=2.5)
 
 
 @pytest.mark.torture
@@ -210,7 +210,7 @@ def opened(fleet: Fleet) -> int:
 
 
 def test_an_outage_is_probed_and_not_stormed(governed: Fleet, outside: Outside) -> None:
-    live_through_an_outage(governed, outside, outage_s=3, pause_s=0.5)
+    live_through_an_outage(governed, outside, outage_s=6, pause_s=0.5)
 
 
 @pytest.mark.torture

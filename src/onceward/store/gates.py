@@ -265,9 +265,9 @@ def _pop(governed: Governed, wanted: Sequence[tuple[_Lane, int]]) -> Op[Rows]:
     tats, calls = [governed.states[name].tat for name in names], [governed.taken[name] for name in names]
     line = {"lanes": lanes, "bands": bands, "counts": counts}
     rows = yield Query("pop_and_take", {**line, "names": names, "tats": tats, "calls": calls})
-    if rows:
+    if rows:  # one of them is nothing, and says that it was done
         governed.taken.clear()
-        return rows
+        return [row for row in rows if row[0] is not None]
     return (yield Many("pop_governed", places))
 
 

@@ -548,50 +548,39 @@ WHERE name = :gate
 FOR UPDATE
 
 -- name: pop_governed
--- By ctid, as in pop; whoever pops here holds the gates of these lines, so that nobody else does.
-WITH wanted (lane, band, count) AS (
-    ROWS (lane text, band smallint, count bigint)
-)
-DELETE FROM onceward_ready
-WHERE ctid = ANY (ARRAY (
-    SELECT first.ctid
-    FROM wanted w
-    CROSS JOIN LATERAL (
-        SELECT r.ctid
-        FROM onceward_ready r
-        WHERE r.lane = w.lane
-          AND r.band = w.band
-        ORDER BY r.rank, r.seq
-        LIMIT w.count
-        FOR UPDATE SKIP LOCKED
-    ) AS first
-))
-RETURNING lane, rank, seq, task
+-- Nothing: pop_and_take has done it.
 
 -- name: pop_and_take
--- As pop_governed, and the tokens of those who pass with it: one way to the server and back less.
+-- Whoever passes, and the tokens of those in the same statement, because the way to the server and back costs more than
+-- what it does. By ctid, as in pop; who pops here holds the gates of these lines, so that nobody else does. The row of
+-- nothing says that it was done, also where nobody stood.
 WITH taken AS (
     UPDATE onceward_gate g
     SET tat = t.tat, calls = g.calls + t.calls
     FROM unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
     WHERE g.name = t.name
       AND g.name = ANY (:names::text[])
+), popped AS (
+    DELETE FROM onceward_ready
+    WHERE ctid = ANY (ARRAY (
+        SELECT first.ctid
+        FROM unnest(:lanes::text[], :bands::bigint[], :counts::bigint[]) AS w (lane, band, count)
+        CROSS JOIN LATERAL (
+            SELECT r.ctid
+            FROM onceward_ready r
+            WHERE r.lane = w.lane
+              AND r.band = w.band
+            ORDER BY r.rank, r.seq
+            LIMIT w.count
+            FOR UPDATE SKIP LOCKED
+        ) AS first
+    ))
+    RETURNING lane, rank, seq, task
 )
-DELETE FROM onceward_ready
-WHERE ctid = ANY (ARRAY (
-    SELECT first.ctid
-    FROM unnest(:lanes::text[], :bands::bigint[], :counts::bigint[]) AS w (lane, band, count)
-    CROSS JOIN LATERAL (
-        SELECT r.ctid
-        FROM onceward_ready r
-        WHERE r.lane = w.lane
-          AND r.band = w.band
-        ORDER BY r.rank, r.seq
-        LIMIT w.count
-        FOR UPDATE SKIP LOCKED
-    ) AS first
-))
-RETURNING lane, rank, seq, task
+SELECT lane, rank, seq, task
+FROM popped
+UNION ALL
+SELECT NULL, NULL, NULL, NULL
 
 -- name: take_from_gates
 WITH taken (name, tat, calls) AS (

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from onceward import App, Status
 from onceward.store.claims import NewWorker, claim, register
-from onceward.store.lines import Reader
 from onceward.store.op import Op
+from onceward.store.reader import Reader
 from tests.cli import shop
 from tests.cli.conftest import Ask
 

@@ -24,9 +24,9 @@ from onceward import Event
 from onceward.model.task import Advance, Commit
 from onceward.model.times import StoreClock, SystemClock
 from onceward.store.claims import NewWorker, register, stop
-from onceward.store.lines import Reader
 from onceward.store.op import Call, Op
 from onceward.store.postgres import PostgresStore
+from onceward.store.reader import Reader
 from onceward.store.session import Session
 from onceward.worker.committer import Committer, Wish, Writer, Written
 from onceward.worker.wakeup import PollOnly

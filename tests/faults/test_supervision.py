@@ -10,7 +10,8 @@ import pytest
 
 from onceward.model.task import lane_of
 from onceward.store.claims import NewWorker, claim_suspects, register, stop
-from onceward.store.lines import Reader, Standing, stand
+from onceward.store.lines import Standing, stand
+from onceward.store.reader import Reader
 from onceward.worker.supervisor import Supervisor
 from tests.faults.fleet import Fleet, Fleets, wait_until
 from tests.faults.work import DATABASE, SLOW_START, Plain

@@ -13,10 +13,10 @@ from onceward.model.payload import identity
 from onceward.model.task import Commit, Lease, Move, NewTask, Write, band_of, lane_of
 from onceward.model.times import StoreClock, SystemClock
 from onceward.store import claims, commits, enqueue
-from onceward.store.lines import Reader
 from onceward.store.migrate import migrate
 from onceward.store.op import Op
 from onceward.store.postgres import PostgresStore
+from onceward.store.reader import Reader
 from onceward.store.session import Session
 from onceward.store.sqlite_store import SqliteStore
 
@@ -112,6 +112,7 @@ class Hands:
         after_ms: int = 0,
         priority: int = 0,
         lineage: uuid.UUID | None = None,
+        gates: str | None = None,
     ) -> list[int]:
         """New tasks; their ids."""
         self.kinds.add(kind)
@@ -127,6 +128,7 @@ class Hands:
                 lineage=lineage or uuid.uuid4(),
                 due_at=self.now + after_ms,
                 created_at=self.now,
+                gates=gates,
             )
             for number in range(count)
         ]

@@ -13,7 +13,7 @@ from onceward.model.payload import identity
 from onceward.model.status import Status
 from onceward.model.task import Commit, Finish, NewTask, band_of, lane_of
 from onceward.store import batches, claims, commits
-from onceward.store.lines import Reader
+from onceward.store.reader import Reader
 from tests.store.children import child, together
 from tests.store.conftest import Hands
 

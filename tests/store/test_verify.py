@@ -42,7 +42,7 @@ from onceward.store.batches import NewBatch, open_batch
 from onceward.store.expiry import expire_batches
 from onceward.store.importing import OldTask, take_over
 from onceward.store.invariants import RULES, History, Logged, TaskFacts, forgotten, moves
-from onceward.store.lines import Reader
+from onceward.store.reader import Reader
 from onceward.store.verify import Check, verify
 from tests.store.children import ASKS, child, commit, joining, together
 from tests.store.conftest import Hands

@@ -7,7 +7,8 @@ import asyncio
 from onceward import Config, Context, Payload, Pipeline
 from onceward.model.task import band_of, lane_of
 from onceward.store.claims import NOTHING
-from onceward.store.lines import Reader, line_told
+from onceward.store.lines import line_told
+from onceward.store.reader import Reader
 from onceward.worker.committer import Wish, Writer, Written
 from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner

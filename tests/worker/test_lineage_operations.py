@@ -30,7 +30,7 @@ from onceward import (
 from onceward.errors import LineageNotFound
 from onceward.hop import incoming
 from onceward.store import claims, lineages, pausing
-from onceward.store.lines import Reader
+from onceward.store.reader import Reader
 from onceward.testing import Harness
 from tests.store.conftest import Hands
 from tests.worker.conftest import Start, assert_verified, words

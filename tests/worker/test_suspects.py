@@ -9,7 +9,7 @@ import pytest
 from onceward import Context, Payload, Pipeline, Status
 from onceward.model.task import Advance, Finish, Lease, Release, TryAgain, lane_of
 from onceward.store import claims
-from onceward.store.lines import Reader
+from onceward.store.reader import Reader
 from tests.store.conftest import Hands
 from tests.worker.conftest import Start, words
 

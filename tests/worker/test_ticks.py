@@ -29,7 +29,7 @@ from onceward import (
     Waiting,
 )
 from onceward.store.claims import NewWorker, claim, register
-from onceward.store.lines import Reader
+from onceward.store.reader import Reader
 from tests.worker.conftest import assert_verified
 
 HOUR_MS = 3_600_000

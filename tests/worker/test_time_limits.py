@@ -33,7 +33,7 @@ from onceward.model.time_limits import after_last_stage, in_time
 from onceward.store.claims import NewWorker, claim, register, stop
 from onceward.store.commits import commit
 from onceward.store.expiry import expire_lineages, expire_tasks
-from onceward.store.lines import Reader
+from onceward.store.reader import Reader
 from onceward.testing import Harness
 from tests.unit.values import lease
 from tests.worker.conftest import NOTES, Start, insert_note, notes, statuses, words

@@ -221,6 +221,22 @@ class GateState(msgspec.Struct, frozen=True, gc=False):
     opened: int = 0
     """How often its breaker has opened."""
 
+    @classmethod
+    def stored(
+        cls, tat: int, enabled: int, streak: int, paused_until: int, is_half_open: int, opened: int
+    ) -> GateState:
+        """A gate as it is kept in the database."""
+        return cls(tat, bool(enabled), streak, paused_until, bool(is_half_open), opened)
+
+    @property
+    def in_words(self) -> str:
+        """All of it in one text, for a database to compare."""
+        return f"{self.tat} {self.enabled:d} {self.streak} {self.paused_until} {self.is_half_open:d} {self.opened}"
+
+    def with_tat(self, tat: int) -> GateState:
+        """The same gate with its bucket as it is now."""
+        return GateState(tat, self.enabled, self.streak, self.paused_until, self.is_half_open, self.opened)
+
     def is_probing(self, now: int) -> bool:
         """Whether one may pass to see how things stand, and no more than one."""
         return self.is_half_open and self.paused_until <= now

@@ -35,9 +35,10 @@ from onceward.model.gates import BUDGET, read_gates
 from onceward.model.source import NotYet
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, Lease, NewTask, lane_of
-from onceward.store.lines import BudgetsOf, Standing, stand
+from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Row
+from onceward.store.reader import BudgetsOf
 from onceward.store.rows import as_uuid
 
 logger = EngineLog("onceward.budgets")

@@ -22,8 +22,6 @@ from onceward.store.expiry import look_again_at
 from onceward.store.families import Ended, after_end, read_descents, read_families
 from onceward.store.lines import (
     COMPARE_EVERY_MS,
-    Line,
-    Reader,
     Sight,
     Standing,
     look_and_make_due,
@@ -35,7 +33,8 @@ from onceward.store.lines import (
 )
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Row
-from onceward.store.rows import as_bytes, as_ids
+from onceward.store.reader import Line, Reader, sweep_if_time
+from onceward.store.rows import as_ids
 from onceward.store.session import TryAgainLater
 
 OUTSIDE_KILLS_ALLOWED = 10
@@ -80,16 +79,21 @@ def claim(
     Of governed ones no more than it has free slots: what has passed a gate runs at once. `has_settled` is whether this
     transaction has locked budgets already.
     """
+    yield from sweep_if_time(reader, now)
     if reader.limits_of is None:
         return (yield from _lease((yield from pop(reader, count, now, sight)), worker, now))
     busy = reader.busy_lane if sight is None and now < reader.gates_busy_until else None
     if busy is None:
         if sight is None or sight.is_due(now):
             sight = yield from look_and_make_due(reader, now, turns=False)
-        governed = yield from gates.look(reader.open_lanes, reader.limits_of, slots, now, reader.pauses)
+        governed = yield from gates.look(reader, slots, now)
     else:
-        governed = yield from gates.look_at_one(busy, reader.limits_of, min(slots, count), now, reader.pauses)
+        governed = yield from gates.look_at_one(reader, busy, min(slots, count), now)
     first = yield from gates.pop(governed, min(slots, count), before=NEVER if sight is None else sight.oldest)
+    if governed.is_stale and busy is not None:
+        seen = busy._replace(states=None)
+        governed = yield from gates.look_at_one(reader, seen, min(slots, count), now)
+        first = yield from gates.pop(governed, min(slots, count))
     taken = sum(len(passage.tasks) for passage in first)
     ids: list[int] = []
     then: list[gates.Passage] = []
@@ -99,10 +103,6 @@ def claim(
         reader.next_due_at = sight.next_due_at
         ids = yield from pop(reader, count - taken, now, sight)
         then = yield from gates.pop(governed, min(slots - taken, count - taken - len(ids)))
-    if busy is None:
-        reader.busy_lane, reader.gates_busy_until = governed.busy_lane(count), now + COMPARE_EVERY_MS
-    elif taken < count:
-        reader.busy_lane = None
     passages = [*first, *then]
     popped = [task for passage in passages for task in passage.tasks]
     costly = [task for passage in passages if gates.has_budget(passage.gates) for task in passage.tasks]
@@ -112,6 +112,9 @@ def claim(
         popped = [task for task in popped if task not in away or task in paid.failing]
     claimed = yield from _paid_for((yield from _lease([*popped, *ids], worker, now)), paid, now)
     yield from gates.settle(governed, passages, claimed.leases)
+    reader.busy_lane = governed.busy_lane(count)
+    if busy is None:
+        reader.gates_busy_until = now + COMPARE_EVERY_MS
     if len(claimed.leases) < count:
         yield from look_for_turns(reader)
     return replace(claimed, held_back=governed.held_back)
@@ -134,7 +137,7 @@ def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool =
     paid = SetAside()
     admitted = None
     if reader.limits_of is not None and ids:
-        admitted = yield from gates.admit(ids, reader.limits_of, now, reader.pauses)
+        admitted = yield from gates.admit(reader, ids, now)
         ids = admitted.tasks
         paid = yield from set_aside(ids, reader.budgets_of, now, waits=not has_settled)
         ids = [task for task in ids if task not in paid.turned_away or task in paid.failing]
@@ -149,6 +152,8 @@ def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool =
 def _paid_for(claimed: Claimed, paid: SetAside, now: int) -> Op[Claimed]:
     """The same, with what was set aside for its tasks in their names. Those that find a budget spent and shall not wait
     have failed."""
+    if not paid.held and not paid.failing:
+        return claimed
     failing = [lease for lease in claimed.leases if lease.task in paid.failing]
     running = [lease for lease in claimed.leases if lease.task not in paid.failing]
     yield from reserve(paid, running)
@@ -237,7 +242,7 @@ def _as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes]) ->
     data = payload if blob is None else large[bytes(blob)]
     return Lease(
         task, fence, token, worker, run, kind, version, queue, band, rank, stage, data, failures, crashes, company,
-        deferrals, signals, touched, as_bytes(lineage), parent, depth, created_at, started_at, gates_to_pass,
+        deferrals, signals, touched, lineage, parent, depth, created_at, started_at, gates_to_pass,
         scheduled_at, clock_at, expiry,
     )  # fmt: skip
 

@@ -47,10 +47,10 @@ from onceward.store.cache import count_lookups, fill, filled
 from onceward.store.enqueue import kept
 from onceward.store.expiry import expire
 from onceward.store.families import Ended, after_end, join, read_families
-from onceward.store.gates import leave, take
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Call, Many, Op, Query, Rows
+from onceward.store.passing import leave, take
 from onceward.store.session import ConnectionLost, TryAgainLater
 from onceward.store.spawning import Asked
 from onceward.store.stage_batches import Opening, spawn_all

@@ -6,44 +6,40 @@ gates of their lines (those that another claim has locked are served by it), ask
 turn behind: for when the next may. So a closed door costs nothing until it may open, however many wait behind it.
 
 Turns and their lines are looked at in the same moment: nobody who stood there when the turns were read is overlooked,
-and whoever comes later brings a turn that is not taken away. Only who holds all gates of a line takes from it.
+and whoever comes later brings a turn that is not taken away. A line that seems empty after the place that was seen last
+is looked at once more, from where nothing can be behind, before its turns are ended. Only who holds all gates of a line
+takes from it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
-from onceward.model.gates import BUDGET, Gate, Told, read_gates
-from onceward.model.pause import NO_PAUSES, Pauses
+from onceward.model.gates import BUDGET, Gate, read_gates
 from onceward.model.source import (
     LOOK_AGAIN_MS,
     Allowance,
     GateLimits,
     GateState,
-    NotYet,
-    after_outcomes,
     after_taking,
     allowance,
 )
 from onceward.model.task import BAND_BONUS_MS, NEVER, Lease, lane_of
-from onceward.store.op import Many, Op, Query, Rows
-from onceward.store.pauses import held_gates, read_pauses
+from onceward.store.op import Many, Op, Query, Row, Rows
+from onceward.store.pauses import held_gates
+from onceward.store.reader import BANDS, START, BusyLane, Line, Place, Reader, mark
 
 MOST_TURNS = 200
 """How many turns one claim looks at."""
 LONGEST_WITHOUT_A_LOOK_MS = 60_000
 """After how long a suspect behind a gate that does not say when it opens is looked at again."""
-TOLD_EVERY_MS = 1_000
-"""How often it is noted that a healthy source is still healthy."""
 
 _TURN, _HEAD = 0, 1
 """What a row of a look is about; the others are about gates."""
-
-LimitsOf = Callable[[str], GateLimits]
-"""What a gate lets through, by its name."""
 
 
 @dataclass(slots=True)
@@ -69,6 +65,8 @@ class _Lane:
     has_others: bool = False
     """Whether somebody is left, in this band or another."""
     popped: list[int] = field(default_factory=list)
+    is_whole: bool = True
+    """Whether it was looked at from where nothing can be behind."""
 
 
 class Passage(NamedTuple):
@@ -78,24 +76,16 @@ class Passage(NamedTuple):
     tasks: list[int]
 
 
-class BusyLane(NamedTuple):
-    """A governed line that gave all that was asked for, and the band that did."""
-
-    line: str
-    lane: str
-    band: int
-
-
 @dataclass(slots=True)
 class Governed:
     """What a claim knows of the governed lines: those that can be served now, oldest first."""
 
+    reader: Reader
     now: int
-    limits_of: LimitsOf
     lanes: list[_Lane]
     states: dict[str, GateState]
-    inside: dict[str, int]
-    probes: dict[str, int]
+    inside: dict[str, int] = field(default_factory=dict)
+    probes: dict[str, int] = field(default_factory=dict)
     has_all: bool = False
     """Whether every line whose turn it is was looked at."""
     most: int = 0
@@ -105,24 +95,51 @@ class Governed:
     passed: Counter[str] = field(default_factory=Counter)
     held: frozenset[str] = frozenset()
     """The gates that an operator has paused."""
-    marks: list[tuple[str, int, int, int]] = field(default_factory=list)
-    """How far lines were taken from, for those who stand in them later."""
     held_back: int = 0
     """How many could have been taken if the worker had had room for them."""
+    stored: dict[str, GateState] = field(default_factory=dict)
+    """The gates as they are in the database, as far as we know."""
+    is_remembered: bool = False
+    """Whether they are not locked, but known from the claim before."""
+    is_stale: bool = False
+    """Whether they turned out to have changed since; nothing was taken then."""
+    compares: bool = False
+    """Whether the database compares the gates with what we know of them when it pops."""
+
+    def __post_init__(self) -> None:
+        self.stored = dict(self.states)
+
+    def limits_of(self, gate: str) -> GateLimits:
+        """What a gate lets through."""
+        assert self.reader.limits_of is not None
+        return self.reader.limits_of(gate)
+
+    def counts(self, gate: str) -> bool:
+        """Whether it matters who is inside a gate."""
+        return self.limits_of(gate).has_slots or self.states[gate].is_probing(self.now)
 
     def busy_lane(self, count: int) -> BusyLane | None:
         """The line that has given so many by itself, if one has."""
         for lane in self.lanes:
             if len(lane.popped) == count and lane.band is not None:
-                return BusyLane(lane.line, lane.name, lane.band)
+                states = {gate.name: self.states[gate.name] for gate in lane.gates} if self.compares else None
+                return BusyLane(lane.line, lane.name, lane.band, states)
         return None
 
 
-def look(lines: Sequence[str], limits_of: LimitsOf, room: int, now: int, pauses: Pauses = NO_PAUSES) -> Op[Governed]:
+def look(reader: Reader, room: int, now: int) -> Op[Governed]:
     """Look at the governed lines whose turn it is. Their gates are locked from here on."""
     limit = min(MOST_TURNS, 16 + 2 * room)
     most = max(1, room)
-    found = yield Query("due_turns", {"lines": list(lines), "now": now, "count": limit, "most": most})
+    seen = [(line, place) for line in reader.governed if (place := reader.start(line)) != START]
+    places = {
+        "seen_lanes": [lane for (lane, _), _ in seen],
+        "seen_bands": [band for (_, band), _ in seen],
+        "seen_ranks": [rank for _, (rank, _) in seen],
+        "seen_seqs": [seq for _, (_, seq) in seen],
+    }
+    lines = list(reader.open_lanes)
+    found = yield Query("due_turns", {"lines": lines, "now": now, "count": limit, "most": most, **places})
     lanes: dict[str, _Lane] = {}
     heads: list[tuple[str, int, int, int]] = []
     states: dict[str, GateState] = {}
@@ -131,37 +148,50 @@ def look(lines: Sequence[str], limits_of: LimitsOf, room: int, now: int, pauses:
             known = lanes.get(name)
             if known is None:
                 known = lanes[name] = _Lane(name, line, read_gates(name[len(line) + 1 :]))
+                known.is_whole = all(reader.start(band) <= reader.floor.get(band, START) for band in _bands(name))
             known.turns.add(numbers[0])
             if numbers[1] <= now:
                 known.due_turn = numbers[0]
         elif what == _HEAD:
             heads.append((name, *numbers[:3]))
         else:
-            states[name] = _state(*numbers)
+            states[name] = GateState.stored(*numbers)
     names = {gate.name for lane in lanes.values() for gate in lane.gates}
     states |= yield from _lock(sorted(names - states.keys()))
     mine = [lane for lane in lanes.values() if all(gate.name in states for gate in lane.gates)]
     turns = sum(len(lane.turns) for lane in lanes.values())
-    governed = Governed(now, limits_of, mine, states, {}, {}, has_all=turns < limit, most=most)
-    yield from _look_inside(governed, pauses)
+    governed = Governed(reader, now, mine, states, has_all=turns < limit, most=most)
+    yield from _look_inside(governed)
     _order(governed, heads)
     return governed
 
 
-def look_at_one(busy: BusyLane, limits_of: LimitsOf, room: int, now: int, pauses: Pauses) -> Op[Governed]:
-    """Ask the gates of one line again, of which it is known that many stand there. Its turns stay as they are."""
+def _bands(lane: str) -> list[Line]:
+    return [(lane, band) for band in BANDS]
+
+
+def look_at_one(reader: Reader, busy: BusyLane, room: int, now: int) -> Op[Governed]:
+    """Ask the gates of one line again, of which it is known that many stand there. Its turns stay as they are.
+
+    Where nobody else is likely to have passed them they are not even locked: whoever pops says what it takes for
+    granted, and gets nothing if it has changed.
+    """
     lane = _Lane(busy.lane, busy.line, read_gates(busy.lane[len(busy.line) + 1 :]))
     lane.band, lane.head_at, lane.standing, lane.has_others = busy.band, 0, room, True
+    if busy.states is not None:
+        governed = Governed(reader, now, [lane], dict(busy.states), most=max(1, room), is_remembered=True)
+        if not reader.pauses and not any(governed.counts(name) for name in governed.states):
+            return governed
     states = yield from _lock(sorted({gate.name for gate in lane.gates}))
     mine = [lane] if all(gate.name in states for gate in lane.gates) else []
-    governed = Governed(now, limits_of, mine, states, {}, {}, most=max(1, room))
-    yield from _look_inside(governed, pauses)
+    governed = Governed(reader, now, mine, states, most=max(1, room))
+    yield from _look_inside(governed)
     return governed
 
 
-def _look_inside(governed: Governed, pauses: Pauses) -> Op[None]:
+def _look_inside(governed: Governed) -> Op[None]:
     """Who is inside the gates that are locked, and which of them an operator has paused."""
-    if pauses:
+    if pauses := governed.reader.pauses:
         governed.held = yield from held_gates(pauses, sorted(governed.states))
     counted = [
         name
@@ -184,11 +214,7 @@ def _lock(names: Sequence[str]) -> Op[dict[str, GateState]]:
         if new := sorted(set(names) - known):
             yield Many("insert_gates", [(name,) for name in new])
             rows = [*rows, *(yield Query("lock_gates", {"names": new}))]
-    return {name: _state(*rest) for name, *rest in rows}
-
-
-def _state(tat: int, enabled: int, streak: int, paused_until: int, is_half_open: int, opened: int) -> GateState:
-    return GateState(tat, bool(enabled), streak, paused_until, bool(is_half_open), opened)
+    return {name: GateState.stored(*rest) for name, *rest in rows}
 
 
 def _order(governed: Governed, heads: Sequence[tuple[str, int, int, int]]) -> None:
@@ -243,32 +269,55 @@ def pop(governed: Governed, room: int, before: int = NEVER) -> Op[list[Passage]]
         wanted.append((lane, many))
     if not wanted:
         return []
-    found: dict[str, list[tuple[int, int, int]]] = {}
-    for name, rank, seq, task in (yield from _pop(governed, wanted)):
-        found.setdefault(name, []).append((rank, seq, task))
+    found: dict[str, list[Row]] = {}
+    for row in sorted((yield from _pop(governed, wanted)), key=_place):
+        found.setdefault(row[3], []).append(row)
     for lane, many in wanted:
-        in_order = sorted(found.get(lane.name, []))
-        lane.popped = [task for _, _, task in in_order]
-        if len(in_order) < many:
-            _take(governed, lane, len(in_order) - many)
-        if in_order and in_order[-1][0] > 0:
-            governed.marks.append((lane.name, lane.band or 0, in_order[-1][0], governed.now))
+        here = found.get(lane.name, [])
+        lane.popped = [row[2] for row in here]
+        if len(here) < many:
+            _take(governed, lane, len(here) - many)
+        if here:
+            rank, seq, *_ = here[-1]
+            yield from _remember(governed, (lane.name, lane.band or 0), (rank, seq))
         lane.has_others = lane.has_others or len(lane.popped) < lane.standing or lane.standing == governed.most
     return [Passage(lane.gates, lane.popped) for lane, _ in wanted]
 
 
+_place = itemgetter(0, 1)
+
+
+def _remember(governed: Governed, line: Line, last: Place) -> Op[None]:
+    """How far a line was taken from: for the next look, and for those who stand in it later."""
+    reader = governed.reader
+    if reader.sweeps:
+        reader.took_governed(line, last)
+    if last[0] > 0:
+        yield from mark(reader, line, last[0], governed.now)
+
+
 def _pop(governed: Governed, wanted: Sequence[tuple[_Lane, int]]) -> Op[Rows]:
-    """Pop from lines, and take the tokens from their gates in the same statement where the database can."""
-    places = [(lane.name, lane.band, many) for lane, many in wanted]
-    lanes, bands, counts = ([row[place] for row in places] for place in range(3))
+    """Pop from lines, and take the tokens from their gates in the same statement where the database can: if they are as
+    we know them."""
+    lines = [(lane.name, lane.band or 0) for lane, _ in wanted]
+    lanes, bands = [name for name, _ in lines], [band for _, band in lines]
+    counts = [many for _, many in wanted]
     names = sorted(governed.taken)
     tats, calls = [governed.states[name].tat for name in names], [governed.taken[name] for name in names]
-    line = {"lanes": lanes, "bands": bands, "counts": counts}
-    rows = yield Query("pop_and_take", {**line, "names": names, "tats": tats, "calls": calls})
+    starts = [governed.reader.start(line) for line in lines]
+    ranks, seqs = ([start[place] for start in starts] for place in range(2))
+    line = {"lanes": lanes, "bands": bands, "counts": counts, "ranks": ranks, "seqs": seqs}
+    known = [governed.stored[name].in_words for name in names]
+    rows = yield Query("pop_and_take", {**line, "names": names, "tats": tats, "calls": calls, "known": known})
     if rows:  # one of them is nothing, and says that it was done
+        governed.compares = True
         governed.taken.clear()
+        governed.stored |= {name: governed.states[name] for name in names}
         return [row for row in rows if row[0] is not None]
-    return (yield Many("pop_governed", places))
+    if governed.is_remembered:
+        governed.is_stale = True
+        return []
+    return (yield Many("pop_governed", list(zip(lanes, bands, counts, strict=True))))
 
 
 def _take(governed: Governed, lane: _Lane, many: int) -> None:
@@ -276,9 +325,7 @@ def _take(governed: Governed, lane: _Lane, many: int) -> None:
         name, state = gate.name, governed.states[gate.name]
         tokens = many * gate.tokens
         tat = after_taking(governed.limits_of(name), state.tat, tokens, governed.now) if tokens else state.tat
-        governed.states[name] = GateState(
-            tat, state.enabled, state.streak, state.paused_until, state.is_half_open, state.opened
-        )
+        governed.states[name] = state.with_tat(tat)
         governed.taken[name] += tokens
         governed.passed[name] += many
 
@@ -295,10 +342,7 @@ def put_back(governed: Governed, passages: Sequence[Passage], tasks: Collection[
         gone = len([task for task in passage.tasks if task in tasks])
         for name, tokens in passage.gates if gone else ():
             state, interval_us = governed.states[name], governed.limits_of(name).interval_us or 0
-            tat = state.tat - gone * tokens * interval_us
-            governed.states[name] = GateState(
-                tat, state.enabled, state.streak, state.paused_until, state.is_half_open, state.opened
-            )
+            governed.states[name] = state.with_tat(state.tat - gone * tokens * interval_us)
             governed.taken[name] -= gone * tokens
             governed.passed[name] -= gone
         left.append(Passage(passage.gates, [task for task in passage.tasks if task not in tasks]))
@@ -307,26 +351,24 @@ def put_back(governed: Governed, passages: Sequence[Passage], tasks: Collection[
 
 def settle(governed: Governed, passages: Sequence[Passage], leases: Sequence[Lease]) -> Op[None]:
     """Write down what has passed: tokens, places inside, and when each line is to be looked at again."""
-    by_task = {lease.task: lease for lease in leases}
-    slots = [
-        (gate.name, task, by_task[task].token, int(governed.states[gate.name].is_probing(governed.now)), governed.now)
-        for passage in passages
-        for gate in passage.gates
-        if _counts(governed, gate.name)
-        for task in passage.tasks
-        if task in by_task
-    ]
+    tokens: dict[int, bytes] = {}
+    slots = []
+    for passage in passages:
+        for name in (gate.name for gate in passage.gates if governed.counts(gate.name)):
+            tokens = tokens or {lease.task: lease.token for lease in leases}
+            probes = int(governed.states[name].is_probing(governed.now))
+            slots += [(name, task, tokens[task], probes, governed.now) for task in passage.tasks if task in tokens]
     if slots:
         yield Many("insert_slots", sorted(slots))
-    if governed.marks:
-        yield Many("insert_marks", sorted(governed.marks))
     left: list[tuple[str, str, str, int]] = []
     for lane in governed.lanes:
         if not lane.turns:
             continue  # they were not looked at, and stay
-        if lane.band is None or (lane.popped and not lane.has_others):
-            continue  # nobody stands there any more; whoever comes brings a turn
         _allow(governed, lane)
+        if lane.band is None or (lane.popped and not lane.has_others):
+            if lane.is_whole:
+                continue  # nobody stands there any more; whoever comes brings a turn
+            governed.reader.rewind(_bands(lane.name))
         if lane.count and governed.has_all:
             lane.turns.remove(lane.due_turn)  # it is its turn still
         else:  # also where others wait for theirs: it goes behind them
@@ -353,10 +395,6 @@ def _write_down(taken: list[tuple[str, int, int]], seqs: list[int], left: list[t
         yield Many("insert_turns", left)
 
 
-def _counts(governed: Governed, gate: str) -> bool:
-    return governed.limits_of(gate).has_slots or governed.states[gate].is_probing(governed.now)
-
-
 class Admitted(NamedTuple):
     """Who of some tasks may pass all gates before them, and what `settle` needs to know of that."""
 
@@ -365,7 +403,7 @@ class Admitted(NamedTuple):
     passages: list[Passage]
 
 
-def admit(tasks: Sequence[int], limits_of: LimitsOf, now: int, pauses: Pauses) -> Op[Admitted]:
+def admit(reader: Reader, tasks: Sequence[int], now: int) -> Op[Admitted]:
     """Ask the gates of suspects, who stand in a line of their own whatever those are. Whom they do not let pass is back
     when they may."""
     states: dict[str, GateState] = {}
@@ -373,8 +411,8 @@ def admit(tasks: Sequence[int], limits_of: LimitsOf, now: int, pauses: Pauses) -
     gates = {task: read_gates(row[-1]) for task, row in facing.items()}
     if gates:
         states = yield from _lock(sorted({gate.name for some in gates.values() for gate in some}))
-    governed = Governed(now, limits_of, [], states, {}, {})
-    yield from _look_inside(governed, pauses)
+    governed = Governed(reader, now, [], states)
+    yield from _look_inside(governed)
     passages: list[Passage] = []
     later = []
     for task, some in gates.items():
@@ -405,90 +443,3 @@ def next_turn_at(lines: Sequence[str]) -> Op[int | None]:
     """When a governed line is to be looked at next."""
     [(at,)] = yield Query("next_turn", {"lines": list(lines)})
     return at if at is not None and at < NEVER else None
-
-
-def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> Op[NotYet | None]:
-    """Let a task that runs already pass a gate, for one outside call; or say when that may be."""
-    if (yield from read_pauses()).of_gate(gate) is not None:
-        return NotYet(gate, NEVER)
-    yield Many("insert_gates", [(gate,)])
-    [(_, *row)] = yield Query("hold_gate", {"gate": gate})
-    state = _state(*row)
-    inside = probes = 0
-    if limits.has_slots or state.is_probing(now):
-        if rows := (yield Query("inside_gates", {"names": [gate]})):
-            [(_, inside, probes)] = rows
-        if (yield Query("is_inside", {"gate": gate, "task": lease.task, "token": lease.token})):
-            inside, probes = inside - 1, 0  # its own place is not in its way
-    allowed = allowance(limits, state, inside, probes, tokens, now)
-    if not allowed.count:
-        return NotYet(gate, allowed.again_at)
-    yield Many("take_from_gates", [(gate, after_taking(limits, state.tat, tokens, now), tokens)])
-    if limits.has_slots or state.is_probing(now):
-        yield Many("insert_slots", [(gate, lease.task, lease.token, int(state.is_probing(now)), now)])
-    return None
-
-
-def leave(left: Sequence[tuple[Lease, tuple[Told, ...]]], now: int) -> Op[None]:
-    """Stages that had passed gates have ended: they make room, and say how their sources have served them."""
-    tasks = sorted(lease.task for lease, _ in left)
-    freed = sorted({row[0] for row in (yield Query("leave_gates", {"ids": tasks}))})
-    if freed:
-        yield Query("wake_turns", {"gates": freed, "now": now})
-    told: dict[str, list[Told]] = {}
-    for _, all_of_it in left:
-        for one in all_of_it:
-            if one.says_something:
-                told.setdefault(one.gate, []).append(one)
-    healthy = sorted(gate for gate, all_told in told.items() if all(one.is_plain_success for one in all_told))
-    if healthy:
-        yield Query("tell_success", {"gates": healthy, "now": now, "before": now - TOLD_EVERY_MS})
-    for gate, all_told in sorted(told.items()):
-        if gate not in healthy:
-            yield from _tell(gate, all_told, now)
-
-
-def _tell(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:
-    """What one gate hears of the calls through it."""
-    rows = yield Query("hold_gate", {"gate": gate})
-    if not rows:
-        return
-    state = _state(*rows[0][1:])
-    outcomes = [outcome for one in all_told for outcome in one.outcomes]
-    breaker = next((one.breaker for one in all_told), None)
-    after = after_outcomes(breaker, state, outcomes, now)
-    asked_until = max((now + one.pause_ms for one in all_told if one.pause_ms is not None), default=0)
-    failures = outcomes.count(False)
-    error = next((one.error for one in reversed(all_told) if one.error is not None), None)
-    unused_us = sum(one.unused_us for one in all_told)
-    if unused_us:  # whoever waits for tokens may pass earlier than was thought
-        yield Query("wake_turns", {"gates": [gate], "now": now})
-    opened = after.opened > state.opened
-    why = None
-    if not after.enabled:
-        why = f"disabled after {_in_a_row(after.streak)}"
-    elif opened:
-        why = f"paused after {_in_a_row(after.streak)}"
-    elif asked_until > after.paused_until:
-        why = "it asked us to wait"
-    yield Query(
-        "change_gate",
-        {
-            "gate": gate,
-            "tat": state.tat - unused_us,
-            "enabled": int(after.enabled),
-            "streak": after.streak,
-            "paused_until": max(after.paused_until, asked_until),
-            "is_half_open": int(after.is_half_open),
-            "opened": after.opened,
-            "why": why,
-            "failures": failures,
-            "last_success_at": now if True in outcomes else None,
-            "last_failure_at": now if failures else None,
-            "last_error": error,
-        },
-    )
-
-
-def _in_a_row(streak: int) -> str:
-    return f"{streak} failures in a row" if streak != 1 else "a failure"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.store.gates import next_turn_at
-from onceward.store.lines import Reader, look
+from onceward.store.lines import look
 from onceward.store.op import Op, Query
 from onceward.store.pauses import read_pauses
+from onceward.store.reader import Reader
 
 
 def ready_now(lanes: Sequence[str], now: int) -> Op[bool]:

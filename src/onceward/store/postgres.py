@@ -29,6 +29,8 @@ OnConnect = Callable[[Any], None]
 _STATEMENTS = catalogue.statements("postgres", catalogue.percent)
 _IN_WORDS = catalogue.statements("postgres", catalogue.brace)
 _BEGIN_WITH_RECEIPT = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_receipt'].text}"
+MOST_PREPARED = 1_000
+"""More than there are: a statement that is forgotten is planned again, which takes longer than what it does."""
 _KEEPALIVE: dict[str, Any] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -69,6 +71,7 @@ class PostgresSession(Session):
                 )  # fmt: skip
             except psycopg.Error as error:
                 raise _meant(error) from error
+            connection.prepared_max = MOST_PREPARED
             if not self._prepare:
                 connection.prepare_threshold = None
             elif not self._read_only:
@@ -109,7 +112,8 @@ class PostgresSession(Session):
             elif type(request) is Call:
                 self._lend(connection, request)
                 return []
-            return cursor.fetchall() if cursor.description else []
+            result = cursor.pgresult  # its description would be made anew for every answer, column by column
+            return cursor.fetchall() if result is not None and result.nfields else []
         except psycopg.Error as error:
             raise _meant(error) from error
 

@@ -154,8 +154,10 @@ class Session(ABC):
         self.run(Query("begin_reading"))
         try:
             yield self.opened()
-        finally:
+        except BaseException:
             self.undo()
+            raise
+        self.run(Query("commit"))  # nothing was written; a rollback would make the driver prepare everything anew
 
     def undo(self) -> None:
         """Roll back what is open; a connection that cannot even do that is dropped."""

@@ -21,9 +21,10 @@ from onceward.store.budget_waits import sweep_budgets
 from onceward.store.claims import Death, NewWorker, Seen, bury, living, register, stop
 from onceward.store.expiry import expire_batches, expire_lineages, expire_tasks, know_last_stages, next_look_at
 from onceward.store.growth import Growth
-from onceward.store.lines import Reader, look
+from onceward.store.lines import look
 from onceward.store.op import Op, drive
 from onceward.store.operate import wake_for_code
+from onceward.store.reader import Reader
 from onceward.testing.bounds import bounded
 from onceward.testing.clock import FakeClock
 from onceward.view import Task

@@ -22,8 +22,9 @@ from onceward.model.pause import Pauses
 from onceward.model.task import Commit
 from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_from, claim_suspects, mark_low_claim
 from onceward.store.commits import SendAlone, Verdict, commit
-from onceward.store.lines import Line, Reader, Sight, heed_pauses, is_time_to_sweep, look
+from onceward.store.lines import Sight, heed_pauses, look
 from onceward.store.op import Op, drive
+from onceward.store.reader import Line, Reader, is_time_to_sweep
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker import points
 from onceward.worker.wakeup import Wakeup

@@ -18,8 +18,8 @@ from onceward.logs import EngineLog
 from onceward.model.task import Lease
 from onceward.store.claims import still_held
 from onceward.store.expiry import expire_tasks
-from onceward.store.lines import stragglers
 from onceward.store.op import drive
+from onceward.store.reader import stragglers
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker.committer import Writer
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping

@@ -33,9 +33,10 @@ from onceward.store.budget_waits import sweep_budgets
 from onceward.store.claims import NewWorker, register, stop
 from onceward.store.expiry import know_last_stages
 from onceward.store.idle import anything_left, ready_now
-from onceward.store.lines import Line, Reader, line_told
+from onceward.store.lines import line_told
 from onceward.store.op import Op, Query, drive
 from onceward.store.operate import wake_for_code
+from onceward.store.reader import Line, Reader
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker import points, presence
 from onceward.worker.committer import Committer, Counts, Writer, Written

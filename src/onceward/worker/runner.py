@@ -49,7 +49,7 @@ from onceward.model.time_limits import after_last_stage, exceeded, in_time, limi
 from onceward.model.times import spoken
 from onceward.stage import NOTHING
 from onceward.store.commits import Verdict as Written_
-from onceward.store.lines import Line
+from onceward.store.reader import Line
 from onceward.worker import points
 from onceward.worker.attempt import Attempt, StageTimeout
 from onceward.worker.committer import Wish, Written

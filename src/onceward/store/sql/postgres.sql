@@ -166,8 +166,8 @@ WITH living AS (
       AND t.paused = 0
       AND t.due_at <= :now
     RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
-        t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, t.lineage, t.parent, t.depth,
-        t.created_at, t.started_at, t.gates, t.scheduled_at,
+        t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
+        t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
         coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry
 ), claim AS (
     INSERT INTO onceward_claim (token, worker, at, tasks, fences)
@@ -482,7 +482,8 @@ WHERE t.id = asked.task
 -- The lines whose turn it is, with all their turns (0); who stands first in each band of them, and how many stand there,
 -- counted no further than to a number (1); and their gates, locked, but for those that another claim has locked: it
 -- serves the lines behind them (2). In one statement, because the way to the server and back costs more than what it
--- does. For each line of ours by itself, because an index gives the oldest turn of one only.
+-- does. For each line of ours by itself, because an index gives the oldest turn of one only. After the last place seen in
+-- a line, as in look.
 WITH due AS (
     SELECT oldest.lane
     FROM unnest(:lines::text[]) AS w (line)
@@ -517,15 +518,25 @@ FROM turns
 UNION ALL
 SELECT 1, l.lane, NULL, b.band, head.at, (
     SELECT count(*)
-    FROM (SELECT 1 FROM onceward_ready c WHERE c.lane = l.lane AND c.band = b.band LIMIT :most) AS counted
+    FROM (
+        SELECT 1
+        FROM onceward_ready c
+        WHERE c.lane = l.lane
+          AND c.band = b.band
+          AND (c.rank, c.seq) >= (head.rank, head.seq)
+        LIMIT :most
+    ) AS counted
 ), NULL, NULL, NULL
 FROM lanes l
 CROSS JOIN generate_series(0, 4) AS b (band)
+LEFT JOIN unnest(:seen_lanes::text[], :seen_bands::bigint[], :seen_ranks::bigint[], :seen_seqs::bigint[])
+    AS s (lane, band, rank, seq) ON s.lane = l.lane AND s.band = b.band
 CROSS JOIN LATERAL (
-    SELECT r.at
+    SELECT r.at, r.rank, r.seq
     FROM onceward_ready r
     WHERE r.lane = l.lane
       AND r.band = b.band
+      AND (r.rank, r.seq) > (coalesce(s.rank, -1), coalesce(s.seq, -1))
     ORDER BY r.rank, r.seq
     LIMIT 1
 ) AS head
@@ -552,35 +563,51 @@ FOR UPDATE
 
 -- name: pop_and_take
 -- Whoever passes, and the tokens of those in the same statement, because the way to the server and back costs more than
--- what it does. By ctid, as in pop; who pops here holds the gates of these lines, so that nobody else does. The row of
--- nothing says that it was done, also where nobody stood.
-WITH taken AS (
+-- what it does. Only if all the gates are as we know them; they are locked here if they were not, and whoever holds them
+-- is the only one who pops from these lines. By ctid, as in pop. The row of nothing says that it was done, also where
+-- nobody stood.
+WITH same AS (
+    SELECT g.name
+    FROM unnest(:names::text[], :known::text[]) AS k (name, state)
+    JOIN onceward_gate g ON g.name = k.name
+    WHERE concat_ws(' ', g.tat, g.enabled, g.streak, g.paused_until, g.is_half_open, g.opened) = k.state
+    FOR UPDATE OF g SKIP LOCKED
+), are AS (
+    SELECT count(*) = cardinality(:names::text[]) AS same
+    FROM same
+), taken AS (
     UPDATE onceward_gate g
     SET tat = t.tat, calls = g.calls + t.calls
-    FROM unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
-    WHERE g.name = t.name
-      AND g.name = ANY (:names::text[])
+    FROM are
+    CROSS JOIN unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
+    WHERE are.same
+      AND g.name = t.name
 ), popped AS (
     DELETE FROM onceward_ready
     WHERE ctid = ANY (ARRAY (
         SELECT first.ctid
-        FROM unnest(:lanes::text[], :bands::bigint[], :counts::bigint[]) AS w (lane, band, count)
+        FROM are
+        CROSS JOIN unnest(:lanes::text[], :bands::bigint[], :counts::bigint[], :ranks::bigint[], :seqs::bigint[])
+            AS w (lane, band, count, rank, seq)
         CROSS JOIN LATERAL (
             SELECT r.ctid
             FROM onceward_ready r
             WHERE r.lane = w.lane
               AND r.band = w.band
+              AND (r.rank, r.seq) > (w.rank, w.seq)
             ORDER BY r.rank, r.seq
-            LIMIT w.count
+            LIMIT CASE WHEN are.same THEN w.count ELSE 0 END
             FOR UPDATE SKIP LOCKED
         ) AS first
     ))
-    RETURNING lane, rank, seq, task
+    RETURNING rank, seq, task, lane
 )
-SELECT lane, rank, seq, task
+SELECT rank, seq, task, lane
 FROM popped
 UNION ALL
 SELECT NULL, NULL, NULL, NULL
+FROM are
+WHERE same
 
 -- name: take_from_gates
 WITH taken (name, tat, calls) AS (

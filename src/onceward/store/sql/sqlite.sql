@@ -438,7 +438,7 @@ WHERE lane = (SELECT lane FROM wanted)
     ORDER BY r.rank, r.seq
     LIMIT (SELECT count FROM wanted)
   )
-RETURNING lane, rank, seq, task
+RETURNING rank, seq, task, lane
 
 -- name: pop_and_take
 -- Nothing: here one statement changes one table.

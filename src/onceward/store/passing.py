@@ -1,0 +1,105 @@
+"""A stage that runs and the gates: one more to pass for an outside call, all to leave, and what to tell them.
+
+Whoever leaves makes room for those who wait; whoever was served, or was not, says so, and the breaker of its source
+hears of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onceward.model.gates import Told
+from onceward.model.source import GateLimits, GateState, NotYet, after_outcomes, after_taking, allowance
+from onceward.model.task import NEVER, Lease
+from onceward.store.op import Many, Op, Query
+from onceward.store.pauses import read_pauses
+
+TOLD_EVERY_MS = 1_000
+"""How often it is noted that a healthy source is still healthy."""
+
+
+def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> Op[NotYet | None]:
+    """Let a task that runs already pass a gate, for one outside call; or say when that may be."""
+    if (yield from read_pauses()).of_gate(gate) is not None:
+        return NotYet(gate, NEVER)
+    yield Many("insert_gates", [(gate,)])
+    [(_, *row)] = yield Query("hold_gate", {"gate": gate})
+    state = GateState.stored(*row)
+    inside = probes = 0
+    if limits.has_slots or state.is_probing(now):
+        if rows := (yield Query("inside_gates", {"names": [gate]})):
+            [(_, inside, probes)] = rows
+        if (yield Query("is_inside", {"gate": gate, "task": lease.task, "token": lease.token})):
+            inside, probes = inside - 1, 0  # its own place is not in its way
+    allowed = allowance(limits, state, inside, probes, tokens, now)
+    if not allowed.count:
+        return NotYet(gate, allowed.again_at)
+    yield Many("take_from_gates", [(gate, after_taking(limits, state.tat, tokens, now), tokens)])
+    if limits.has_slots or state.is_probing(now):
+        yield Many("insert_slots", [(gate, lease.task, lease.token, int(state.is_probing(now)), now)])
+    return None
+
+
+def leave(left: Sequence[tuple[Lease, tuple[Told, ...]]], now: int) -> Op[None]:
+    """Stages that had passed gates have ended: they make room, and say how their sources have served them."""
+    tasks = sorted(lease.task for lease, _ in left)
+    freed = sorted({row[0] for row in (yield Query("leave_gates", {"ids": tasks}))})
+    if freed:
+        yield Query("wake_turns", {"gates": freed, "now": now})
+    told: dict[str, list[Told]] = {}
+    for _, all_of_it in left:
+        for one in all_of_it:
+            if one.says_something:
+                told.setdefault(one.gate, []).append(one)
+    healthy = sorted(gate for gate, all_told in told.items() if all(one.is_plain_success for one in all_told))
+    if healthy:
+        yield Query("tell_success", {"gates": healthy, "now": now, "before": now - TOLD_EVERY_MS})
+    for gate, all_told in sorted(told.items()):
+        if gate not in healthy:
+            yield from _tell(gate, all_told, now)
+
+
+def _tell(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:
+    """What one gate hears of the calls through it."""
+    rows = yield Query("hold_gate", {"gate": gate})
+    if not rows:
+        return
+    state = GateState.stored(*rows[0][1:])
+    outcomes = [outcome for one in all_told for outcome in one.outcomes]
+    breaker = next((one.breaker for one in all_told), None)
+    after = after_outcomes(breaker, state, outcomes, now)
+    asked_until = max((now + one.pause_ms for one in all_told if one.pause_ms is not None), default=0)
+    failures = outcomes.count(False)
+    error = next((one.error for one in reversed(all_told) if one.error is not None), None)
+    unused_us = sum(one.unused_us for one in all_told)
+    if unused_us:  # whoever waits for tokens may pass earlier than was thought
+        yield Query("wake_turns", {"gates": [gate], "now": now})
+    opened = after.opened > state.opened
+    why = None
+    if not after.enabled:
+        why = f"disabled after {_in_a_row(after.streak)}"
+    elif opened:
+        why = f"paused after {_in_a_row(after.streak)}"
+    elif asked_until > after.paused_until:
+        why = "it asked us to wait"
+    yield Query(
+        "change_gate",
+        {
+            "gate": gate,
+            "tat": state.tat - unused_us,
+            "enabled": int(after.enabled),
+            "streak": after.streak,
+            "paused_until": max(after.paused_until, asked_until),
+            "is_half_open": int(after.is_half_open),
+            "opened": after.opened,
+            "why": why,
+            "failures": failures,
+            "last_success_at": now if True in outcomes else None,
+            "last_failure_at": now if failures else None,
+            "last_error": error,
+        },
+    )
+
+
+def _in_a_row(streak: int) -> str:
+    return f"{streak} failures in a row" if streak != 1 else "a failure"

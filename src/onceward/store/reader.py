@@ -1,0 +1,225 @@
+"""What one worker remembers of the lines it takes from, and how it finds what it has stepped over.
+
+On PostgreSQL a claim starts after the last place seen in a line, because a snapshot held by somebody else keeps the
+dead rows before it alive. What committed late is found by a sweep that starts where all transactions are known to be
+over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from onceward.model.budget import BudgetRule
+from onceward.model.pause import NO_PAUSES, Pauses
+from onceward.model.source import GateLimits, GateState
+from onceward.model.task import HIGHEST_PRIORITY, LOWEST_PRIORITY, band_of
+from onceward.store.op import Many, Op, Query
+
+BANDS = range(band_of(HIGHEST_PRIORITY), band_of(LOWEST_PRIORITY) + 1)
+SWEEP_EVERY_MS = 1_000
+MARK_EVERY_MS = 100
+PAUSES_EVERY_MS = 200
+"""How often a worker asks whether an operator has paused something, as long as nothing is paused."""
+MOST_GOVERNED = 100
+"""In how many governed lines a worker remembers places; there may be one for every host of the world."""
+
+Place = tuple[int, int]
+"""A rank and a number: where a row stands in its line."""
+
+START: Place = (-1, -1)
+Line = tuple[str, int]
+"""A lane and a band."""
+
+LimitsOf = Callable[[str], GateLimits]
+"""What a gate lets through, by its name."""
+
+
+class BusyLane(NamedTuple):
+    """A governed line that gave all that was asked for, and the band that did."""
+
+    line: str
+    lane: str
+    band: int
+    states: dict[str, GateState] | None
+    """Its gates as this claim has left them, if the database can compare them when it pops."""
+
+
+class LineMark(NamedTuple):
+    """The last two marks that a worker has made in a line, and when it made the last."""
+
+    before: int
+    last: int
+    at: int
+
+
+BudgetsOf = Callable[[str, str | None], Sequence[BudgetRule]]
+"""The budgets from which a stage of a kind draws."""
+
+
+def no_budgets(_kind: str, _stage: str | None) -> Sequence[BudgetRule]:
+    """Nothing costs anything."""
+    return ()
+
+
+@dataclass(slots=True)
+class _Mark:
+    after: int
+    places: dict[Line, Place]
+
+
+@dataclass(slots=True)
+class Reader:
+    """What one worker remembers of the lines it takes from."""
+
+    lanes: tuple[str, ...]
+    limits_of: LimitsOf | None = None
+    """What gates let through; None if nothing in these lines is governed."""
+    sweeps: bool = True
+    """Whether the database keeps dead rows in the way, and rows may be committed out of order: PostgreSQL."""
+    seen: dict[Line, Place] = field(default_factory=dict)
+    """The last place seen in a line."""
+    marked: dict[Line, LineMark] = field(default_factory=dict)
+    """The ranks that were marked in a line, for those who stand in it later."""
+    highest: dict[Line, Place] = field(default_factory=dict)
+    """The last place ever taken from a line."""
+    floor: dict[Line, Place] = field(default_factory=dict)
+    """Where a sweep begins: nothing is, or will be, behind it."""
+    next_floor: dict[Line, Place] = field(default_factory=dict)
+    busy_line: Line | None = None
+    """A line that gave all that was asked for: it is taken from again for a moment without comparing the others."""
+    busy_until: int = 0
+    busy_lane: BusyLane | None = None
+    """Likewise, a governed one."""
+    gates_busy_until: int = 0
+    due_seen: int = -1
+    next_due_at: int | None = None
+    """When the next one in the waiting room becomes due, at the last look."""
+    pauses: Pauses = NO_PAUSES
+    """What an operator has paused, at the last look."""
+    pauses_read_at: int = -PAUSES_EVERY_MS
+    swept_at: int = -SWEEP_EVERY_MS
+    marked_at: int = 0
+    marks: list[_Mark] = field(default_factory=list)
+    governed: set[Line] = field(default_factory=set)
+    """The governed lines in which places are remembered."""
+    budgets_of: BudgetsOf = no_budgets
+
+    def copy(self) -> Reader:
+        """A memory of its own, for a transaction that may not commit."""
+        return replace(
+            self,
+            seen=dict(self.seen),
+            highest=dict(self.highest),
+            floor=dict(self.floor),
+            marked=dict(self.marked),
+            next_floor=dict(self.next_floor),
+            marks=list(self.marks),
+            governed=set(self.governed),
+        )
+
+    @property
+    def open_lanes(self) -> tuple[str, ...]:
+        """The lanes that nobody has paused."""
+        return self.pauses.open_lines(self.lanes)
+
+    def start(self, line: Line) -> Place:
+        """Where the next look at a line begins: after the last place seen, but no further than the mark that everybody
+        who stands in line by now knows of."""
+        seen = self.seen.get(line, START)
+        if seen[0] <= 0:
+            return seen
+        mark = self.marked.get(line)
+        return START if mark is None else min(seen, (mark.before, -1))
+
+    def took(self, line: Line, last: Place) -> None:
+        """Remember how far it has taken from a line."""
+        self.seen[line] = last
+        self.highest[line] = max(self.highest.get(line, START), last)
+
+    def took_governed(self, line: Line, last: Place) -> None:
+        """Remember how far it has taken from a governed line, of which there may be very many: then it begins anew."""
+        if line not in self.governed and len(self.governed) >= MOST_GOVERNED:
+            for memory in (self.seen, self.marked, self.highest, self.floor, self.next_floor):
+                for forgotten in self.governed & memory.keys():
+                    del memory[forgotten]
+            self.governed.clear()
+        self.governed.add(line)
+        self.took(line, last)
+
+    def rewind(self, lines: Iterable[Line]) -> None:
+        """Look at some lines next from where nothing can be behind."""
+        for line in lines:
+            if line in self.seen:
+                self.seen[line] = self.floor.get(line, START)
+
+    def proven(self) -> dict[Line, Place]:
+        """How far behind nobody comes any more who begins from now on."""
+        places: dict[Line, Place] = {}
+        for line, place in self.highest.items():
+            if place[0] <= 0:
+                places[line] = place
+            elif line in self.marked:
+                places[line] = (self.marked[line].before, -1)
+        return places
+
+    def lines(self) -> list[Line]:
+        """Every line this worker looks at."""
+        return [(lane, band) for lane in self.open_lanes for band in BANDS]
+
+
+def mark(reader: Reader, line: Line, rank: int, now: int) -> Op[None]:
+    """Note how far the claims have come in a line, now and then: nobody who comes later stands further ahead."""
+    made = reader.marked.get(line)
+    if made is None or (rank > made.last and now - made.at >= MARK_EVERY_MS):
+        reader.marked[line] = LineMark(-1 if made is None else made.last, rank, now)
+        yield Many("insert_marks", [(*line, rank, now)])
+
+
+def is_time_to_sweep(reader: Reader, now: int) -> bool:
+    """Whether the next claim looks behind the places seen, whatever stands before them."""
+    return reader.sweeps and now - reader.swept_at >= SWEEP_EVERY_MS
+
+
+def sweep_if_time(reader: Reader, now: int) -> Op[None]:
+    """Now and then look again behind the places seen, for what committed late; and learn how far back to look."""
+    if reader.sweeps and now - reader.marked_at >= MARK_EVERY_MS:
+        reader.marked_at = now
+        [(after, oldest)] = yield Query("snapshot")
+        reader.marks.append(_Mark(after, reader.proven()))
+        if is_time_to_sweep(reader, now):
+            reader.swept_at = now
+            _start_over(reader, oldest)
+    if now < reader.due_seen:  # the clock was set back
+        reader.due_seen = -1
+
+
+def _start_over(reader: Reader, oldest_open: int) -> None:
+    """Begin the next look at the floor, after raising the floor to where the last sweep has proved there is nothing.
+
+    A row behind a mark was numbered by a transaction that had begun before the mark was made. When all those are over,
+    one look from the old floor sees everything behind the mark, and nothing new can come there. The floor is raised
+    one sweep later, and only where that look has got past the mark. (A row that somebody had locked and let go again
+    can still be behind it: `stragglers` looks for those, seldom and on another connection.)
+    """
+    for line, place in reader.next_floor.items():
+        if reader.seen.get(line, START) >= place:
+            reader.floor[line] = place
+    over = [mark for mark in reader.marks if mark.after <= oldest_open]
+    if over:
+        reader.next_floor = over[-1].places
+        reader.marks = reader.marks[len(over) :]
+    reader.seen = dict(reader.floor)
+    reader.due_seen = -1
+
+
+def stragglers(reader: Reader) -> Op[bool]:
+    """Whether anything stands behind the floors of a reader; if so, its next sweep begins at the very start."""
+    for (lane, band), (rank, seq) in list(reader.floor.items()):
+        rows = yield Query("behind", {"lane": lane, "band": band, "rank": rank, "seq": seq})
+        if rows:
+            reader.floor = {}
+            reader.next_floor = {}
+            return True
+    return False

@@ -1,0 +1,146 @@
+"""What a worker remembers of a governed line: no gate is taken for open, and nobody who stands there is passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from onceward.model.source import GateLimits
+from onceward.model.task import lane_of
+from onceward.store import claims
+from onceward.store.op import Many, Op, Query
+from onceward.store.reader import MOST_GOVERNED, Reader
+from onceward.store.session import Session
+from tests.store.conftest import Hands
+
+SHOP = "shop*1"
+LANE = lane_of("default", "note", gates=SHOP)
+BURST = 500
+
+
+class Worker:
+    """A worker with a memory of the lines it takes from."""
+
+    def __init__(self, hands: Hands, session: Session, limits: GateLimits) -> None:
+        self.hands, self.session = hands, session
+        self.id = hands.worker()
+        self.reader = Reader(("default:note",), lambda _: limits, sweeps=session.dialect == "postgres")
+
+    def claim(self, count: int) -> list[int]:
+        """The tasks it gets if it asks for so many."""
+        claimed = self.session.transact(lambda: claims.claim(self.reader, self.id, count, self.hands.now, slots=count))
+        return [lease.task for lease in claimed.leases]
+
+
+@pytest.fixture
+def worker(hands: Hands, open_session: Callable[[], Session]) -> Callable[[], Worker]:
+    """Workers behind a source that gives five hundred tokens, and none for an hour."""
+    limits = GateLimits(interval_us=3_600_000_000, burst=BURST)
+    return lambda: Worker(hands, open_session(), limits)
+
+
+def calls(hands: Hands) -> int:
+    [(calls,)] = hands.sql("SELECT calls FROM onceward_gate WHERE name = 'shop'")
+    return int(calls)
+
+
+def test_two_workers_that_remember_one_gate_take_no_token_twice(hands: Hands, worker: Callable[[], Worker]) -> None:
+    hands.enqueue(2 * BURST, gates=SHOP)
+    first, second = worker(), worker()
+    took: list[int] = []
+    while more := first.claim(50) + second.claim(50):  # each finds the gate changed since it looked
+        took += more
+    assert len(took) == len(set(took)) == BURST == calls(hands)
+
+
+def test_a_worker_alone_takes_from_the_gate_it_remembers(hands: Hands, worker: Callable[[], Worker]) -> None:
+    hands.enqueue(2 * BURST, gates=SHOP)
+    one = worker()
+    took = [len(one.claim(50)) for _ in range(BURST // 50 + 2)]
+    assert took == [50] * (BURST // 50) + [0, 0]
+    assert calls(hands) == BURST
+
+
+@pytest.mark.parametrize("change", ["enabled = 0", "paused_until = 1800000000000"])
+def test_a_gate_that_was_closed_meanwhile_lets_nobody_pass(
+    hands: Hands, worker: Callable[[], Worker], change: str
+) -> None:
+    hands.enqueue(2 * BURST, gates=SHOP)
+    one = worker()
+    assert len(one.claim(50)) == len(one.claim(50)) == 50
+    hands.sql(f"UPDATE onceward_gate SET {change} WHERE name = 'shop'")
+    assert one.claim(50) == []
+    assert calls(hands) == 100
+
+
+def test_what_committed_late_in_a_governed_line_is_found(
+    hands: Hands, worker: Callable[[], Worker], open_session: Callable[[], Session]
+) -> None:
+    """Its number is lower than that of those who were popped already, and it brings the only turn of an empty line."""
+    if hands.session.dialect == "sqlite":
+        pytest.skip("one writer at a time: nothing commits late")
+    [early] = hands.enqueue(key="early", gates=SHOP)
+    hands.sql("DELETE FROM onceward_ready")
+    hands.sql("DELETE FROM onceward_turn")
+    late = open_session()
+    late.opened().execute("BEGIN")  # it has a number, and nobody can see it
+    place = {"lane": LANE, "band": 2, "at": hands.now, "tasks": [early], "rank": 0}
+    late.run(Query("stand_in_line", place))
+    late.run(Many("insert_turns", [("default:note", LANE, "shop", hands.now)]))
+    others = hands.enqueue(60, gates=SHOP)
+    one = worker()
+    assert one.claim(50) == others[:50]
+    late.opened().execute("COMMIT")
+    hands.later(30)  # the line is compared with the others again
+    found = [task for _ in range(4) for task in one.claim(50)]
+    assert sorted(found) == sorted([early, *others[50:]])
+    assert hands.sql("SELECT count(*) FROM onceward_turn")[0][0] == 0
+
+
+def test_of_very_many_governed_lines_the_places_of_some_are_remembered(
+    hands: Hands, worker: Callable[[], Worker]
+) -> None:
+    one = worker()
+    for source in range(MOST_GOVERNED + 20):
+        hands.enqueue(2, gates=f"shop{source}*1")
+    ran = []
+    while more := one.claim(7):
+        ran += more
+        hands.later(30)
+    assert len(ran) == len(set(ran)) == 2 * (MOST_GOVERNED + 20)
+    assert len(one.reader.governed) <= MOST_GOVERNED
+
+
+def test_what_is_dead_is_not_stepped_over_again_and_again(
+    hands: Hands, worker: Callable[[], Worker], open_session: Callable[[], Session]
+) -> None:
+    """A snapshot is held, so that nothing that was popped can be cleared away."""
+    if hands.session.dialect == "sqlite":
+        pytest.skip("what was popped is gone")
+    hands.enqueue(BURST, gates=SHOP)
+    with open_session().reading() as held:
+        held.execute("SELECT count(*) FROM onceward_ready")
+        one = worker()
+        read = []
+        for _ in range(8):
+            read.append(entries_read(one))
+            hands.later(30)  # so that each is a full look
+    assert max(read) <= 1.5 * read[0]
+
+
+def entries_read(worker: Worker) -> int:
+    """How many places in lines a claim of fifty has looked at, dead ones too."""
+
+    def entries() -> int:
+        query = "SELECT pg_stat_get_xact_tuples_returned('onceward_ready_pkey'::regclass)"
+        [(entries,)] = worker.session.opened().execute(query).fetchall()
+        return int(entries)
+
+    def counting() -> Op[int]:
+        before = entries()
+        claimed = yield from claims.claim(worker.reader, worker.id, 50, worker.hands.now, slots=50)
+        assert len(claimed.leases) == 50
+        return entries() - before
+
+    return worker.session.transact(counting)

@@ -7,6 +7,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
+# The tests start hundreds of processes; without bytecode each would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format bench torture lock clean
 
@@ -30,9 +33,9 @@ demo: setup ## See the engine survive a crash, in a minute
 
 test: lint ## Lint, then run the tests on SQLite and PostgreSQL
 	@echo "test     pytest"
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile --ignore tests/faults/test_sources.py
+	@$(BIN)/python -m pytest -q -n 4 --dist loadgroup -m "not torture and not alone"
 	@echo "test     pytest, what is measured in real time and wants the machine for itself"
-	@$(BIN)/python -m pytest -q tests/faults/test_sources.py
+	@$(BIN)/python -m pytest -q -m "alone and not torture"
 
 lint: setup ## Check style, format, types and layers
 	@echo "lint     ruff check"

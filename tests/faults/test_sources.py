@@ -67,6 +67,7 @@ def start(fleet: Fleet, outside: Outside, processes: int, *, pause: str = "1s", 
 # The bucket
 
 
+@pytest.mark.alone
 def test_8_processes_never_pass_the_bucket_and_use_it(governed: Fleet, outside: Outside) -> None:
     share_a_bucket(governed, outside, seconds=4)
 
@@ -124,6 +125,7 @@ def still(fleet: Fleet) -> None:
 # The neighbours
 
 
+@pytest.mark.alone
 def test_a_dead_and_a_slow_source_cost_the_others_nothing(governed: Fleet, outside: Outside) -> None:
     stand_beside_trouble(governed, outside, rounds=2, seconds=2.5)
 

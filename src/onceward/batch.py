@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Self
 
 from onceward.errors import ConfigError
-from onceward.filling import Filling, Wishes
+from onceward.filling import Filling
 from onceward.model.batch import BatchOutcome
 from onceward.model.payload import Payload
 from onceward.model.times import Duration, moment
+from onceward.model.wishes import Wishes
 from onceward.store.batches import Opened
 from onceward.store.op import Row
 

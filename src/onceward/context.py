@@ -8,33 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence, Set
+from contextvars import copy_context
 from datetime import datetime
 from functools import partial, wraps
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 import msgspec
 
 from onceward.caching import Answers
 from onceward.calls import Calls
-from onceward.errors import ConfigError, LeaseLost, NoLineage, StageEnded
+from onceward.desk import Desk
+from onceward.errors import ConfigError, LeaseLost, StageEnded
 from onceward.logs import bound_logger
 from onceward.model import codec
 from onceward.model.batch import name_taken
 from onceward.model.budget import CALLS, WHOLE, Amount, Bill, Budget, Charge, amount_of
-from onceward.model.cache import Cached
 from onceward.model.connection import Connection
 from onceward.model.decide import readable
 from onceward.model.gates import Told
-from onceward.model.lineage import Child, Limits, Refused, Rule, Spawn, Spawns, StageBatch
-from onceward.model.outcome import SchemaMismatch
+from onceward.model.lineage import Limits, Refused, Spawn, StageBatch
 from onceward.model.payload import Payload, identity, payload_key
 from onceward.model.source import Source
-from onceward.model.status import Status
 from onceward.model.task import (
     CURSOR_PART,
     NO_EFFECTS,
@@ -43,183 +38,21 @@ from onceward.model.task import (
     Effects,
     Keep,
     Lease,
-    Move,
     Part,
     Report,
     Write,
 )
 from onceward.model.times import Duration, moment
+from onceward.model.wishes import NO_WISHES, Wishes
 from onceward.stage import Stage
+from onceward.stage_view import Outcome, Spawned, TaskInfo, as_outcome, read_stored
 
 P = TypeVar("P", bound=Payload)
 R = TypeVar("R")
 T = TypeVar("T")
 A = ParamSpec("A")
 
-REFUSED = "refused"
 _NOBODY: frozenset[bytes] = frozenset()
-
-current: ContextVar[Context[Any] | None] = ContextVar("onceward_context", default=None)
-"""The context of the stage that this code runs in."""
-
-_workers_here = 0
-
-
-@contextmanager
-def is_worker() -> Iterator[None]:
-    """While this lasts, a worker runs in this process."""
-    global _workers_here
-    _workers_here += 1
-    try:
-        yield
-    finally:
-        _workers_here -= 1
-
-
-def spawning_stage(root: bool, conn: Any) -> Context[Any] | None:
-    """The stage whose child is enqueued here; None if it is a root. In a worker nobody makes roots by accident."""
-    context = current.get()
-    if root:
-        return None
-    if context is not None:
-        if conn is not None:
-            raise ConfigError("inside a stage enqueue is a spawn, committed with the stage; it takes no connection")
-        return context
-    if _workers_here:
-        raise NoLineage(
-            "enqueue was called in a worker process outside of a stage, so the work it asks for has no lineage: carry "
-            "the context into threads with ctx.wrap, or say enqueue(…, root=True) if it is meant to begin a new one"
-        )
-    return None
-
-
-class Spawner(Protocol):
-    """Makes the children of stages."""
-
-    def child(
-        self,
-        lease: Lease,
-        payload: Payload,
-        *,
-        after: Duration | None = None,
-        at: datetime | None = None,
-        priority: int | None = None,
-        limits: Limits | None = None,
-    ) -> Spawn:
-        """The child that a task asks for, before anything is decided."""
-
-    def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int) -> Refused | None:
-        """What the lease of the spawning task already says of a child."""
-
-    def together(
-        self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[bytes, ...], batches: tuple[StageBatch, ...]
-    ) -> Spawns | None:
-        """What a stage asks for, in the form that is committed."""
-
-
-class Desk(Protocol):
-    """What a context asks of the worker that runs it."""
-
-    @property
-    def spawner(self) -> Spawner:
-        """Who makes its children."""
-
-    def keep(self, lease: Lease, move: Move, effects: Effects) -> bool:
-        """Commit something while the stage goes on, and wait for it; False if the lease was lost."""
-
-    async def akeep(self, lease: Lease, move: Move, effects: Effects) -> bool:
-        """`keep`, awaited."""
-
-    def now(self) -> int:
-        """The time."""
-
-    def sleep(self, ms: int) -> None:
-        """Let time pass."""
-
-    async def asleep(self, ms: int) -> None:
-        """`sleep`, awaited."""
-
-    def report(self, lease: Lease, move: Report) -> None:
-        """Show progress, some time soon."""
-
-    def is_held(self, lease: Lease) -> bool:
-        """Whether the lease is held, as far as is known here."""
-
-    def setting(self, name: str) -> Any:
-        """The value of a setting that is in force."""
-
-    def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Run a function on a read-only snapshot."""
-
-    async def aread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """`read`, awaited."""
-
-    def look_up(self, source: str, hashed: bytes) -> Cached | None:
-        """What the cache has for a key of a source."""
-
-    async def alook_up(self, source: str, hashed: bytes) -> Cached | None:
-        """`look_up`, awaited."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskInfo:
-    """The task that a stage runs for."""
-
-    id: int
-    kind: str
-    run: int
-    stage: str
-    attempt: int
-    """The how-manieth try of this stage this is, from 1."""
-    deferrals: int
-    lineage: uuid.UUID
-    parent: int | None
-    depth: int
-    created_at: datetime
-    started_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Spawned:
-    """What a spawn looks like before its stage commits. Falsy if it is refused for what is known by then already."""
-
-    rule: Rule | None = None
-    reason: str | None = None
-    existing: int | None = None
-
-    def __bool__(self) -> bool:
-        return self.rule is None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What has become of a child, when the stage that asks began.
-
-    `status` is that of a task, in a word, or `"refused"`; `task` is the child, or the task it was folded into.
-    """
-
-    task: int | None
-    kind: str
-    key: str | None
-    status: str
-    reason: str | None
-    rule: Rule | None
-    _value: bytes | None
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing more will come of it."""
-        return self.status == REFUSED or Status[self.status.upper()].is_terminal
-
-    @overload
-    def result(self) -> Any: ...
-    @overload
-    def result(self, type: type[T]) -> T: ...
-    def result(self, type: Any = Any) -> Any:
-        """What the last stage of the child returned, if it has succeeded."""
-        if self.status != Status.SUCCEEDED.word:
-            raise ConfigError(f"{self.kind} has no result: it is {self.status}; look at .status first")
-        return None if self._value is None else _read(self._value, type, f"the result of {self.kind}")
 
 
 class Context(Generic[P]):
@@ -308,7 +141,7 @@ class Context(Generic[P]):
     def cursor_as(self, expected: type[T]) -> T | None:
         """The cursor, read as a type."""
         data = self._parts.get((self._stage.name, CURSOR_PART))
-        return None if data is None else _read(data, expected, f"the cursor of stage {self._stage.name!r}")
+        return None if data is None else read_stored(data, expected, f"the cursor of stage {self._stage.name!r}")
 
     @overload
     def signal(self, name: str) -> Any: ...
@@ -317,7 +150,7 @@ class Context(Generic[P]):
     def signal(self, name: str, type: Any = Any) -> Any:
         """The value of a signal that has come before this attempt began; None if it has not."""
         data = self._signals.get(name)
-        return None if data is None else _read(data, type, f"the signal {name!r}")
+        return None if data is None else read_stored(data, type, f"the signal {name!r}")
 
     def setting(self, name: str) -> Any:
         """The value of a setting that is in force now: of the application's own, or of the engine's."""
@@ -363,7 +196,7 @@ class Context(Generic[P]):
         Nothing is asked of the database: the answer is falsy only for what is known already (depth, an ancestor, the
         stop list, the number of children). What became of it in the end is for later stages, in `ctx.outcome(payload)`.
         """
-        child = self._child(payload, after=after, at=at, priority=priority, limits=limits)
+        child = self._child(payload, Wishes(after, at, priority, limits))
         refused = self._refused_at_once(child)
         self._ask_for(child)
         return Spawned() if refused is None else Spawned(refused.rule, refused.reason, refused.existing)
@@ -371,7 +204,7 @@ class Context(Generic[P]):
     @property
     def children(self) -> list[Outcome]:
         """What has become of the children that earlier stages have asked for, and of the tasks they were linked to."""
-        return [_outcome(child) for child in self._lease.family.children if child.rule is None]
+        return [as_outcome(child) for child in self._lease.family.children if child.rule is None]
 
     def outcome(self, payload: Payload) -> Outcome:
         """What has become of a child that an earlier stage has asked for; also of one that was refused."""
@@ -379,7 +212,7 @@ class Context(Generic[P]):
         found = [child for child in self._lease.family.children if child.identity == wanted]
         if not found:
             raise ConfigError(f"no earlier stage of task {self._lease.task} has asked for this {payload.__kind__}")
-        return _outcome(min(found, key=lambda child: child.rule is not None))
+        return as_outcome(min(found, key=lambda child: child.rule is not None))
 
     def alias(self, key: str) -> None:
         """Have this task also known under another key of its kind, such as the URL after all redirects."""
@@ -500,9 +333,9 @@ class Context(Generic[P]):
 
     # For batches that it opens
 
-    def _child(self, payload: Payload, **wishes: Any) -> Spawn:
+    def _child(self, payload: Payload, wishes: Wishes = NO_WISHES) -> Spawn:
         self._refuse_if_ended()
-        return self._desk.spawner.child(self._lease, payload, **wishes)
+        return self._desk.spawner.child(self._lease, payload, wishes)
 
     def _open_batch(self, batch: StageBatch, asked: Sequence[Spawn]) -> None:
         """Have a batch opened with these children when this stage commits."""
@@ -593,7 +426,7 @@ class Context(Generic[P]):
 
     def _once(self, name: str, expected: Any) -> tuple[bool, Any]:
         data = self._parts.get((self._stage.name, ONCE_PREFIX + codec.checked_name(name, "a part")))
-        return (False, None) if data is None else (True, _read(data, expected, f"the part {name!r}"))
+        return (False, None) if data is None else (True, read_stored(data, expected, f"the part {name!r}"))
 
     def _kept(self, accepted: bool, move: Keep) -> None:
         if not accepted:
@@ -606,16 +439,3 @@ class Context(Generic[P]):
             raise StageEnded(
                 f"stage {self._stage.name!r} of task {self._lease.task} has ended; it takes no more effects"
             )
-
-
-def _outcome(child: Child) -> Outcome:
-    rule = None if child.rule is None else Rule(child.rule)
-    status = REFUSED if rule is not None or child.status is None else Status(child.status).word
-    return Outcome(child.task, child.kind, child.key, status, child.reason, rule, child.value)
-
-
-def _read(data: bytes, expected: Any, what: str) -> Any:
-    try:
-        return codec.decoder(expected)(data)
-    except msgspec.ValidationError as error:
-        raise SchemaMismatch(f"{what} is stored in a form that no longer fits the code: {error}") from error

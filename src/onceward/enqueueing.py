@@ -16,9 +16,9 @@ import msgspec
 
 from onceward.batch import Batch
 from onceward.client import Client
-from onceward.context import Context, current, spawning_stage
+from onceward.context import Context
 from onceward.errors import ConfigError, NoLineage
-from onceward.filling import FarFilling, RootFilling, StageFilling, Wishes, not_followed
+from onceward.filling import FarFilling, RootFilling, StageFilling, not_followed
 from onceward.hop import Far, far_task
 from onceward.importing import Imported, Importer, ItemReader, Line, Problem
 from onceward.model import codec
@@ -27,15 +27,18 @@ from onceward.model.payload import Payload, checked_key, has_own_key, identity, 
 from onceward.model.status import Status
 from onceward.model.task import Lease, NewTask, band_of
 from onceward.model.times import Duration, due, uuid7
+from onceward.model.wishes import NO_WISHES, Wishes
 from onceward.pipeline import checked_priority
+from onceward.running_stage import current, spawning_stage
 from onceward.store import batches
+from onceward.store.asking import Decision
 from onceward.store.budgets import admit, not_made
 from onceward.store.enqueue import enqueue
 from onceward.store.foreign import async_driver_for, driver_for
 from onceward.store.hops import Cancelled, arrive
 from onceward.store.importing import take_over
 from onceward.store.op import Op, adrive, drive
-from onceward.store.spawning import Decision, enqueue_root
+from onceward.store.roots import enqueue_root
 from onceward.store.stage_batches import Spawned
 
 MOST_IN_ONE_STATEMENT = 1_000
@@ -87,8 +90,7 @@ class Enqueueing(Client):
         begins with it. Inside a running stage it is a spawn, a child of the stage's task, unless `root` says otherwise;
         while a request is served under `onceward.incoming`, a child of the task that has sent it.
         """
-        many = self.enqueue_many([payload], conn=conn, after=after, at=at, priority=priority, limits=limits, root=root)
-        return many[0]
+        return self._enqueue_all([payload], Wishes(after, at, priority, limits), conn, root)[0]
 
     def enqueue_many(
         self,
@@ -102,17 +104,7 @@ class Enqueueing(Client):
         root: bool = False,
     ) -> list[Enqueued]:
         """Ask for many pieces of work at once: all of them are durable, or none is."""
-        if limits is not None and conn is None and current.get() is None:
-            self._look_at_settings()  # what these limits leave open is as it is now
-        begin = self._spawn_or_begin(payloads, Wishes(after, at, priority, limits), conn, root)
-        if isinstance(begin, list):
-            return begin
-        if conn is None:
-            return self._transact(begin)
-        driver = driver_for(conn)
-        self._refuse_other_database(driver.dialect)
-        with driver.whole():
-            return drive(begin(), driver)
+        return self._enqueue_all(payloads, Wishes(after, at, priority, limits), conn, root)
 
     async def aenqueue(
         self,
@@ -126,8 +118,7 @@ class Enqueueing(Client):
         root: bool = False,
     ) -> Enqueued:
         """`enqueue`, awaited; `conn` is a connection that is awaited too."""
-        many = self.aenqueue_many([payload], conn=conn, after=after, at=at, priority=priority, limits=limits, root=root)
-        return (await many)[0]
+        return (await self._aenqueue_all([payload], Wishes(after, at, priority, limits), conn, root))[0]
 
     async def aenqueue_many(
         self,
@@ -141,9 +132,25 @@ class Enqueueing(Client):
         root: bool = False,
     ) -> list[Enqueued]:
         """`enqueue_many`, awaited; `conn` is a connection that is awaited too."""
-        if limits is not None and conn is None and current.get() is None:
+        return await self._aenqueue_all(payloads, Wishes(after, at, priority, limits), conn, root)
+
+    def _enqueue_all(self, payloads: Iterable[Payload], wishes: Wishes, conn: Any, root: bool) -> list[Enqueued]:
+        if _needs_settings(wishes, conn):
+            self._look_at_settings()
+        begin = self._spawn_or_begin(payloads, wishes, conn, root)
+        if isinstance(begin, list):
+            return begin
+        if conn is None:
+            return self._transact(begin)
+        driver = driver_for(conn)
+        self._refuse_other_database(driver.dialect)
+        with driver.whole():
+            return drive(begin(), driver)
+
+    async def _aenqueue_all(self, payloads: Iterable[Payload], wishes: Wishes, conn: Any, root: bool) -> list[Enqueued]:
+        if _needs_settings(wishes, conn):
             await asyncio.to_thread(self._look_at_settings)
-        begin = self._spawn_or_begin(payloads, Wishes(after, at, priority, limits), conn, root)
+        begin = self._spawn_or_begin(payloads, wishes, conn, root)
         if isinstance(begin, list):
             return begin
         if conn is None:
@@ -174,7 +181,7 @@ class Enqueueing(Client):
             return (yield from self._enqueue(tasks, now))
 
         def wanted(lease: Lease) -> list[Spawn]:
-            return [self.spawner.child(lease, payload, **wishes._asdict()) for payload in payloads]
+            return [self.spawner.child(lease, payload, wishes) for payload in payloads]
 
         try:
             spawned = yield from arrive(far.task, far.lineage, wanted, self.config.bounds, now)
@@ -222,7 +229,7 @@ class Enqueueing(Client):
         return Batch(name, self._far_batch(far, new, then, limits, roots))
 
     def _batch_of_roots(self, batch: StageBatch, then: Payload | None, limits: Limits | None) -> RootFilling:
-        last = None if then is None else self._new_task(then, self._store.clock.now(), Wishes())
+        last = None if then is None else self._new_task(then, self._store.clock.now(), NO_WISHES)
         if last is not None and (stopped := self._stopped(last)) is not None:
             raise ConfigError(f"what follows batch {batch.name!r} is kept out by the stop list: {stopped}")
         bounds = None if limits is None else self.config.bounds.of_each(limits)
@@ -239,9 +246,6 @@ class Enqueueing(Client):
     def _far_batch(
         self, far: Far, new: StageBatch, then: Payload | None, limits: Limits | None, otherwise: RootFilling
     ) -> FarFilling:
-        def child(lease: Lease, payload: Payload, wishes: Wishes) -> Spawn:
-            return self.spawner.child(lease, payload, **wishes._asdict())
-
         def open_it(wanted: Callable[[Lease], list[Spawn]]) -> Op[Spawned]:
             now = self._store.clock.now()
             spawned = yield from arrive(far.task, far.lineage, wanted, self.config.bounds, now, new)
@@ -250,9 +254,10 @@ class Enqueueing(Client):
                     raise not_followed(new.name, decision.refused)
             return spawned
 
-        return FarFilling(
-            far, new, then, limits, child, lambda wanted: self._transact(lambda: open_it(wanted)), otherwise
-        )
+        def arrive_with(wanted: Callable[[Lease], list[Spawn]]) -> Spawned:
+            return self._transact(lambda: open_it(wanted))
+
+        return FarFilling(far, new, then, limits, self.spawner.child, arrive_with, otherwise)
 
     def import_items(
         self,
@@ -277,7 +282,7 @@ class Enqueueing(Client):
         importer = Importer(
             name=name,
             reader=ItemReader(self.registry, kind, fields, statuses),
-            make=lambda payload, now: self._new_task(payload, now, Wishes()),
+            make=lambda payload, now: self._new_task(payload, now, NO_WISHES),
             stopped=self._stopped,
             write=lambda scope, old, now: self._transact(lambda: take_over(scope, old, now)),
             now=self._store.clock.now,
@@ -344,8 +349,13 @@ class Enqueueing(Client):
             raise ConfigError(f"this app keeps its work on {self._store.place}; that connection leads to {dialect}")
 
 
+def _needs_settings(wishes: Wishes, conn: Any) -> bool:
+    """Whether what the limits of a new lineage leave open is to be as it is now."""
+    return wishes.limits is not None and conn is None and current.get() is None
+
+
 def _spawned(context: Context[Any], payload: Payload, wishes: Wishes) -> Enqueued:
-    spawned = context.spawn(payload, after=wishes.after, at=wishes.at, priority=wishes.priority, limits=wishes.limits)
+    spawned = context.spawn(payload, **wishes._asdict())
     return Enqueued(None, created=bool(spawned), existing=spawned.existing, reason=spawned.reason)
 
 

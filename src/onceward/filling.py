@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from onceward.context import Context
 from onceward.errors import ConfigError, NoLineage, SpawnRefused
@@ -12,19 +11,10 @@ from onceward.hop import Far
 from onceward.model.lineage import Limits, Refused, Spawn, StageBatch
 from onceward.model.payload import Payload
 from onceward.model.task import Lease, NewTask
-from onceward.model.times import Duration
+from onceward.model.wishes import NO_WISHES, Wishes
 from onceward.store.batches import Opened
 from onceward.store.hops import Cancelled
 from onceward.store.stage_batches import Spawned
-
-
-class Wishes(NamedTuple):
-    """How a piece of work is to be done."""
-
-    after: Duration | None = None
-    at: datetime | None = None
-    priority: int | None = None
-    limits: Limits | None = None
 
 
 class Filling(Protocol):
@@ -77,7 +67,7 @@ class StageFilling:
 
     def add(self, payload: Payload, wishes: Wishes) -> bool:
         """Add a child. Refused or not, it is asked for, so that the refusal is kept."""
-        child = self._context._child(payload, **wishes._replace(limits=self._limits)._asdict())
+        child = self._context._child(payload, wishes._replace(limits=self._limits))
         refused = self._context._refused_at_once(child, besides=len(self._children))
         self._children.append(child.added_to(self._batch.name))
         return refused is None
@@ -128,7 +118,7 @@ class FarFilling:
         return Opened(spawned.batches[0], [task for task in made if task is not None])
 
     def _wanted(self, lease: Lease) -> list[Spawn]:
-        followers = [] if self._then is None else [self._child(lease, self._then, Wishes())]
+        followers = [] if self._then is None else [self._child(lease, self._then, NO_WISHES)]
         children = [self._child(lease, payload, wishes) for payload, wishes in self._added]
         return [
             *(one.following(self._batch.name) for one in followers),

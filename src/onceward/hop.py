@@ -32,8 +32,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from onceward.context import current
 from onceward.errors import ConfigError, NoLineage
+from onceward.running_stage import current
 
 HEADER = "baggage"
 LINEAGE, TASK, DEPTH = "onceward.lineage", "onceward.task", "onceward.depth"

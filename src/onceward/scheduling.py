@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from onceward.context import spawning_stage
 from onceward.enqueueing import Enqueued, Enqueueing
 from onceward.errors import ConfigError, ScheduleNotFound
-from onceward.filling import Wishes
 from onceward.model.schedule import Cron
 from onceward.model.times import moment
+from onceward.model.wishes import NO_WISHES
+from onceward.running_stage import spawning_stage
 from onceward.store.op import Op
 from onceward.store.schedules import Begun, ScheduleRow, begin_at, declare, read_schedules, set_paused
 from onceward.worker.scheduler import Schedules
@@ -93,7 +93,7 @@ class Scheduling(Enqueueing):
             raise ScheduleNotFound(name)
 
     def _begin_scheduled(self, cron: Cron, count: int, now: int) -> Op[Sequence[Begun]]:
-        tasks = [self._new_task(cron.payload, now, Wishes()) for _ in range(count)]
+        tasks = [self._new_task(cron.payload, now, NO_WISHES) for _ in range(count)]
         begun = yield from self._enqueue(tasks, now)
         return [Begun(one.task, one.created, one.reason) for one in begun]
 

@@ -15,16 +15,17 @@ from functools import partial
 from typing import Any
 
 from onceward.client import Client
-from onceward.context import current
 from onceward.errors import ConfigError, StoreError
 from onceward.logs import EngineLog
 from onceward.model.retry import described
 from onceward.model.times import Duration, milliseconds, spoken
+from onceward.running_stage import current
 from onceward.store.idle import ready_now
 from onceward.store.ticks import begin_tick, end_tick
 from onceward.triggers import NextTick, SubprocessTrigger, Trigger
 from onceward.worker import locate
-from onceward.worker.process import Orders, Summary, Tick, WorkerProcess
+from onceward.worker.orders import Orders, Summary, Tick
+from onceward.worker.process import WorkerProcess
 from onceward.worker.registry import Registry
 
 logger = EngineLog("onceward.tick")

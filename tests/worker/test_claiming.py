@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from onceward import Config, Context, Payload, Pipeline
-from onceward.model.task import band_of, lane_of
-from onceward.store.claims import NOTHING
+from onceward.model.task import Commit, Lease, Move, Release, band_of, lane_of
+from onceward.store.claims import NOTHING, Claimed
 from onceward.store.lines import line_told
 from onceward.store.reader import Reader
 from onceward.worker.committer import Wish, Writer, Written
@@ -20,8 +20,9 @@ class Job(Payload, kind="job"):
     name: str = "job"
 
 
-def runner_that_wishes(wishes: list[Wish]) -> Runner:
-    """A runner whose wishes nobody fulfils unless the test does."""
+def runner_that_wishes(wishes: list[Wish], commits: list[Commit] | None = None) -> Runner:
+    """A runner whose wishes nobody fulfils unless the test does, and whose commits are only noted."""
+    noted = [] if commits is None else commits
     job = Pipeline(Job)
 
     @job.stage
@@ -32,7 +33,7 @@ def runner_that_wishes(wishes: list[Wish]) -> Runner:
         Registry([job]),
         Config(),
         queues=["default"],
-        submit=lambda _commit, _answer: None,
+        submit=lambda commit, _answer: noted.append(commit),
         wish=wishes.append,
         threads=None,
         read=lambda: None,
@@ -44,7 +45,7 @@ def runner_that_wishes(wishes: list[Wish]) -> Runner:
         app_path=None,
         spawner=Spawner(Registry([job]), Config().bounds, None, lambda: 0),
     )
-    runner.look_for_suspects = False
+    runner.intake.look_for_suspects = False
     return runner
 
 
@@ -60,10 +61,32 @@ def test_news_that_come_while_a_claim_is_under_way_lead_to_another_one() -> None
         counts.append(len(wishes))
         runner.delivered(Written((), (), NOTHING, wishes[-1]))
         counts.append(len(wishes))
-        assert runner.wants_more
+        assert runner.intake.wants_more
         return counts
 
     assert asyncio.run(scene()) == [1, 2, 2]
+
+
+def test_what_is_claimed_while_the_worker_stops_is_given_back_and_never_begins() -> None:
+    async def scene() -> list[tuple[int, type[Move]]]:
+        wishes: list[Wish] = []
+        commits: list[Commit] = []
+        runner = runner_that_wishes(wishes, commits)
+        runner.look_again()
+        runner.release_all()
+        runner.delivered(Written((), (), Claimed(1, [lease(task) for task in (1, 2, 3)], {}, {}), wishes[-1]))
+        return [(commit.lease.task, type(commit.move)) for commit in commits]
+
+    assert asyncio.run(scene()) == [(1, Release), (2, Release), (3, Release)]
+
+
+def lease(task: int) -> Lease:
+    """The right to a job that nobody has run yet."""
+    return Lease(
+        task=task, fence=1, token=b"t" * 16, worker=1, run=1, kind="job", version=1, queue="default", band=2, rank=0,
+        stage=None, payload=b"{}", failures=0, crashes=0, company=0, deferrals=0, signals=0, touched=0,
+        lineage_bytes=bytes(16), parent=None, depth=0, created_at=0, started_at=0,
+    )  # fmt: skip
 
 
 def test_news_of_one_line_are_looked_at_first_and_the_others_after_it() -> None:

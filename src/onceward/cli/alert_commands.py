@@ -14,17 +14,18 @@ from rich.text import Text
 
 from onceward.alerts import Alert, json_body
 from onceward.cli import asking
+from onceward.cli.answers import answer
 from onceward.cli.asking import database
-from onceward.cli.commands import ANY_PLACE, NOTHING_SAID, _answer, _example, command_line
+from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import iso
 from onceward.cli.exits import BAD_ANSWER, FINE
-from onceward.cli.options import Flag, Output, Where
+from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Output, Where
 from onceward.cli.words import age, one_line, time_of
 
 
 @command_line.command(
     sort_key=3.5,
-    help_epilogue=_example(
+    help_epilogue=example(
         "onceward alerts --db sqlite:///shop.db", "onceward alerts --look --exit-code --app shop.tasks:app"
     ),
 )
@@ -47,7 +48,7 @@ def alerts(
             app.watch_now()
         now = asking.present(app)
         found = app.alerts(open_only=not all, limit=limit)
-        _answer(
+        answer(
             output,
             lambda: {"at": iso(now), "alerts": [{**json_body(one), "told_at": iso(one.told_at)} for one in found]},
             lambda: _screen(found, now, limit),

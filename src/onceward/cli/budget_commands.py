@@ -13,11 +13,12 @@ from rich.text import Text
 
 from onceward.budgeting import BudgetStatus
 from onceward.cli import asking
+from onceward.cli.answers import answer
 from onceward.cli.asking import database
-from onceward.cli.commands import ANY_PLACE, NOTHING_SAID, _answer, _example, command_line
+from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import FINE
-from onceward.cli.options import Output, Where
+from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
 from onceward.cli.screens import table
 from onceward.cli.words import age, one_line
 from onceward.errors import BudgetNotFound, ConfigError
@@ -25,7 +26,7 @@ from onceward.errors import BudgetNotFound, ConfigError
 
 @command_line.command(
     sort_key=8.6,
-    help_epilogue=_example(
+    help_epilogue=example(
         "onceward budgets --app shop.tasks:app",
         "onceward budgets model-usd --limit 20 --db sqlite:///shop.db",
         "onceward budgets lineage --limit 7.50 --scope 01983f5e-… --db sqlite:///shop.db",
@@ -57,7 +58,7 @@ def budgets(
         found = [one for one in app.budgets(name) if scope in (None, one.scope)]
         if name is not None and not found and limit is None and name not in app.registry.budgets:
             raise BudgetNotFound(name, list(app.registry.budgets))
-        _answer(output, lambda: {"budgets": [_document(one) for one in found]}, lambda: _screen(found, now))
+        answer(output, lambda: {"budgets": [_document(one) for one in found]}, lambda: _screen(found, now))
     return FINE
 
 

@@ -10,18 +10,19 @@ from rich.table import Table
 from rich.text import Text
 
 from onceward.cache_operations import CacheStatus
+from onceward.cli.answers import answer
 from onceward.cli.asking import database
-from onceward.cli.commands import ANY_PLACE, NOTHING_SAID, _answer, _example, command_line
+from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document
 from onceward.cli.exits import FINE
-from onceward.cli.options import Flag, Output, Where
+from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Output, Where
 from onceward.cli.screens import table
 from onceward.errors import ConfigError
 
 
 @command_line.command(
     sort_key=8.5,
-    help_epilogue=_example(
+    help_epilogue=example(
         "onceward cache --app shop.tasks:app",
         "onceward cache --clear --source web --db sqlite:///shop.db",
         "onceward cache --clear --source web --key https://example.com/ --db sqlite:///shop.db",
@@ -41,11 +42,11 @@ def cache(
     with database(where) as app:
         if clear:
             count = app.clear_cache(source, key)
-            _answer(output, lambda: {"cleared": count}, lambda: [_cleared(count)])
+            answer(output, lambda: {"cleared": count}, lambda: [_cleared(count)])
         else:
             found = app.cache(source)
             document = {"cache": [cache_document(one) for one in found]}
-            _answer(output, lambda: document, lambda: _screen(found))
+            answer(output, lambda: document, lambda: _screen(found))
     return FINE
 
 

@@ -12,10 +12,11 @@ from rich.text import Text
 from onceward.cli import asking
 from onceward.cli import lineage_documents as documents
 from onceward.cli import lineage_screens as screens
+from onceward.cli.answers import answer, one_by_one
 from onceward.cli.asking import database
-from onceward.cli.commands import ANY_PLACE, NOTHING_SAID, Ids, _answer, _example, _one_by_one, command_line
+from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
-from onceward.cli.options import Flag, Id, Output, Where
+from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Id, Ids, Output, Where
 from onceward.model.lineage import Limits
 
 LineageId = Annotated[
@@ -25,7 +26,7 @@ LineageId = Annotated[
 
 @command_line.command(
     sort_key=5.1,
-    help_epilogue=_example(
+    help_epilogue=example(
         "onceward lineage 4711 --db sqlite:///shop.db",
         "onceward lineage 019a3f0e-52a1-7c50-9d1c-0d6f4b1c2a77 --json --db sqlite:///shop.db",
     ),
@@ -45,11 +46,11 @@ def lineage(
     with database(where) as app:
         now = asking.present(app)
         found = app.lineage(id, subtree=subtree, limit=limit)
-        _answer(output, lambda: documents.lineage_document(found), lambda: screens.lineage_screen(found, now))
+        answer(output, lambda: documents.lineage_document(found), lambda: screens.lineage_screen(found, now))
     return FINE
 
 
-@command_line.command(sort_key=5.2, help_epilogue=_example("onceward lineages --largest --db sqlite:///shop.db"))
+@command_line.command(sort_key=5.2, help_epilogue=example("onceward lineages --largest --db sqlite:///shop.db"))
 def lineages(
     *,
     largest: Annotated[bool, Flag, Parameter(help="The largest first, not the newest.")] = False,
@@ -70,11 +71,11 @@ def lineages(
             elif not found:
                 yield Text("no task has spawned another yet", "dim")
 
-        _answer(output, lambda: {"lineages": [documents.summary_document(one) for one in found]}, screen)
+        answer(output, lambda: {"lineages": [documents.summary_document(one) for one in found]}, screen)
     return FINE
 
 
-@command_line.command(sort_key=5.3, help_epilogue=_example("onceward why 4711 --db sqlite:///shop.db"))
+@command_line.command(sort_key=5.3, help_epilogue=example("onceward why 4711 --db sqlite:///shop.db"))
 def why(
     task_id: Annotated[Id, Parameter(name="ID", help="The number of the task.")],
     /,
@@ -86,13 +87,13 @@ def why(
     with database(where) as app:
         now = asking.present(app)
         found = app.why(task_id)
-        _answer(output, lambda: documents.why_document(found), lambda: screens.why_screen(found, now))
+        answer(output, lambda: documents.why_document(found), lambda: screens.why_screen(found, now))
     return FINE
 
 
 @command_line.command(
     sort_key=7.3,
-    help_epilogue=_example(
+    help_epilogue=example(
         "onceward limits 4711 --db sqlite:///shop.db",
         "onceward limits 4711 --max-tasks 50000 --deadline 4d --db sqlite:///shop.db",
     ),
@@ -113,7 +114,7 @@ def limits(
     """Show the limits of a lineage or a part of it, or raise them. Nobody but an operator can."""
     with database(where) as app:
         now_has = app.raise_limits(id, Limits(max_depth, max_tasks, max_children, deadline))
-        _answer(
+        answer(
             output,
             lambda: documents.limits_document(now_has),
             lambda: screens.limits_screen(f"{'task' if id.isdecimal() else 'lineage'} {id}", now_has),
@@ -121,8 +122,8 @@ def limits(
     return FINE
 
 
-@command_line.command(sort_key=8.1, help_epilogue=_example("onceward approve 4711 --db sqlite:///shop.db"))
+@command_line.command(sort_key=8.1, help_epilogue=example("onceward approve 4711 --db sqlite:///shop.db"))
 def approve(ids: Ids, /, *, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
     """Approve tasks that wait for it: sends them the signal "approved"."""
     with database(where) as app:
-        return _one_by_one(output, "approved", ids, app.approve)
+        return one_by_one(output, "approved", ids, app.approve)

@@ -13,6 +13,7 @@ OUTPUT = Group("Output", sort_key=3)
 
 Flag = Parameter(negative="", show_default=False)
 Id = Annotated[int, Parameter(validator=Number(gte=1, lt=2**63))]
+Ids = Annotated[tuple[Id, ...], Parameter(name="ID", help="The numbers of the tasks.")]
 
 
 @Parameter(name="*")
@@ -47,3 +48,7 @@ class Where:
             help="The address of the database: sqlite:///file.db or postgresql://host/name. Or set ONCEWARD_DB.",
         ),
     ] = None
+
+
+NOTHING_SAID = Output()
+ANY_PLACE = Where()

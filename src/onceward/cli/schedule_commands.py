@@ -11,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from onceward.cli import asking
+from onceward.cli.answers import answer
 from onceward.cli.asking import database
-from onceward.cli.commands import ANY_PLACE, NOTHING_SAID, _answer, _example, command_line
+from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import BAD_ANSWER, FINE, complain
-from onceward.cli.options import Output, Where
+from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
 from onceward.cli.screens import table
 from onceward.cli.words import age, one_line, time_of
 from onceward.errors import ConfigError
@@ -24,7 +25,7 @@ from onceward.scheduling import ScheduleStatus
 
 @command_line.command(
     sort_key=8.2,
-    help_epilogue=_example(
+    help_epilogue=example(
         "onceward schedules --db sqlite:///shop.db",
         "onceward schedules --pause nightly --db sqlite:///shop.db",
         "onceward schedules --run-now nightly --app shop.tasks:app",
@@ -48,16 +49,16 @@ def schedules(
     with database(where) as app:
         if pause is not None:
             app.pause_schedule(pause)
-            _answer(output, lambda: {"paused": pause}, lambda: [_done("paused", pause)])
+            answer(output, lambda: {"paused": pause}, lambda: [_done("paused", pause)])
         elif resume is not None:
             app.resume_schedule(resume)
-            _answer(output, lambda: {"resumed": resume}, lambda: [_done("resumed", resume)])
+            answer(output, lambda: {"resumed": resume}, lambda: [_done("resumed", resume)])
         elif run_now is not None:
             if not app.registry.kinds:
                 raise ConfigError("--run-now needs the code, which knows what is to be enqueued: give --app module:app")
             begun = app.run_now(run_now)
             told = f"task {begun.task}{'' if begun.created else ', which was there already'}"
-            _answer(
+            answer(
                 output,
                 lambda: {"schedule": run_now, "task": begun.task, "created": begun.created, "reason": begun.reason},
                 lambda: [Text.assemble(("enqueued ", "green"), told)] if begun else [],
@@ -68,7 +69,7 @@ def schedules(
         else:
             now = asking.present(app)
             found = app.schedules()
-            _answer(output, lambda: {"schedules": [_document(one) for one in found]}, lambda: _screen(found, now))
+            answer(output, lambda: {"schedules": [_document(one) for one in found]}, lambda: _screen(found, now))
     return FINE
 
 

@@ -12,11 +12,12 @@ from rich.text import Text
 
 from onceward.app import App
 from onceward.cli import asking
+from onceward.cli.answers import answer
 from onceward.cli.asking import database
-from onceward.cli.commands import ANY_PLACE, NOTHING_SAID, _answer, _example, command_line
+from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import FINE
-from onceward.cli.options import Flag, Output, Where
+from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Output, Where
 from onceward.cli.screens import table
 from onceward.cli.words import shortened, time_of
 from onceward.errors import ConfigError
@@ -28,7 +29,7 @@ SECRET = "(set, not shown)"
 
 @command_line.command(
     sort_key=8.3,
-    help_epilogue=_example(
+    help_epilogue=example(
         "onceward settings --app shop.tasks:app",
         "onceward settings concurrency 50 --db sqlite:///shop.db",
         "onceward settings concurrency --unset --db sqlite:///shop.db",
@@ -66,16 +67,16 @@ def settings(
             assert name is not None
             was_there = app.unset(name)
             said = f"{name} is {_said(app, name)}{'' if was_there else '; nobody had changed it'}"
-            _answer(output, lambda: {"unset": name, "was_set": was_there}, lambda: [Text(said)])
+            answer(output, lambda: {"unset": name, "was_set": was_there}, lambda: [Text(said)])
         elif value is not None:
             assert name is not None
             app.set(name, app.read_setting(name, value), author=author)
             said = f"{name} is {_said(app, name)} for all workers from now on"
-            _answer(output, lambda: setting_document(_found(app.settings(), name)), lambda: [Text(said)])
+            answer(output, lambda: setting_document(_found(app.settings(), name)), lambda: [Text(said)])
         else:
             found = app.settings() if name is None else [_found(app.settings(), name)]
             now = asking.present(app)
-            _answer(
+            answer(
                 output,
                 lambda: {"settings": [setting_document(one) for one in found]},
                 lambda: [_settings_table(found, now)],

@@ -12,11 +12,12 @@ from rich.text import Text
 
 from onceward.app import App
 from onceward.cli import asking
+from onceward.cli.answers import answer
 from onceward.cli.asking import database
-from onceward.cli.commands import ANY_PLACE, NOTHING_SAID, _answer, _example, command_line
+from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import BAD_ANSWER, FINE
-from onceward.cli.options import Flag, Output, Where
+from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Output, Where
 from onceward.cli.screens import table
 from onceward.cli.words import age, one_line, shortened, time_of
 from onceward.errors import ConfigError
@@ -36,7 +37,7 @@ _STYLE = {
 
 @command_line.command(
     sort_key=8.3,
-    help_epilogue=_example(
+    help_epilogue=example(
         "onceward sources --app shop.tasks:app", "onceward sources --unhealthy --json --db sqlite:///shop.db"
     ),
 )
@@ -62,13 +63,13 @@ def sources(
             else:
                 yield Text("every source is healthy" if unhealthy else "no source was used yet", "dim")
 
-        _answer(output, lambda: {"sources": [source_document(one) for one in found]}, screen)
+        answer(output, lambda: {"sources": [source_document(one) for one in found]}, screen)
     return BAD_ANSWER if unhealthy and found else FINE
 
 
 @command_line.command(
     sort_key=8.4,
-    help_epilogue=_example(
+    help_epilogue=example(
         "onceward source web/example.com --app shop.tasks:app", "onceward source web --enable --db sqlite:///shop.db"
     ),
 )
@@ -95,12 +96,12 @@ def source(
         if asked:
             done = f"{asked[0].removesuffix('e')}ed"
             changed = _change(app, asked[0], name)
-            _answer(output, lambda: {done: changed}, lambda: [_done(done, one) for one in changed])
+            answer(output, lambda: {done: changed}, lambda: [_done(done, one) for one in changed])
         else:
             now = asking.present(app)
             found = app.source(name)
             document = {"sources": [source_document(one) for one in found]}
-            _answer(output, lambda: document, lambda: _screen(found, now))
+            answer(output, lambda: document, lambda: _screen(found, now))
     return FINE
 
 
@@ -133,7 +134,7 @@ Everything = Annotated[bool, Flag, Parameter(help="All work.")]
 
 @command_line.command(
     sort_key=7.1,
-    help_epilogue=_example(
+    help_epilogue=example(
         "onceward pause 4711 --db sqlite:///shop.db",
         "onceward pause --pipeline order --db sqlite:///shop.db",
         "onceward pause --everything --db sqlite:///shop.db",
@@ -158,16 +159,16 @@ def pause(
     with database(where) as app:
         if id is not None:
             count = app.pause_lineage(id)
-            _answer(output, lambda: {"paused": id, "tasks": count}, lambda: [_counted("paused", count)])
+            answer(output, lambda: {"paused": id, "tasks": count}, lambda: [_counted("paused", count)])
         else:
             scope = app.pause(pipeline=pipeline, source=source, queue=queue)
-            _answer(output, lambda: {"paused": scope}, lambda: [_done("paused", spoken_scope(scope))])
+            answer(output, lambda: {"paused": scope}, lambda: [_done("paused", spoken_scope(scope))])
     return FINE
 
 
 @command_line.command(
     sort_key=7.2,
-    help_epilogue=_example(
+    help_epilogue=example(
         "onceward resume 4711 --db sqlite:///shop.db", "onceward resume --pipeline order --db sqlite:///shop.db"
     ),
 )
@@ -187,10 +188,10 @@ def resume(
     with database(where) as app:
         if id is not None:
             count = app.resume_lineage(id)
-            _answer(output, lambda: {"resumed": id, "tasks": count}, lambda: [_counted("resumed", count)])
+            answer(output, lambda: {"resumed": id, "tasks": count}, lambda: [_counted("resumed", count)])
         else:
             scope = app.resume(pipeline=pipeline, source=source, queue=queue)
-            _answer(output, lambda: {"resumed": scope}, lambda: [_done("resumed", spoken_scope(scope))])
+            answer(output, lambda: {"resumed": scope}, lambda: [_done("resumed", spoken_scope(scope))])
     return FINE
 
 

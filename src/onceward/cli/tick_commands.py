@@ -11,15 +11,16 @@ from cyclopts.validators import Number
 
 from onceward import logs
 from onceward.cli import asking
-from onceward.cli.commands import NOTHING_SAID, _Aside, _example, command_line
+from onceward.cli.answers import Aside
+from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
-from onceward.cli.options import Flag, Output
+from onceward.cli.options import NOTHING_SAID, Flag, Output
 from onceward.triggers import HttpTrigger, LambdaTrigger, SubprocessTrigger, Trigger
 
 
 @command_line.command(
     sort_key=2.5,
-    help_epilogue=_example(
+    help_epilogue=example(
         "onceward tick shop.tasks:app",
         "onceward tick shop.tasks:app --max-tasks 1000 --time-limit 600 --chain 2",
         "onceward tick shop.tasks:app --trigger https://shop.example/tick",
@@ -62,7 +63,7 @@ def tick(
     First it takes back what dead workers held and ends what has run out of time. The log goes to stderr.
     """
     wanted = None if queues is None else [queue.strip() for queue in queues.split(",") if queue.strip()]
-    answer = _Aside()
+    answer = Aside()
     found = asking.loaded(app)
     logs.configure("json" if log_json else "text", level=logging.DEBUG if output.debug else logging.INFO)
     report = found.tick(

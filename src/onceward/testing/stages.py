@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 from onceward.config import ENGINE, Config
-from onceward.context import Context, current
+from onceward.context import Context
 from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.budget import Bill, read_amount
@@ -32,6 +32,8 @@ from onceward.model.task import (
     Write,
 )
 from onceward.model.times import SystemClock, instant, uuid7
+from onceward.model.wishes import NO_WISHES, Wishes
+from onceward.running_stage import current
 from onceward.stage import Stage
 from onceward.testing.clock import START
 
@@ -107,7 +109,7 @@ class _ValueSpawner:
     def __init__(self) -> None:
         self.spawned: list[Payload] = []
 
-    def child(self, lease: Lease, payload: Payload, **_wishes: Any) -> Spawn:
+    def child(self, lease: Lease, payload: Payload, wishes: Wishes = NO_WISHES) -> Spawn:
         self.spawned.append(payload)
         key = payload_key(payload)
         data = stored_payload(payload)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
+
 from onceward.context import Context
+from onceward.desk import Desk
 from onceward.model.budget import Bill, Charge
-from onceward.model.task import CURSOR_PART, NEVER, RESULT_PART, Lease, Part
+from onceward.model.task import CURSOR_PART, NEVER, RESULT_PART, Advance, Lease, Part
 from onceward.pipeline import Pipeline
 from onceward.stage import Stage
 
@@ -69,7 +72,24 @@ class Attempt:
         """What its stage has charged, once it has ended."""
         return () if self.bill is None else self.bill.charges
 
-    def finished_stage(self, stage: str, value: bytes) -> None:
-        """A stage is durable; its cursor is of no more use."""
-        self.parts[stage, RESULT_PART] = value
-        self.parts.pop((stage, CURSOR_PART), None)
+    def enter(self, stage: Stage[Any, Any], payload: Any, desk: Desk) -> None:
+        """Stand at a stage that is to run now."""
+        self.stage = stage
+        self.context = Context(payload, self.lease, stage, self.parts, self.signals, desk)
+
+    def go_on(self, move: Advance, desk: Desk, now: int) -> None:
+        """Stand at the next stage, under the same lease. The one before is durable; its cursor is of no more use."""
+        self.parts[move.stage, RESULT_PART] = move.value
+        self.parts.pop((move.stage, CURSOR_PART), None)
+        self.lease = msgspec.structs.replace(
+            self.lease,
+            stage=move.next_stage,
+            queue=move.queue or self.lease.queue,
+            gates=move.gates,
+            failures=0,
+            crashes=0,
+            company=0,
+            touched=1,
+            clock_at=now,
+        )
+        self.enter(self.pipeline.stage_named(move.next_stage), self.context.payload, desk)

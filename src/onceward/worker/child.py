@@ -10,7 +10,8 @@ from typing import Any
 
 from onceward import logs
 from onceward.worker import locate
-from onceward.worker.process import RETIRED, Orders, WorkerProcess
+from onceward.worker.orders import RETIRED, Orders
+from onceward.worker.process import WorkerProcess
 
 
 def main() -> None:

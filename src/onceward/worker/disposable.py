@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from onceward.context import Context, current
+from onceward.context import Context
 from onceward.errors import ConfigError, LeaseLost, PayloadError
 from onceward.model.cache import Cached, Taken
 from onceward.model.outcome import Failed, Filtered, Skipped, Verdict, Waiting, unwrapped
@@ -18,6 +18,7 @@ from onceward.model.retry import described, retry_after_ms
 from onceward.model.source import NotYet
 from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Keep, Lease, Move, Report, Take
 from onceward.model.times import SystemClock
+from onceward.running_stage import current
 from onceward.store.cache import look_up
 from onceward.worker import locate
 from onceward.worker.isolated import (

@@ -29,7 +29,7 @@ from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Keep, Lease, 
 from onceward.worker.locate import MAIN_ALIAS
 
 if TYPE_CHECKING:
-    from onceward.context import Desk
+    from onceward.desk import Desk
     from onceward.worker.attempt import Attempt
 
 _LENGTH = struct.Struct("<I")

@@ -174,7 +174,7 @@ class Keeper:
         self._runner.lost({task for task in gone if self._runner.runs_under(task, tokens[task])})
 
     def _suspects_found(self) -> None:
-        self._runner.look_for_suspects = True
+        self._runner.intake.look_for_suspects = True
         self._call(self._runner.look_again)
 
     def _call(self, function: Callable[[], None]) -> None:

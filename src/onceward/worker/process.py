@@ -7,26 +7,19 @@ supervisor, where the supervisor does.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
-import random
-import signal
 import socket
-import sys
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from onceward.alerts import Watch
-from onceward.context import is_worker
 from onceward.errors import StoreError
 from onceward.logs import EngineLog
 from onceward.model.times import NEVER
+from onceward.running_stage import is_worker
 from onceward.store import one_library
 from onceward.store.budget_waits import declare as declare_budgets
 from onceward.store.budget_waits import sweep_budgets
@@ -39,10 +32,12 @@ from onceward.store.operate import wake_for_code
 from onceward.store.reader import Line, Reader
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker import points, presence
-from onceward.worker.committer import Committer, Counts, Writer, Written
+from onceward.worker.committer import Committer, Writer, Written
 from onceward.worker.in_force import InForce
-from onceward.worker.keeper import Keeper, Swept
+from onceward.worker.interpreter import handle_signals, tuned_interpreter
+from onceward.worker.keeper import Keeper
 from onceward.worker.lookups import Lookups
+from onceward.worker.orders import Orders, Summary, worker_name
 from onceward.worker.registry import Registry
 from onceward.worker.runner import TICK_S, Runner
 from onceward.worker.scheduler import Schedules, fire_due
@@ -53,60 +48,8 @@ from onceward.worker.watcher import Watcher
 
 IDLE_LOOK_S = 0.1
 LAST_COMMITS_S = 10.0
-SWITCH_EVERY_S = 0.0002
-"""How soon a thread may be asked to let another one run. The committer takes a short turn after every statement; with
-Python's five milliseconds it would wait longer for its turn than for the database."""
-GARBAGE_THRESHOLDS = (20_000, 20, 20)
-RETIRED = 75
-"""The exit code of a child that ends because a thread of it is lost to a stage that does not end."""
 
 logger = EngineLog("onceward.worker")
-
-
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """What a worker process is to do."""
-
-    queues: list[str] | None = None
-    until_idle: bool = False
-    name: str | None = None
-    concurrency: int | None = None
-    """How many stages may run at once in this process, whatever the settings say."""
-    worker: int | None = None
-    """Its id, if a supervisor has registered it; then the supervisor also renews its leases."""
-    presence: str | None = None
-    suspects_only: bool = False
-    app_path: str | None = None
-    tick: Tick | None = None
-    """Its bounds, if it is to end by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """How much a worker does before it ends: so many tasks, for so long, and no longer than there is anything ready."""
-
-    max_tasks: int
-    limit_ms: int
-
-
-@dataclass(slots=True)
-class Summary:
-    """What a worker process has done."""
-
-    counts: Counts = field(default_factory=Counts)
-    unknown_commits: int = 0
-    retired: bool = False
-    worker: int | None = None
-    outcomes: Counter[str] = field(default_factory=Counter)
-    """Of a tick: how many attempts have ended, and how."""
-    swept: Swept = field(default_factory=Swept)
-    ended: str = "stopped"
-    """Why it has ended: stopped, or of a tick idle, max tasks or time limit."""
-
-
-def worker_name(given: str | None) -> str:
-    """A name for people: the given one, or machine, process and a random end."""
-    return given or f"{socket.gethostname()}-{os.getpid()}-{random.randrange(16**4):04x}"
 
 
 class WorkerProcess:
@@ -167,7 +110,7 @@ class WorkerProcess:
         if self._stop_requests:
             self._asked_to_stop.set()
         try:
-            with _tuned_interpreter(), is_worker():
+            with tuned_interpreter(), is_worker():
                 while True:
                     await self._work()
                     if not self._lost_everything:
@@ -180,7 +123,7 @@ class WorkerProcess:
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         session = self._store.session(patience_s=5.0)
-        signals = _handle_signals(loop, self._signalled)
+        signals = handle_signals(loop, self._signalled)
         here = self._make_presence()
         worker = await asyncio.to_thread(self._introduce, session, here)
         writer = Writer(session, worker, self._new_reader(self._reader_lanes), self._new_reader(self._suspect_lanes))
@@ -218,13 +161,13 @@ class WorkerProcess:
         )
         if self._supervised:
             # Its supervisor has a child of their own for suspects; in this one they would meet others.
-            runner.look_for_suspects = False
+            runner.intake.look_for_suspects = False
 
         def delivered(written: Written) -> None:
             runner.delivered(written)
-            if runner.low_claim:
-                writer.low_claim, runner.low_claim = runner.low_claim, 0
-            committer.watch(not self._stop_requests and runner.wants_more)
+            if runner.intake.low_claim:
+                writer.low_claim, runner.intake.low_claim = runner.intake.low_claim, 0
+            committer.watch(not self._stop_requests and runner.intake.wants_more)
 
         is_ready = False
 
@@ -370,12 +313,12 @@ class WorkerProcess:
                 await _first(stop, runner.changed, TICK_S)
                 runner.tick()
                 now = time.monotonic()
-                due = runner.next_due_at
+                due = runner.intake.next_due_at
                 is_due = due is not None and due <= self._store.clock.now()
                 if is_due or now - polled_at >= self._poll_ms / 1_000:
                     polled_at = now
                     if is_due:
-                        runner.next_due_at = None
+                        runner.intake.next_due_at = None
                     runner.look_again()
         finally:
             stop.cancel()
@@ -393,7 +336,7 @@ class WorkerProcess:
                 if self._store.clock.monotonic() >= self._ends_at:
                     self.summary.ended = "time limit"
                     return
-                if runner.has_had_enough and runner.is_drained:
+                if runner.intake.has_had_enough and runner.is_drained:
                     self.summary.ended = "time limit" if runner.is_out_of_time else "max tasks"
                     return
                 if runner.is_quiet and not keeper.is_in_doubt:
@@ -461,22 +404,6 @@ class WorkerProcess:
         session.close()
 
 
-@contextmanager
-def _tuned_interpreter() -> Iterator[None]:
-    """Threads hand over sooner, and the garbage collector looks less often: at its usual pace it takes a sixth of the
-    time of a busy worker, whose tasks leave next to nothing for it."""
-    usual_s, usual_thresholds = sys.getswitchinterval(), gc.get_threshold()
-    sys.setswitchinterval(SWITCH_EVERY_S)
-    gc.freeze()
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(usual_s)
-        gc.unfreeze()
-        gc.set_threshold(*usual_thresholds)
-
-
 def _notify() -> Op[None]:
     yield Query("notify")
 
@@ -489,15 +416,3 @@ async def _first(stop: asyncio.Future[Any] | None, event: asyncio.Event, limit_s
     )
     for one in waiting:
         one.cancel()
-
-
-def _handle_signals(loop: asyncio.AbstractEventLoop, request_stop: Callable[[], None]) -> list[int]:
-    """SIGTERM and SIGINT stop in good order, where this process may say so."""
-    if threading.current_thread() is not threading.main_thread():
-        return []
-    handled: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with suppress(NotImplementedError, RuntimeError):
-            loop.add_signal_handler(number, request_stop)
-            handled.append(number)
-    return handled

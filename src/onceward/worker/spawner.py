@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from datetime import datetime
 
 import msgspec
 
@@ -14,7 +13,6 @@ from onceward.model import codec
 from onceward.model.lineage import (
     Ancestor,
     Bounds,
-    Limits,
     Refused,
     Rule,
     Spawn,
@@ -28,7 +26,8 @@ from onceward.model.lineage import (
 from onceward.model.payload import Payload, checked_key, has_own_key, identity, payload_key, stored_payload
 from onceward.model.stop_list import StopList
 from onceward.model.task import Lease, band_of
-from onceward.model.times import Duration, due
+from onceward.model.times import due
+from onceward.model.wishes import NO_WISHES, Wishes
 from onceward.pipeline import checked_priority
 from onceward.worker.registry import Registry
 
@@ -50,19 +49,11 @@ class Spawner:
         self.defaults = defaults
         self._known: tuple[Lease, Bounds, list[Ancestor]] | None = None
 
-    def child(
-        self,
-        lease: Lease,
-        payload: Payload,
-        *,
-        after: Duration | None = None,
-        at: datetime | None = None,
-        priority: int | None = None,
-        limits: Limits | None = None,
-    ) -> Spawn:
+    def child(self, lease: Lease, payload: Payload, wishes: Wishes = NO_WISHES) -> Spawn:
         """The child that a task asks for, before anything is decided."""
         if not isinstance(payload, Payload):
             raise ConfigError(f"spawn takes a payload, not {type(payload).__name__}")
+        after, at, priority, limits = wishes
         pipeline = self._registry[payload.__kind__]
         data = stored_payload(payload)
         own = has_own_key(type(payload))

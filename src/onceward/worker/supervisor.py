@@ -28,7 +28,7 @@ from onceward.store.session import ConnectionLost, TryAgainLater
 from onceward.worker import presence
 from onceward.worker.housekeeping import Housekeeping, killed_for_time
 from onceward.worker.in_force import InForce
-from onceward.worker.process import Summary, worker_name
+from onceward.worker.orders import Summary, worker_name
 from onceward.worker.watcher import Watcher
 
 STEP_S = 0.05

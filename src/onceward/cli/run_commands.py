@@ -1,0 +1,92 @@
+"""The commands that work by themselves: a worker, and the demonstration."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Annotated
+
+import structlog
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from onceward import logs
+from onceward.cli import asking
+from onceward.cli.answers import Aside
+from onceward.cli.command_line import command_line, example
+from onceward.cli.exits import FINE
+from onceward.cli.options import NOTHING_SAID, Flag, Output
+
+
+@command_line.command(
+    sort_key=2,
+    help_epilogue=example(
+        "onceward run shop.tasks:app",
+        "onceward run shop.tasks:app --processes 4 --concurrency 50 --queues default,mail",
+    ),
+)
+def run(
+    app: Annotated[str, Parameter(name="APP", help="The app, as module:app or path/to/file.py:app.")],
+    /,
+    *,
+    name: Annotated[str | None, Parameter(help="A name for this worker; by default machine and process.")] = None,
+    processes: Annotated[
+        int,
+        Parameter(
+            validator=Number(gte=0, lte=1_000),
+            help="How many processes work, watched by this one, so that time limits hold for any code. "
+            "0 works in this process.",
+        ),
+    ] = 1,
+    concurrency: Annotated[
+        int | None,
+        Parameter(validator=Number(gte=1), help="How many tasks each process works on at a time, 100 by default."),
+    ] = None,
+    queues: Annotated[
+        str | None, Parameter(help="Only the work of these queues, as a,b; by default all that the app has.")
+    ] = None,
+    until_idle: Annotated[bool, Flag, Parameter(help="End when nothing is left to do.")] = False,
+    log_json: Annotated[bool, Flag, Parameter(help="Log JSON lines, for machines.")] = False,
+    output: Output = NOTHING_SAID,
+) -> int:
+    """Be a worker, until Ctrl-C or SIGTERM.
+
+    A first Ctrl-C lets running stages end, a second gives everything back at once. The log goes to stderr.
+    """
+    wanted = None if queues is None else [queue.strip() for queue in queues.split(",") if queue.strip()]
+    answer = Aside() if output.json else None
+    found = asking.loaded(app)
+    found.registry.lanes(wanted)  # a queue that nobody uses is refused before anything begins
+    logs.configure("json" if log_json else "text", level=logging.DEBUG if output.debug else logging.INFO)
+    logger = structlog.get_logger("onceward.cli")
+    logger.info(
+        "working",
+        database=asking.place_of(found),
+        kinds=",".join(found.registry.kinds),
+        queues=",".join(wanted or found.registry.queues),
+        processes=processes,
+    )
+    started = time.monotonic()
+    found.run(processes=processes or None, concurrency=concurrency, queues=wanted, until_idle=until_idle, name=name)
+    seconds = round(time.monotonic() - started, 3)
+    counts = found.counts()
+    found.close()
+    logger.info("stopped", after_s=seconds, **{status.word: count for status, count in counts.items() if count})
+    if answer is not None:
+        answer.give(
+            {"seconds": seconds, "processes": processes, "tasks": {one.word: count for one, count in counts.items()}}
+        )
+    return FINE
+
+
+@command_line.command(sort_key=1, help_epilogue=example("onceward demo"))
+def demo(*, output: Output = NOTHING_SAID) -> int:
+    """See 300 tasks survive the death of a worker. Takes some fifteen seconds and needs nothing.
+
+    Three processes work on a new SQLite database among the temporary files. One is killed in the middle.
+
+    In the end everything is counted: nothing may be lost, and nothing done twice.
+    """
+    from onceward.cli.demo import perform
+
+    return perform(as_json=output.json)

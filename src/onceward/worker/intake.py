@@ -1,0 +1,178 @@
+"""What a process asks for, and what it was given and has not begun: it claims ahead of its free slots, no further.
+
+How far ahead follows from how fast tasks have ended of late. Work behind gates is claimed only for a slot that is free,
+so that nobody holds a place there without using it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from onceward.config import Config
+from onceward.model.task import Lease
+from onceward.store.reader import Line
+from onceward.worker import points
+from onceward.worker.attempt import Attempt
+from onceward.worker.committer import Wish, Written
+
+AHEAD_S = 0.05
+MOST_AHEAD = 400
+LOW_CLAIM_STEP = 64
+
+
+class Intake:
+    """The claims of one process. `wish` leads to the committer, and what comes of a wish is taken by `take`."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        wish: Callable[[Wish], None],
+        monotonic: Callable[[], int],
+        suspects_only: bool,
+        most_claims: int | None,
+    ) -> None:
+        self.config = config
+        self._wish = wish
+        self._monotonic = monotonic
+        self._suspects_only = suspects_only
+        self._claims_left = most_claims
+        self._buffer: deque[Attempt] = deque()
+        self._reserved = 0
+        """Slots that are kept for governed work: it is there, but is only claimed for a free slot."""
+        self.has_asked = False
+        """Whether a wish is under way."""
+        self.expects_more = True
+        """Whether there may be work in the lines, as far as is known."""
+        self._look_after_answer = False
+        self._news: Line | None = None
+        self._rate = 0.0
+        self.ended = 0
+        """How many attempts have ended since the rate was measured last."""
+        self._measured_at = monotonic()
+        self._open_claims: dict[bytes, list[int]] = {}
+        self.is_closed = False
+        """Whether nothing more is claimed, because the process ends."""
+        self.look_for_suspects = not suspects_only
+        self.next_due_at: int | None = None
+        self.low_claim = self._low_claim_told = 0
+        """Below which number no claim of this process is open, if that is news."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something waits for a slot."""
+        return bool(self._buffer)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing waits for a slot or could be claimed, as far as is known."""
+        return not (self._buffer or self.has_asked or self.expects_more)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether there is room, and the lines seemed empty when last looked at."""
+        return not (self.expects_more or self.has_asked or self.is_closed)
+
+    @property
+    def has_had_enough(self) -> bool:
+        """Whether it has claimed as much as it may."""
+        return self._claims_left == 0
+
+    def have_enough(self) -> None:
+        """Claim nothing more; what was claimed may still begin."""
+        self._claims_left = 0
+
+    def look_again(self, line: Line | None) -> None:
+        """There may be new work, in a line that is perhaps known."""
+        self.expects_more = True
+        self._look_after_answer = self.has_asked
+        self._news = line
+
+    def look_again_at(self, due_at: int) -> None:
+        """There will be new work at that time."""
+        self.next_due_at = due_at if self.next_due_at is None else min(self.next_due_at, due_at)
+
+    def next_beside(self, running: int) -> Attempt | None:
+        """The next attempt, if it may run beside so many others; none after it was closed, also of what comes then."""
+        if self._buffer and not self.is_closed and running < self._slots_for(self._buffer[0]):
+            return self._buffer.popleft()
+        return None
+
+    def _slots_for(self, attempt: Attempt) -> int:
+        """How many may run if the next is this one."""
+        concurrency = self.config.concurrency
+        return concurrency if attempt.lease.gates is not None else max(1, concurrency - self._reserved)
+
+    def ask(self, running: int, closing: int) -> None:
+        """Ask for more where there is room, while so many run and so many others wait for their last commit."""
+        if self.has_asked or self.is_closed or not self.expects_more or self.has_had_enough:
+            return
+        if self._suspects_only or self.look_for_suspects:
+            # Suspects have the process to themselves.
+            if not (running or self._buffer or closing):
+                self.has_asked = True
+                self._wish(Wish(0, suspects=True))
+            return
+        ahead = min(MOST_AHEAD, int(self._rate * AHEAD_S))
+        room = self.config.concurrency + ahead - running - len(self._buffer)
+        slots = max(0, self.config.concurrency - running)
+        if self._claims_left is not None:
+            room, slots = min(room, self._claims_left), min(slots, self._claims_left)
+        if room > 0 and (not self._buffer or room * 2 >= ahead or (self._reserved and slots)):
+            self.has_asked = True
+            self._wish(Wish(room, slots, line=self._news))
+            self._news = None
+
+    def take(self, written: Written, wish: Wish) -> None:
+        """Take what has come of a wish."""
+        self.has_asked = False
+        claimed = written.claimed
+        if claimed.leases:
+            if self._claims_left is not None:
+                self._claims_left = max(0, self._claims_left - len(claimed.leases))
+            points.reach("after claim")
+            self._open_claims[claimed.leases[0].token] = [claimed.seq, len(claimed.leases)]
+            attempts = [
+                Attempt(lease, claimed.parts.get(lease.task, []), claimed.signals.get(lease.task, {}))
+                for lease in claimed.leases
+            ]
+            self._buffer.extend(one for one in attempts if one.lease.gates is None)
+            self._buffer.extendleft(one for one in reversed(attempts) if one.lease.gates is not None)
+        elif wish.suspects:
+            self.look_for_suspects = False
+            self.expects_more = not self._suspects_only
+        if not wish.suspects and wish.line is None and len(claimed.leases) < wish.count:
+            self.expects_more = False
+            self.next_due_at = written.next_due_at
+        self._reserved = min(claimed.held_back, max(1, self.config.concurrency // 4))
+        if self._reserved:
+            self.expects_more = True
+        if self._look_after_answer:  # whoever claimed may have looked before the new work was there
+            self._look_after_answer = False
+            self.expects_more = True
+
+    def give_up(self) -> Attempt | None:
+        """One that has not begun, whatever room there is; None if there is none."""
+        return self._buffer.popleft() if self._buffer else None
+
+    def measure(self) -> None:
+        """See how fast attempts have ended of late."""
+        now = self._monotonic()
+        elapsed = now - self._measured_at
+        if elapsed >= 20:
+            self._rate = 0.5 * self._rate + 0.5 * (self.ended * 1_000 / elapsed)
+            self.ended = 0
+            self._measured_at = now
+
+    def close_claim(self, lease: Lease) -> None:
+        """One more task of a claim is over. When all are, a dead worker's heirs need not look at that claim."""
+        claim = self._open_claims.get(lease.token)
+        if claim is None:
+            return
+        claim[1] -= 1
+        if claim[1] == 0:
+            del self._open_claims[lease.token]
+            oldest = min((seq for seq, _ in self._open_claims.values()), default=claim[0] + 1)
+            if oldest >= self._low_claim_told + LOW_CLAIM_STEP:
+                self.low_claim = self._low_claim_told = oldest

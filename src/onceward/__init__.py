@@ -13,7 +13,7 @@ from onceward.budgeting import BudgetStatus
 from onceward.cache_operations import CacheStatus
 from onceward.calls import CallTimeout
 from onceward.config import Config
-from onceward.context import Context, Outcome, Spawned
+from onceward.context import Context
 from onceward.enqueueing import Enqueued
 from onceward.envelope import Envelope
 from onceward.errors import (
@@ -47,11 +47,14 @@ from onceward.model.retry import Retry
 from onceward.model.schedule import Cron
 from onceward.model.setting import Setting, SettingValue
 from onceward.model.source import Breaker, Source
+from onceward.model.stats import AttemptCounts, StageDuration
 from onceward.model.status import Event, Status
 from onceward.model.stop_list import StopList
 from onceward.pipeline import Pipeline
 from onceward.scheduling import ScheduleStatus
 from onceward.stage import Isolation, Stage
+from onceward.stage_view import Outcome, Spawned
+from onceward.stats import Stats, StuckTask
 from onceward.store.migrate import Migration
 from onceward.ticking import TickReport
 from onceward.triggers import HttpTrigger, LambdaTrigger, NextTick, SubprocessTrigger
@@ -61,6 +64,7 @@ from onceward.why import Cause, Why
 __all__ = [
     "Alert",
     "App",
+    "AttemptCounts",
     "Batch",
     "BatchNotFound",
     "BatchStatus",
@@ -118,10 +122,13 @@ __all__ = [
     "SpawnRefused",
     "Spawned",
     "Stage",
+    "StageDuration",
     "StageEnded",
+    "Stats",
     "Status",
     "StopList",
     "StoreError",
+    "StuckTask",
     "SubprocessTrigger",
     "Task",
     "TaskNotFound",

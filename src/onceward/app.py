@@ -24,16 +24,28 @@ from onceward.model.times import Clock
 from onceward.pipeline import Pipeline
 from onceward.scheduling import Scheduling
 from onceward.setting_operations import SettingOperations
+from onceward.stats import Statistics
 from onceward.store.hours import typical_hour
 from onceward.store.migrate import Migration
 from onceward.ticking import Ticking
 from onceward.watching import Watching, checked_watches
 from onceward.worker import locate
-from onceward.worker.process import Orders, Summary, WorkerProcess
+from onceward.worker.orders import Orders, Summary
+from onceward.worker.process import WorkerProcess
 from onceward.worker.supervisor import Supervisor
 
 
-class App(Ticking, Scheduling, LineageOperations, SettingOperations, Watching, Governing, Budgeting, CacheOperations):
+class App(
+    Ticking,
+    Scheduling,
+    LineageOperations,
+    SettingOperations,
+    Watching,
+    Governing,
+    Budgeting,
+    CacheOperations,
+    Statistics,
+):
     """Pipelines and the database in which their work is kept. Making one connects to nothing.
 
     `sqlite:///file.db` (embedded, migrated at first use) or `postgresql://host/name`. `migrations` are the
@@ -161,7 +173,8 @@ class App(Ticking, Scheduling, LineageOperations, SettingOperations, Watching, G
         )
         if measured:
             now = self._store.clock.now()
-            hour = replace(hour, typical=self._ask(lambda: typical_hour(now)))
+            typical = self._ask(lambda: typical_hour(now))
+            hour = replace(hour, typical=None if typical is None else typical.priced(usd_per_1000_calls))
         return envelope(registry, self.config, limits, hour)
 
 

@@ -63,8 +63,10 @@ class Hourly:
     def rows(self) -> list[tuple[str, str, str]]:
         """The table: what, at worst, and typically."""
         usual = ["–"] * 5
-        if self.typical is not None:
-            usual[:3] = [f"{self.typical.runs:,.1f}", f"{self.typical.minutes:,.1f}", f"{self.typical.tasks:,.0f}"]
+        if (typical := self.typical) is not None:
+            usual[:3] = [f"{typical.runs:,.1f}", f"{typical.minutes:,.1f}", f"{typical.tasks:,.0f}"]
+            usual[3] = usual[3] if typical.calls is None else f"{typical.calls:,.0f}"
+            usual[4] = usual[4] if typical.usd is None else f"{typical.usd:,.2f}"
         usd = "unknown" if self.usd is None else f"{self.usd:,.2f}"
         worst = (f"{self.runs:,}", f"{self.minutes:,}", f"{self.tasks:,}", f"{self.calls:,}", usd)
         names = ("runs", "compute minutes", "tasks", "calls with their retries", "USD")

@@ -12,7 +12,7 @@ from tests.cli.conftest import Ask
 COMMANDS = [
     "alerts", "approve", "batches", "budgets", "cache", "cancel", "demo", "envelope", "import", "limits", "lineage",
     "lineages", "migrate", "pause", "prune", "resume", "retry", "run", "schedules", "settings", "signal", "source",
-    "sources", "status", "task", "tasks", "tick", "verify", "why",
+    "sources", "stats", "status", "task", "tasks", "tick", "verify", "why",
 ]  # fmt: skip
 ONE_TASK = {
     **{name: ["1"] for name in ("approve", "cancel", "lineage", "limits", "pause", "resume", "retry", "task", "why")},

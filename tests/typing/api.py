@@ -25,6 +25,8 @@ from onceward import (
     ScheduleStatus,
     Skipped,
     Stage,
+    StageDuration,
+    Stats,
     Status,
     Task,
     Waiting,
@@ -160,6 +162,9 @@ def use() -> None:
     assert_type(app.schedules(), list[ScheduleStatus])
     assert_type(app.run_now(nightly.name), Enqueued)
     assert_type(app.verify().ok, bool)
+    assert_type(app.stats("7d", stuck_after="6h"), Stats)
+    assert_type(app.stats().durations, tuple[StageDuration, ...])
+    assert_type(app.stats().pipelines[0].retry_rate, float | None)
 
 
 async def use_async() -> None:

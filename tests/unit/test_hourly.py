@@ -6,6 +6,7 @@ import pytest
 
 from onceward import App, Budget, Config, Context, Payload, Pipeline, Source
 from onceward.hourly import hourly
+from onceward.model.hours import HOUR_MS, Typical, growth_an_hour
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,25 @@ def asking(source: Source, budget: Budget | None) -> Pipeline[Page]:
     else:
         pipeline.stage(source=source, budget=budget, estimate=0.02)(ask)
     return pipeline
+
+
+@pytest.mark.parametrize(
+    ("noted", "total", "growth"),
+    [
+        ([], 70, None),
+        ([(0, 10)], 70, 30.0),
+        ([(0, 10), (HOUR_MS, 50)], 70, 30.0),
+        ([(0, 100), (HOUR_MS, 0)], 70, 35.0),
+        ([(2 * HOUR_MS, 10)], 70, 60.0),
+    ],
+)
+def test_a_total_grows_by_so_much_an_hour(noted: list[tuple[int, int]], total: int, growth: float | None) -> None:
+    assert growth_an_hour(noted, 2 * HOUR_MS, total) == growth
+
+
+def test_a_price_says_what_calls_have_cost_where_no_budget_does() -> None:
+    typical = Typical(1.0, 1.0, 1.0, 1.0, calls=500.0)
+    assert typical.priced(2.0).usd == 1.0
+    assert typical.priced(None).usd is None
+    assert typical._replace(usd=7.0).priced(2.0).usd == 7.0
+    assert typical._replace(calls=None).priced(2.0).usd is None

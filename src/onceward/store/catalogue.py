@@ -23,7 +23,7 @@ from onceward.model.connection import Dialect
 _COMMON = (
     "tasks", "lines", "workers", "reports", "lineages", "pruning", "spawning", "hops", "importing", "growth",
     "families", "batches", "transactions", "gates", "schedules", "settings", "watches", "budgets", "expiry", "ticks",
-    "cache",
+    "cache", "stats",
 )  # fmt: skip
 _BLOCK = re.compile(r"^-- name: (\w+)\n", re.M)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")

@@ -1,11 +1,10 @@
-"""What an hour has come to, by the ticks that have run."""
+"""What an hour has come to, by the ticks that have run, and by totals that the watches note once an hour."""
 
 from __future__ import annotations
 
-from onceward.model.hours import HOUR_MS, Typical
+from onceward.model.budget import WHOLE
+from onceward.model.hours import CALLS, DAYS_BACK_MS, HOUR_MS, MONEY, SPENDING, Typical, growth_an_hour
 from onceward.store.op import Op, Query
-
-DAYS_BACK_MS = 7 * 24 * HOUR_MS
 
 
 def typical_hour(now: int) -> Op[Typical | None]:
@@ -14,4 +13,21 @@ def typical_hour(now: int) -> Op[Typical | None]:
     if not runs:
         return None
     hours = max(1.0, (now - first_at) / HOUR_MS)
-    return Typical(hours, runs / hours, busy_ms / 60_000 / hours, tasks / hours)
+    calls, usd = yield from _typical_spending(now)
+    return Typical(hours, runs / hours, busy_ms / 60_000 / hours, tasks / hours, calls, usd)
+
+
+def total_spending() -> Op[dict[str, int]]:
+    """How many tokens of sources were taken so far, and how much was spent, in 10^-9 USD."""
+    [(calls, spent, _)] = yield Query("totals_of_spending")
+    return {CALLS: calls, MONEY: spent}
+
+
+def _typical_spending(now: int) -> Op[tuple[float | None, float | None]]:
+    """Calls and USD an hour. Without a budget in USD nobody counts money."""
+    [(calls, spent, budgets)] = yield Query("totals_of_spending")
+    noted: dict[str, list[tuple[int, int]]] = {name: [] for name in SPENDING}
+    for name, at, value in (yield Query("samples_named", {"since": now - DAYS_BACK_MS, "names": list(SPENDING)})):
+        noted[name].append((at, value))
+    money = growth_an_hour(noted[MONEY], now, spent) if budgets else None
+    return growth_an_hour(noted[CALLS], now, calls), None if money is None else money / WHOLE

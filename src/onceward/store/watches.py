@@ -13,7 +13,9 @@ from typing import NamedTuple
 from onceward.model import watch
 from onceward.model.batch import BatchOutcome
 from onceward.model.budget import wait_of
+from onceward.model.hours import DAYS_BACK_MS, HOUR_MS, SPENDING
 from onceward.model.watch import MOST_TASKS, Finding, Thresholds
+from onceward.store.hours import total_spending
 from onceward.store.op import Many, Op, Query
 from onceward.store.rows import as_ids, as_uuid
 
@@ -56,6 +58,8 @@ def begin(now: int, limits: Thresholds) -> Op[Look]:
     known = yield Query("read_samples", {"since": now - 2 * limits.window_ms, "now": now - limits.window_ms})
     marks = {name: value for name, _, value in known}
     samples = {TASKS: task, REFUSALS: refusal, **{LINE + line: count for line, count in lines.items()}}
+    if not (yield Query("samples_named", {"since": now - HOUR_MS, "names": list(SPENDING)})):
+        samples |= yield from total_spending()
     return Look(
         now,
         limits,
@@ -68,7 +72,8 @@ def begin(now: int, limits: Thresholds) -> Op[Look]:
 def keep_samples(look: Look) -> Op[None]:
     """Keep what was counted for as long as later looks need it."""
     kept_ms = 2 * look.limits.window_ms
-    yield Query("forget_samples", {"before": look.now - kept_ms, "after": look.now + kept_ms})
+    long_kept = {"kept_long": list(SPENDING), "long_before": look.now - max(kept_ms, DAYS_BACK_MS)}
+    yield Query("forget_samples", {"before": look.now - kept_ms, "after": look.now + kept_ms, **long_kept})
     yield Many("insert_samples", sorted(look.samples.items()), (look.now,))
 
 

@@ -137,6 +137,7 @@ WHERE c.value_blob IS NOT NULL
 ORDER BY c.task
 
 -- name: hours_of_ticks
-SELECT count(*), coalesce(sum(tasks), 0), coalesce(sum(coalesce(ended_at, started_at) - started_at), 0), min(started_at)
+SELECT count(*), CAST(coalesce(sum(tasks), 0) AS bigint),
+    CAST(coalesce(sum(coalesce(ended_at, started_at) - started_at), 0) AS bigint), min(started_at)
 FROM onceward_tick
 WHERE started_at > :after

@@ -31,7 +31,8 @@ ON CONFLICT (at, name) DO NOTHING
 
 -- name: forget_samples
 DELETE FROM onceward_sample
-WHERE at < :before
+WHERE (at < :before AND NOT (name IN TEXTS :kept_long))
+   OR at < :long_before
    OR at > :after
 
 -- name: count_lines

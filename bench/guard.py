@@ -14,9 +14,10 @@ from bench.jobs import Noop, app
 from bench.plan import BULK_SIZE, CHILDREN, PAD, SMALL_LINEAGE
 from onceward import Limits
 from onceward.model.task import Lease
+from onceward.store.asking import Asked
 from onceward.store.op import Op
 from onceward.store.session import Session
-from onceward.store.spawning import Asked, spawn
+from onceward.store.spawning import spawn
 from onceward.worker.spawner import key_hash
 
 ROUNDS = 40

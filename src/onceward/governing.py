@@ -146,15 +146,15 @@ class Governing(Operating):
         return found
 
     def _source_status(self, facts: GateFacts, now: int) -> SourceStatus:
-        row, state = facts.row, facts.row.state
+        row, state = facts.row, facts.row.state.as_of(now)
         is_known = source_of(row.name) in self.registry.sources
         limits = self.registry.limits_of(row.name) if is_known else GateLimits()
         has_rate = limits.interval_us is not None
         return SourceStatus(
             row.name, _state(facts, now), state.enabled, row.streak, row.calls, row.failures, row.opened,
             _moment(row.last_success_at), _moment(row.last_failure_at), row.last_error,
-            moment(row.paused_until) if row.paused_until > now else None,
-            row.why, tokens_there(limits, row.tat, now), limits.burst if has_rate else None,
+            moment(state.paused_until) if state.paused_until > now else None,
+            row.why, tokens_there(limits, state.tat, now), limits.burst if has_rate else None,
             facts.inside, limits.concurrency, row.hits, row.misses, facts.waiting, _moment(facts.waiting_since),
             is_known,
         )  # fmt: skip
@@ -192,15 +192,19 @@ class Governing(Operating):
         return [Pause(row.scope, moment(row.at), row.author) for row in self._ask(pauses.listed_pauses)]
 
     def _check_names(self, pipeline: str | None, source: str | None, queue: str | None) -> None:
-        """A name that the code of this app does not have is a typing error; without code there is nothing to ask."""
+        """A name that the code of this app does not have is a typing error; without code there is nothing to ask. A
+        source that is only used by `ctx.call` is known from its first use on."""
         if not self.registry.kinds:
             return
+        named = None if source is None else source_of(source)
         for what, name, known in (
             ("pipeline", pipeline, self.registry.kinds),
-            ("source", None if source is None else source_of(source), sorted(self.registry.sources)),
+            ("source", named, sorted(self.registry.sources)),
             ("queue", queue, self.registry.queues),
         ):
             if name is not None and name not in known:
+                if name == named and self._ask(lambda: sources.read_sources(named, [])):
+                    continue
                 raise ConfigError(f"there is no {what} {name!r}; this app has: {', '.join(known) or 'none'}")
 
     def approve(self, task_id: int) -> None:

@@ -15,7 +15,7 @@ from onceward import Event
 from tests.faults.askers import Ask, make_app
 from tests.faults.fleet import Fleet, wait_until
 
-PROCESSES = 8
+FEW, MANY = 4, 8
 ONE_AT_A_TIME = {"concurrency": 1, "threads": 1}
 
 
@@ -67,11 +67,11 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
         made.verified()
 
 
-def asking(fleet: Fleet, server: Server, *, apart: bool = False) -> list[int]:
+def asking(fleet: Fleet, server: Server, processes: int, *, apart: bool = False) -> list[int]:
     """As many tasks as processes, which all ask at the same moment."""
     folder = str(fleet.folder)
-    tasks = fleet.enqueue([Ask(number, server.url, folder, PROCESSES, apart) for number in range(PROCESSES)])
-    for _ in range(PROCESSES):
+    tasks = fleet.enqueue([Ask(number, server.url, folder, processes, apart) for number in range(processes)])
+    for _ in range(processes):
         fleet.start(until_idle=True, lease="10s", settings=ONE_AT_A_TIME)
     wait_until(lambda: server.asked_by, "somebody asks", fleet.state)
     return tasks
@@ -86,16 +86,20 @@ def all_have_it(fleet: Fleet, tasks: list[int]) -> None:
     assert misses == 1
 
 
-def test_eight_processes_that_want_the_same_answer_ask_once(fleet: Fleet, server: Server) -> None:
-    tasks = asking(fleet, server)
-    wait_until(lambda: fleet.events(Event.DEFERRED) >= PROCESSES - 1, "all others are put off", fleet.state)
+@pytest.mark.parametrize("processes", [FEW, pytest.param(MANY, marks=pytest.mark.torture)])
+def test_processes_that_want_the_same_answer_ask_once(fleet: Fleet, server: Server, processes: int) -> None:
+    tasks = asking(fleet, server, processes)
+    wait_until(lambda: fleet.events(Event.DEFERRED) >= processes - 1, "all others are put off", fleet.state)
     server.may_answer.set()
     all_have_it(fleet, tasks)
     assert len(server.asked_by) == 1
 
 
-def test_a_process_that_is_killed_while_it_asks_is_followed_by_one_other(fleet: Fleet, server: Server) -> None:
-    tasks = asking(fleet, server)
+@pytest.mark.parametrize("processes", [FEW, pytest.param(MANY, marks=pytest.mark.torture)])
+def test_a_process_that_is_killed_while_it_asks_is_followed_by_one_other(
+    fleet: Fleet, server: Server, processes: int
+) -> None:
+    tasks = asking(fleet, server, processes)
     os.kill(server.asked_by[0], signal.SIGKILL)
     wait_until(lambda: len(server.asked_by) > 1, "another one asks", fleet.state)
     server.may_answer.set()
@@ -105,6 +109,6 @@ def test_a_process_that_is_killed_while_it_asks_is_followed_by_one_other(fleet: 
 
 def test_stages_in_processes_of_their_own_share_the_cache(fleet: Fleet, server: Server) -> None:
     server.may_answer.set()
-    tasks = asking(fleet, server, apart=True)
+    tasks = asking(fleet, server, FEW, apart=True)
     all_have_it(fleet, tasks)
     assert len(server.asked_by) == 1

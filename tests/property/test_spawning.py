@@ -16,11 +16,13 @@ from onceward.model.lineage import Bounds, Rule, Spawn
 from onceward.model.payload import identity
 from onceward.model.task import Finish, Lease, NewTask, band_of
 from onceward.store import operate
+from onceward.store.asking import Asked, Decision
 from onceward.store.migrate import migrate
 from onceward.store.open import open_store
+from onceward.store.roots import enqueue_root
 from onceward.store.rows import as_uuid
 from onceward.store.session import Session
-from onceward.store.spawning import Asked, Decision, enqueue_root, spawn
+from onceward.store.spawning import spawn
 from onceward.store.verify import verify
 from onceward.testing import FakeClock
 from onceward.worker.spawner import key_hash

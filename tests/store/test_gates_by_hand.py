@@ -8,7 +8,7 @@ import pytest
 
 from onceward.model.source import GateLimits
 from onceward.model.task import lane_of
-from onceward.store import claims
+from onceward.store import claims, gates
 from onceward.store.op import Many, Op, Query
 from onceward.store.reader import MOST_GOVERNED, Reader
 from onceward.store.session import Session
@@ -144,3 +144,54 @@ def entries_read(worker: Worker) -> int:
         return entries() - before
 
     return worker.session.transact(counting)
+
+
+HOUR_MS = 3_600_000
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_behind_a_gate_for_an_hour(
+    hands: Hands, open_session: Callable[[], Session]
+) -> None:
+    hands.enqueue(3, gates=SHOP)
+    one = Worker(hands, open_session(), GateLimits(interval_us=60_000_000, burst=1))
+    assert len(one.claim(5)) == 1
+    assert one.claim(5) == []
+    hands.later(-HOUR_MS)
+    took = []
+    for _ in range(4):
+        took.append(len(one.claim(5)))
+        hands.later(60_000)
+    assert took == [0, 1, 1, 0], "a token a minute, by the clock as it is now"
+
+
+def test_what_was_ready_when_the_clock_was_set_back_still_is(hands: Hands, open_session: Callable[[], Session]) -> None:
+    plain, waiting = hands.enqueue(5), hands.enqueue(key="later", after_ms=1)
+    hands.later(-HOUR_MS)
+    newcomer = Worker(hands, open_session(), GateLimits())
+    assert newcomer.claim(10) == plain
+    hands.later(HOUR_MS + 1)
+    assert newcomer.claim(10) == waiting, "what waits for a time waits for that time"
+
+
+def test_a_clock_that_is_set_back_keeps_no_line_busy(hands: Hands, open_session: Callable[[], Session]) -> None:
+    one = Worker(hands, open_session(), GateLimits())
+    hands.enqueue(100)
+    assert len(one.claim(10)) == 10
+    hands.later(-HOUR_MS)
+    [urgent] = hands.enqueue(priority=2)
+    assert urgent in one.claim(1), "the lines are compared again"
+
+
+def test_very_many_turns_of_one_line_are_gathered_in_parts(
+    hands: Hands, worker: Callable[[], Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gates, "ALL_TURNS", 20)
+    for _ in range(50):
+        hands.enqueue(gates=SHOP)
+    one = worker()
+    ran: list[int] = []
+    for _ in range(8):
+        ran += one.claim(10)
+        hands.later(30)
+    assert len(ran) == len(set(ran)) == 50
+    assert hands.sql("SELECT count(*) FROM onceward_turn")[0][0] == 0

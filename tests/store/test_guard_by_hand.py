@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 from onceward.model.lineage import Rule, Spawn
 from onceward.model.status import Status
 from onceward.model.task import NEVER, Finish, Lease
+from onceward.store.asking import Asked, Decision, InBatch
 from onceward.store.op import Many, Op
-from onceward.store.spawning import Asked, Decision, InBatch, spawn
+from onceward.store.spawning import spawn
 from onceward.worker.spawner import key_hash
 from tests.store.children import ASKS, DEFAULTS, child, commit
 from tests.store.conftest import Hands
@@ -34,8 +34,8 @@ def below(hands: Hands) -> Lease:
 def test_what_follows_a_batch_is_refused_and_nobody_is_asked(hands: Hands) -> None:
     """It waits for the end of the batch, so that it cannot wait for approval too."""
     lease = below(hands)
-    some: dict[str, Any] = {"follows": "night", **ASKS}
-    wanted = (child("top", **some), child("bad", stopped="it is bad", **some), child("top", **ASKS))
+    after = [child("top", **ASKS).following("night"), child("bad", stopped="it is bad", **ASKS).following("night")]
+    wanted = (*after, child("top", **ASKS))
     first, second, third = ask(hands, lease, "child", *wanted)
     assert [one.refused and one.refused.rule for one in (first, second)] == [Rule.CYCLE, Rule.STOPPED]
     assert [one.rule for one in third.parked] == [Rule.CYCLE]

@@ -34,7 +34,7 @@ HOT: dict[str, dict[str, Any]] = {
     },
     "pop_due": {"after": 0, "now": NOON, "count": 500},
     "behind": {"lane": "default:note", "band": 2, "rank": 0, "seq": 10},
-    "lease_tasks": {"ids": [5, 500, 5_000], "token": b"t" * 16, "worker": 1, "now": NOON},
+    "lease_tasks": {"ids": [5, 500, 5_000], "token": b"t" * 16, "worker": 1, "now": NOON, "due_by": NOON},
     "advance": {
         "ids": [5, 500, 5_000],
         "token": b"t" * 16,

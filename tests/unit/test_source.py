@@ -114,9 +114,16 @@ def test_a_clock_that_was_set_back_by_an_hour_does_not_close_a_bucket_for_an_hou
     limits = GateLimits(rate_of("60/min").interval_us, 2)
     tat = after_taking(limits, 0, 2, NOW)
     back = NOW - 3_600_000
-    closed = allowance(limits, GateState(tat), 0, 0, 1, back)
-    assert closed.count == 0
-    assert closed.again_at - back <= 3_000
+    state = GateState(tat, paused_until=NOW + 5_000, taken_at=NOW).as_of(back)
+    assert (state.tat, state.paused_until, state.taken_at) == (tat - 3_600_000_000, back + 5_000, back)
+    assert allowance(limits, state, 0, 0, 1, back + 4_999).count == 0
+    assert allowance(limits, state, 0, 0, 1, back + 5_000).count == 2
+    assert state.as_of(back) is state, "once"
+
+
+def test_a_clock_that_differs_by_a_little_was_not_set_back() -> None:
+    state = GateState(NOW * 1_000, taken_at=NOW)
+    assert state.as_of(NOW - 999) is state
 
 
 def test_a_stage_that_wants_more_than_the_bucket_holds_waits_for_a_full_one() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from onceward import Config, Context, IllegalTransition, Limits, Payload, Pipeline, Rule, Status, StopList, Task
 from onceward.model.lineage import Refused, parked_note, rules_in
-from onceward.store.spawning import REFUSALS_KEPT
+from onceward.store.children import REFUSALS_KEPT
 from onceward.testing import Harness
 from tests.worker.conftest import Start, words
 
@@ -117,7 +117,7 @@ def test_about_every_rule_an_operator_may_be_asked(parked: tuple[Harness, Task],
     numbers = {"task 2": f"task {first.id + 1}", "task 3": f"task {first.id + 2}"}
     reason = re.sub(r"task [23]", lambda match: numbers[match[0]], REASONS[rule])
     assert task.reason == f"waits for approval: {reason}"
-    assert words(harness, task) == ["spawned", "parked"]
+    assert words(harness, task) == ["parked"]
     assert refusals(harness) == []
     parent = harness.app.task(task.parent or 0)
     assert (parent.status, parent.waiting_for) == (Status.WAITING, "children"), "it has not ended"

@@ -30,13 +30,13 @@ from onceward import (
     UnknownKind,
     Waiting,
 )
-from onceward.context import is_worker
-from onceward.filling import Wishes
 from onceward.hop import incoming, outgoing_headers
 from onceward.model.batch import BatchOutcome, Counts, outcome_of
 from onceward.model.status import Event
 from onceward.model.task import Commit, Finish, Lease, NewTask
 from onceward.model.time_limits import exceeded
+from onceward.model.wishes import Wishes
+from onceward.running_stage import is_worker
 from onceward.store import commits, expiry, operate
 from onceward.store.batches import NewBatch, open_batch
 from onceward.store.expiry import expire_batches

@@ -71,7 +71,7 @@ def test_a_join_starts_when_every_child_has_ended_and_is_handed_how(start: Start
         "fine": "succeeded", "failed": "failed", "filtered": "filtered", "skipped": "skipped", "error": "failed",
     }  # fmt: skip
     assert said == [5]
-    assert words(harness, order) == ["handed over", "parked", "woken", "finished"]
+    assert words(harness, order) == ["handed over", "spawned", "parked", "woken", "finished"]
 
 
 def test_while_it_waits_it_holds_no_slot_and_says_for_what(start: Start) -> None:

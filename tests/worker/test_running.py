@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from onceward import App, Config, Context, Failed, Payload, Pipeline, Retry, Skipped, Status, Waiting
-from onceward.worker.process import Orders, WorkerProcess
+from onceward.worker.orders import Orders
+from onceward.worker.process import WorkerProcess
 from tests.worker.conftest import NOTES, assert_verified, insert_note, notes
 
 QUICK = Retry(base="10ms", jitter=False)

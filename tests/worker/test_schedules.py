@@ -19,7 +19,8 @@ from onceward.store.op import Request, Rows
 from onceward.store.schedules import declare, fire
 from onceward.testing import FakeClock, Harness, run_stage
 from onceward.testing.clock import START
-from onceward.worker.process import Orders, WorkerProcess
+from onceward.worker.orders import Orders
+from onceward.worker.process import WorkerProcess
 from onceward.worker.scheduler import Look, fire_due
 from tests.faults.schedulers import app_with_schedules, expected, fired
 from tests.worker.conftest import Start, assert_verified

@@ -94,6 +94,25 @@ def test_each_instance_has_limits_of_its_own(start: Start) -> None:
     assert by_time == {second: {f"{name}/{second}" for name in "abc"} for second in range(3)}
 
 
+@pytest.mark.parametrize("writes", [False, True])
+def test_failures_between_successes_open_no_breaker(start: Start, writes: bool) -> None:
+    """Many end in one transaction, each kind of end in a statement of its own: the source still hears them in order."""
+    pipeline = Pipeline(Fetch, retry=Retry(retries=0))
+
+    @pipeline.stage(source=Source("web", breaker=Breaker(failures=3)))
+    async def fetch(ctx: Context[Fetch]) -> None:
+        if ctx.payload.url.endswith("0"):
+            raise ConnectionError("refused")
+        if writes:
+            ctx.write(lambda connection: connection.execute("SELECT 1"))
+
+    harness = start(pipeline)
+    harness.app.enqueue_many([Fetch(f"a/{number}") for number in range(100)])
+    harness.drain()
+    assert gate(harness.app, "web")["failures"] == 10
+    assert gate(harness.app, "web")["opened"] == 0
+
+
 def test_a_breaker_opens_after_failures_in_a_row_and_one_probe_closes_it(start: Start) -> None:
     server = Server()
     server.is_down = True

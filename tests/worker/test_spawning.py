@@ -28,7 +28,7 @@ from onceward import (
     StopList,
     Waiting,
 )
-from onceward.context import is_worker
+from onceward.running_stage import is_worker
 from onceward.testing import Harness, run_stage
 from tests.worker.conftest import NOTES, Start, insert_note, notes, words
 
@@ -128,7 +128,8 @@ def test_children_come_to_be_with_their_stage_and_know_where_they_come_from(star
     ]
     assert {child.lineage for child in children} == {top.lineage}
     assert {task.status for task in (top, *children)} == {Status.SUCCEEDED}
-    assert words(harness, children[0]) == ["spawned", "finished"]
+    assert words(harness, top) == ["finished", "spawned"]
+    assert words(harness, children[0]) == ["finished"]
     assert lineage_row(harness) == (3, 10_000, 10)
 
 
@@ -486,7 +487,7 @@ def test_an_operator_can_be_asked_about_what_is_too_deep_or_stopped(start: Start
         "bad": "signal:approved",
     }
     assert waiting["deep"].reason == "waits for approval: it would have depth 1, and the lineage's max_depth is 0"
-    assert words(harness, waiting["deep"]) == ["spawned", "parked"]
+    assert words(harness, waiting["deep"]) == ["parked"]
     assert harness.task(root).status is Status.WAITING
     harness.app.signal(waiting["deep"].id, "approved")
     harness.app.cancel(waiting["bad"].id)

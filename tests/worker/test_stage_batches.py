@@ -29,8 +29,8 @@ from onceward import (
     Waiting,
 )
 from onceward.cli.lineage_screens import _wait
-from onceward.context import current
 from onceward.hop import incoming, outgoing_headers
+from onceward.running_stage import current
 from onceward.store.invariants import BatchFacts, batch_breaches
 from onceward.testing import Harness, run_stage
 from onceward.why import Cause
@@ -161,7 +161,7 @@ def test_what_is_added_are_children_of_the_stage_and_what_follows_is_one_that_wa
     harness.app.signal(children["b"].id, "go")
     harness.drain()
     assert (runs, harness.app.batch_status("night").status) == (["night"], "succeeded")
-    assert words(harness, follower.id) == ["spawned", "parked", "woken", "finished"]
+    assert words(harness, follower.id) == ["parked", "woken", "finished"]
     assert harness.task(opener).status is Status.SUCCEEDED
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -18,6 +18,7 @@ import msgspec
 
 from onceward.errors import ConfigError
 from onceward.model.budget import Amount, Counted, amount_of, read_amount
+from onceward.model.status import Status
 from onceward.model.times import Duration, milliseconds, spoken
 
 DEEPEST = 100
@@ -49,8 +50,11 @@ REPEATS = frozenset({Rule.CYCLE, Rule.DUPLICATE, Rule.DONE})
 """Rules about work that is there already. A child that is made all the same, for an operator to approve of, does not
 take the identity of that work: whoever has it keeps it."""
 
-NOT_UNIQUE = ", not unique"
-"""How the log tells of a child that took no identity, because its work may be there as often as one likes."""
+NOT_UNIQUE = "not unique"
+"""What the log of a child says that took no identity, because its work may be there as often as one likes."""
+
+NAMED_IN_LOG = 20
+"""How many children the log of their parent names."""
 
 
 class Ancestor(msgspec.Struct, frozen=True, gc=False):
@@ -282,9 +286,19 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
     existing: int | None = None
 
 
-def spawn_note(parent: int, depth: int, *, unique: bool) -> str:
-    """What the log of a new child says."""
-    return f"by task {parent}, at depth {depth}{'' if unique else NOT_UNIQUE}"
+def spawn_note(children: Sequence[int], depth: int, lineage: uuid.UUID) -> str:
+    """What the log of a task says of children that one of its stages has spawned."""
+    named = ", ".join(map(str, children[:NAMED_IN_LOG]))
+    others = f" and {len(children) - NAMED_IN_LOG} more" if len(children) > NAMED_IN_LOG else ""
+    what = "task" if len(children) == 1 else f"{len(children)} tasks"
+    return f"{what} at depth {depth} of lineage {lineage}: {named}{others}"
+
+
+def stays(status: Status, ended_at: int | None, fresh_for_ms: int | None, now: int) -> bool:
+    """Whether a task keeps an identity that is unique everywhere: while it is open, or fresh."""
+    if not status.is_terminal:
+        return True
+    return status is Status.SUCCEEDED and fresh_for_ms is not None and (ended_at or 0) > now - fresh_for_ms
 
 
 def parked_note(refusals: Iterable[Refused]) -> str:

@@ -22,6 +22,8 @@ from onceward.model.times import NEVER, Duration, milliseconds
 
 MOST_PER_SECOND = 100_000
 MOST_AT_ONCE = 1_000_000
+A_STEP_BACK_MS = 1_000
+"""By how much the clock is behind that was set back; those of two machines differ by less."""
 LOOK_AGAIN_MS = 1_000
 """When a gate is looked at again that only waits for somebody to leave it: whoever leaves in good order says so."""
 LONGEST_INSTANCE = 200
@@ -220,13 +222,28 @@ class GateState(msgspec.Struct, frozen=True, gc=False):
     """Whether it is open or was until a moment ago: when its pause is over, a probe decides."""
     opened: int = 0
     """How often its breaker has opened."""
+    taken_at: int = 0
+    """When the last token was taken."""
 
     @classmethod
     def stored(
-        cls, tat: int, enabled: int, streak: int, paused_until: int, is_half_open: int, opened: int
+        cls, tat: int, enabled: int, streak: int, paused_until: int, is_half_open: int, opened: int, taken_at: int
     ) -> GateState:
         """A gate as it is kept in the database."""
-        return cls(tat, bool(enabled), streak, paused_until, bool(is_half_open), opened)
+        return cls(tat, bool(enabled), streak, paused_until, bool(is_half_open), opened, taken_at)
+
+    def as_of(self, now: int) -> GateState:
+        """The same gate. If the clock was set back since its last token was taken, its times move with it: as if
+        nothing had passed since. Whoever asks has to write that down, or nothing ever would."""
+        behind = self.taken_at - now
+        if behind < A_STEP_BACK_MS:
+            return self
+        return msgspec.structs.replace(
+            self,
+            tat=self.tat - behind * 1_000,
+            paused_until=max(0, self.paused_until - behind),
+            taken_at=now,
+        )
 
     @property
     def in_words(self) -> str:
@@ -235,7 +252,9 @@ class GateState(msgspec.Struct, frozen=True, gc=False):
 
     def with_tat(self, tat: int) -> GateState:
         """The same gate with its bucket as it is now."""
-        return GateState(tat, self.enabled, self.streak, self.paused_until, self.is_half_open, self.opened)
+        return GateState(
+            tat, self.enabled, self.streak, self.paused_until, self.is_half_open, self.opened, self.taken_at
+        )
 
     def is_probing(self, now: int) -> bool:
         """Whether one may pass to see how things stand, and no more than one."""
@@ -270,24 +289,18 @@ class Allowance(msgspec.Struct, frozen=True, gc=False):
     again_at: int
 
 
-def sane_tat(interval_us: int, burst: int, tat: int, tokens: int, now: int) -> int:
-    """When the bucket is full again, as far as that can be: who was set back by an hour does not wait for an hour."""
-    return min(tat, now * 1_000 + (burst + tokens) * interval_us)
-
-
 def after_taking(limits: GateLimits, tat: int, tokens: int, now: int) -> int:
     """When the bucket is full again after so many tokens were taken."""
     if limits.interval_us is None:
         return tat
-    at = sane_tat(limits.interval_us, limits.burst, tat, tokens, now)
-    return max(at, now * 1_000) + tokens * limits.interval_us
+    return max(tat, now * 1_000) + tokens * limits.interval_us
 
 
 def tokens_there(limits: GateLimits, tat: int, now: int) -> int | None:
     """How many tokens the bucket holds; None if there is no limit on the rate."""
     if limits.interval_us is None:
         return None
-    missing = -(-max(0, sane_tat(limits.interval_us, limits.burst, tat, 0, now) - now * 1_000) // limits.interval_us)
+    missing = -(-max(0, tat - now * 1_000) // limits.interval_us)
     return max(0, limits.burst - missing)
 
 
@@ -301,10 +314,9 @@ def allowance(limits: GateLimits, state: GateState, inside: int, probes: int, to
     if limits.interval_us is not None:
         interval_us, burst = limits.interval_us, limits.burst
         need = min(tokens, burst)  # a stage that wants more than the bucket holds waits for a full one
-        tat = sane_tat(interval_us, burst, state.tat, tokens, now)
-        there = burst - -(-max(0, tat - now * 1_000) // interval_us)
+        there = burst - -(-max(0, state.tat - now * 1_000) // interval_us)
         count = max(0, there // need)
-        again_at = -(-(tat - (burst - min(burst, need * (count + 1))) * interval_us) // 1_000)
+        again_at = -(-(state.tat - (burst - min(burst, need * (count + 1))) * interval_us) // 1_000)
     if limits.concurrency is not None and (free := limits.concurrency - inside) < count:
         count, again_at = free, now + LOOK_AGAIN_MS
     if state.is_probing(now) and (free := 1 - probes) < count:
@@ -329,4 +341,4 @@ def after_outcomes(breaker: BreakerRule | None, state: GateState, outcomes: Iter
             paused_until, is_half_open, opened = now + breaker.pause_ms, True, opened + 1
         if breaker.disable_after is not None and streak >= breaker.disable_after:
             enabled = False
-    return GateState(state.tat, enabled, streak, paused_until, is_half_open, opened)
+    return GateState(state.tat, enabled, streak, paused_until, is_half_open, opened, state.taken_at)

@@ -23,7 +23,7 @@ from onceward.store.enqueue import kept
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Rows
-from onceward.store.spawning import enqueue_root
+from onceward.store.roots import enqueue_root
 
 TASKS_AT_ONCE = 1_000
 _ENDS = (Status.SUCCEEDED, Status.FILTERED, Status.SKIPPED, Status.FAILED, Status.CANCELLED)

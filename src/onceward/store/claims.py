@@ -33,7 +33,7 @@ from onceward.store.lines import (
 )
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Row
-from onceward.store.reader import Line, Reader, sweep_if_time
+from onceward.store.reader import Line, Reader, heed_clock, sweep_if_time
 from onceward.store.rows import as_ids
 from onceward.store.session import TryAgainLater
 
@@ -79,9 +79,10 @@ def claim(
     Of governed ones no more than it has free slots: what has passed a gate runs at once. `has_settled` is whether this
     transaction has locked budgets already.
     """
+    yield from heed_clock(reader, now)
     yield from sweep_if_time(reader, now)
     if reader.limits_of is None:
-        return (yield from _lease((yield from pop(reader, count, now, sight)), worker, now))
+        return (yield from _lease(reader, (yield from pop(reader, count, now, sight)), worker, now))
     busy = reader.busy_lane if sight is None and now < reader.gates_busy_until else None
     if busy is None:
         if sight is None or sight.is_due(now):
@@ -110,7 +111,7 @@ def claim(
     if away := paid.turned_away:
         passages = gates.put_back(governed, passages, away)
         popped = [task for task in popped if task not in away or task in paid.failing]
-    claimed = yield from _paid_for((yield from _lease([*popped, *ids], worker, now)), paid, now)
+    claimed = yield from _paid_for((yield from _lease(reader, [*popped, *ids], worker, now)), paid, now)
     yield from gates.settle(governed, passages, claimed.leases)
     reader.busy_lane = governed.busy_lane(count)
     if busy is None:
@@ -124,8 +125,9 @@ def claim_from(reader: Reader, line: Line, worker: int, count: int, now: int) ->
     """Lease up to `count` tasks that stand in one line, unless an operator has paused it."""
     if reader.pauses.of_line(line[0]) is not None:
         return NOTHING
+    yield from heed_clock(reader, now)
     ids = yield from pop_from(reader, line, count, now)
-    return (yield from _lease(ids, worker, now))
+    return (yield from _lease(reader, ids, worker, now))
 
 
 def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool = False) -> Op[Claimed]:
@@ -133,6 +135,7 @@ def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool =
     # From the start each time: those in smaller company stand first, and may have come later. They are few.
     reader.seen.clear()
     reader.highest.clear()
+    yield from heed_clock(reader, now)
     ids = yield from pop_suspects(reader)
     paid = SetAside()
     admitted = None
@@ -143,7 +146,7 @@ def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool =
         ids = [task for task in ids if task not in paid.turned_away or task in paid.failing]
         passages = gates.put_back(admitted.governed, admitted.passages, paid.turned_away)
         admitted = admitted._replace(passages=passages)
-    claimed = yield from _paid_for((yield from _lease(ids, worker, now)), paid, now)
+    claimed = yield from _paid_for((yield from _lease(reader, ids, worker, now)), paid, now)
     if admitted is not None:
         yield from gates.settle(admitted.governed, admitted.passages, claimed.leases)
     return claimed
@@ -172,12 +175,15 @@ def _paid_for(claimed: Claimed, paid: SetAside, now: int) -> Op[Claimed]:
     return claimed if not failing else replace(claimed, leases=running)
 
 
-def _lease(popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
+def _lease(reader: Reader, popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
+    """Lease what was popped. It was due when it stood in line; a clock that was set back since does not undo that."""
     if not popped:
         return NOTHING
     token = secrets.token_bytes(16)
     ids = sorted(set(popped))
-    rows = yield Query("lease_tasks", {"ids": ids, "token": token, "worker": worker, "now": now})
+    rows = yield Query(
+        "lease_tasks", {"ids": ids, "token": token, "worker": worker, "now": now, "due_by": max(now, reader.stood_at)}
+    )
     if not rows and not (yield Query("is_living", {"worker": worker})):
         raise WorkerBuried(f"worker {worker} was declared dead and may not claim any more")
     if len(rows) < len(ids):

@@ -42,6 +42,7 @@ from onceward.model.task import (
     TryAgain,
     lane_of,
 )
+from onceward.store.asking import Asked
 from onceward.store.budgets import reserve_more, settle, settle_so_far
 from onceward.store.cache import count_lookups, fill, filled
 from onceward.store.enqueue import kept
@@ -52,7 +53,6 @@ from onceward.store.log import Entry, log
 from onceward.store.op import Call, Many, Op, Query, Rows
 from onceward.store.passing import leave, take
 from onceward.store.session import ConnectionLost, TryAgainLater
-from onceward.store.spawning import Asked
 from onceward.store.stage_batches import Opening, spawn_all
 
 Params = dict[str, Any]
@@ -105,7 +105,7 @@ class _Batch:
             self.limits.append((over_at, lease.task))
 
     def flush(self) -> Op[None]:
-        """Write everything gathered, in the lock order of the engine."""
+        """Write everything gathered but what is settled in the end, in the lock order of the engine."""
         if self.parts:
             places = yield from kept([part.value for _, part in self.parts])
             yield Many(
@@ -135,7 +135,13 @@ class _Batch:
             yield from stand(self.standings, self.now)
         if self.limits:
             yield Many("limit_times", sorted(set(self.limits)))
+
+    def settle_up(self, commits: Sequence[Commit]) -> Op[None]:
+        """Leave gates and pay, for all commits of the transaction at once: in the order in which their attempts have
+        ended, because a breaker counts failures in a row; and gates before budgets, as the claim locks them."""
         if self.left:
+            places = {one.lease.task: place for place, one in enumerate(commits)}
+            self.left.sort(key=lambda left: places[left[0].task])
             yield from leave(self.left, self.now)
             yield from count_lookups(self.left, self.now)
         if self.billed:
@@ -210,7 +216,8 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
     yield from batch.flush()
     for place in single:
         if commits[place].writes:
-            verdicts[place] = yield from _with_writes(commits[place], now, alone=len(commits) == 1)
+            verdicts[place] = yield from _with_writes(commits[place], batch, alone=len(commits) == 1)
+    yield from batch.settle_up(commits)
     if advances or single:
         yield from _tell_of_children(commits, verdicts)
     return [verdicts[place] for place in range(len(commits))]
@@ -457,10 +464,11 @@ def _back_unjudged(lease: Lease, move: Release, now: int) -> Standing:
     return Standing(lease.task, lane, lease.band, rank, now)
 
 
-def _with_writes(one: Commit, now: int, *, alone: bool) -> Op[Verdict]:
-    """One commit with domain rows, in a savepoint of its own: if they cannot be written, nothing of it is."""
+def _with_writes(one: Commit, others: _Batch, *, alone: bool) -> Op[Verdict]:
+    """One commit with domain rows, in a savepoint of its own: if they cannot be written, nothing of it is. What it owes
+    is settled with the others."""
     yield Query("savepoint")
-    batch = _Batch(now)
+    batch = _Batch(others.now)
     try:
         accepted = yield from _alone(one, batch)
         if accepted:
@@ -479,4 +487,7 @@ def _with_writes(one: Commit, now: int, *, alone: bool) -> Op[Verdict]:
         yield Query("release_savepoint")
         return error
     yield Query("release_savepoint")
+    others.left += batch.left
+    others.billed += batch.billed
+    others.billed_so_far += batch.billed_so_far
     return accepted

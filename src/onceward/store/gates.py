@@ -31,10 +31,12 @@ from onceward.model.source import (
 from onceward.model.task import BAND_BONUS_MS, NEVER, Lease, lane_of
 from onceward.store.op import Many, Op, Query, Row, Rows
 from onceward.store.pauses import held_gates
-from onceward.store.reader import BANDS, START, BusyLane, Line, Place, Reader, mark
+from onceward.store.reader import BANDS, START, BusyLane, Line, Reader, mark
 
 MOST_TURNS = 200
 """How many turns one claim looks at."""
+ALL_TURNS = 5_000
+"""How many it gathers: everybody who stands in a line has brought one."""
 LONGEST_WITHOUT_A_LOOK_MS = 60_000
 """After how long a suspect behind a gate that does not say when it opens is looked at again."""
 
@@ -138,8 +140,8 @@ def look(reader: Reader, room: int, now: int) -> Op[Governed]:
         "seen_ranks": [rank for _, (rank, _) in seen],
         "seen_seqs": [seq for _, (_, seq) in seen],
     }
-    lines = list(reader.open_lanes)
-    found = yield Query("due_turns", {"lines": lines, "now": now, "count": limit, "most": most, **places})
+    asked = {"lines": list(reader.open_lanes), "now": now, "count": limit, "all_turns": ALL_TURNS, "most": most}
+    found = yield Query("due_turns", {**asked, **places})
     lanes: dict[str, _Lane] = {}
     heads: list[tuple[str, int, int, int]] = []
     states: dict[str, GateState] = {}
@@ -161,6 +163,7 @@ def look(reader: Reader, room: int, now: int) -> Op[Governed]:
     mine = [lane for lane in lanes.values() if all(gate.name in states for gate in lane.gates)]
     turns = sum(len(lane.turns) for lane in lanes.values())
     governed = Governed(reader, now, mine, states, has_all=turns < limit, most=most)
+    yield from _set_back(governed)
     yield from _look_inside(governed)
     _order(governed, heads)
     return governed
@@ -185,8 +188,19 @@ def look_at_one(reader: Reader, busy: BusyLane, room: int, now: int) -> Op[Gover
     states = yield from _lock(sorted({gate.name for gate in lane.gates}))
     mine = [lane] if all(gate.name in states for gate in lane.gates) else []
     governed = Governed(reader, now, mine, states, most=max(1, room))
+    yield from _set_back(governed)
     yield from _look_inside(governed)
     return governed
+
+
+def _set_back(governed: Governed) -> Op[None]:
+    """Where the clock was set back, the times of the gates that we hold go with it."""
+    for name, found in list(governed.states.items()):
+        state = found.as_of(governed.now)
+        if state is not found:
+            back = {"gate": name, "tat": state.tat, "paused_until": state.paused_until, "now": governed.now}
+            yield Query("set_gate_back", back)
+            governed.states[name] = governed.stored[name] = state
 
 
 def _look_inside(governed: Governed) -> Op[None]:
@@ -278,8 +292,7 @@ def pop(governed: Governed, room: int, before: int = NEVER) -> Op[list[Passage]]
         if len(here) < many:
             _take(governed, lane, len(here) - many)
         if here:
-            rank, seq, *_ = here[-1]
-            yield from _remember(governed, (lane.name, lane.band or 0), (rank, seq))
+            yield from _remember(governed, (lane.name, lane.band or 0), here)
         lane.has_others = lane.has_others or len(lane.popped) < lane.standing or lane.standing == governed.most
     return [Passage(lane.gates, lane.popped) for lane, _ in wanted]
 
@@ -287,13 +300,15 @@ def pop(governed: Governed, room: int, before: int = NEVER) -> Op[list[Passage]]
 _place = itemgetter(0, 1)
 
 
-def _remember(governed: Governed, line: Line, last: Place) -> Op[None]:
+def _remember(governed: Governed, line: Line, popped: Sequence[Row]) -> Op[None]:
     """How far a line was taken from: for the next look, and for those who stand in it later."""
     reader = governed.reader
+    rank, seq = _place(popped[-1])
+    reader.stood_at = max(reader.stood_at, max(at for *_, at in popped))
     if reader.sweeps:
-        reader.took_governed(line, last)
-    if last[0] > 0:
-        yield from mark(reader, line, last[0], governed.now)
+        reader.took_governed(line, (rank, seq))
+    if rank > 0:
+        yield from mark(reader, line, rank, governed.now)
 
 
 def _pop(governed: Governed, wanted: Sequence[tuple[_Lane, int]]) -> Op[Rows]:
@@ -308,7 +323,9 @@ def _pop(governed: Governed, wanted: Sequence[tuple[_Lane, int]]) -> Op[Rows]:
     ranks, seqs = ([start[place] for start in starts] for place in range(2))
     line = {"lanes": lanes, "bands": bands, "counts": counts, "ranks": ranks, "seqs": seqs}
     known = [governed.stored[name].in_words for name in names]
-    rows = yield Query("pop_and_take", {**line, "names": names, "tats": tats, "calls": calls, "known": known})
+    rows = yield Query(
+        "pop_and_take", {**line, "names": names, "tats": tats, "calls": calls, "known": known, "now": governed.now}
+    )
     if rows:  # one of them is nothing, and says that it was done
         governed.compares = True
         governed.taken.clear()
@@ -376,21 +393,23 @@ def settle(governed: Governed, passages: Sequence[Passage], leases: Sequence[Lea
     taken = [(name, governed.states[name].tat, taken) for name, taken in sorted(governed.taken.items())]
     seqs = sorted(seq for lane in governed.lanes for seq in lane.turns)
     if seqs or left:
-        yield from _write_down(taken, seqs, left)
+        yield from _write_down(taken, seqs, left, governed.now)
     elif taken:
-        yield Many("take_from_gates", taken)
+        yield Many("take_from_gates", taken, (governed.now,))
 
 
-def _write_down(taken: list[tuple[str, int, int]], seqs: list[int], left: list[tuple[str, str, str, int]]) -> Op[None]:
+def _write_down(
+    taken: list[tuple[str, int, int]], seqs: list[int], left: list[tuple[str, str, str, int]], now: int
+) -> Op[None]:
     """Take tokens from gates, end turns and leave others, in one statement where the database can."""
     names, tats, calls = ([row[place] for row in taken] for place in range(3))
     lines, lanes, gates, times = ([row[place] for row in left] for place in range(4))
-    change = {"names": names, "tats": tats, "calls": calls, "seqs": seqs}
+    change = {"names": names, "tats": tats, "calls": calls, "seqs": seqs, "now": now}
     is_done = yield Query("settle_gates", {**change, "lines": lines, "lanes": lanes, "gates": gates, "times": times})
     if is_done:
         return
     if taken:
-        yield Many("take_from_gates", taken)
+        yield Many("take_from_gates", taken, (now,))
     if left:
         yield Many("insert_turns", left)
 
@@ -412,6 +431,7 @@ def admit(reader: Reader, tasks: Sequence[int], now: int) -> Op[Admitted]:
     if gates:
         states = yield from _lock(sorted({gate.name for some in gates.values() for gate in some}))
     governed = Governed(reader, now, [], states)
+    yield from _set_back(governed)
     yield from _look_inside(governed)
     passages: list[Passage] = []
     later = []

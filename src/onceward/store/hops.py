@@ -14,12 +14,12 @@ from onceward.model.codec import digest128
 from onceward.model.lineage import Bounds, Descent, Spawn, StageBatch
 from onceward.model.status import Status
 from onceward.model.task import Lease
+from onceward.store.asking import Asked
 from onceward.store.batches import count
 from onceward.store.families import CHILDREN
 from onceward.store.op import Many, Op, Query
 from onceward.store.pausing import paused_above
 from onceward.store.rows import as_bytes
-from onceward.store.spawning import Asked
 from onceward.store.stage_batches import Opening, Spawned, spawn_all
 
 HOP = "hop"

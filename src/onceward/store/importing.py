@@ -10,14 +10,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from onceward.model.lineage import EVERYWHERE
+from onceward.model.lineage import EVERYWHERE, stays
 from onceward.model.status import Event, Status
 from onceward.model.task import NewTask, lane_of
 from onceward.store.enqueue import kept
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query
-from onceward.store.spawning import stays
 
 
 class OldTask(msgspec.Struct, frozen=True, gc=False):

@@ -23,7 +23,7 @@ _COMMITS = frozenset({Event.STAGE_COMMITTED, Event.HANDED_OVER})
 _FAILURES = frozenset({Event.RETRY_SCHEDULED, Event.TIMED_OUT})
 _INTO_LAST_STAGE = (Event.EXPIRED, Status.PENDING)
 """How the log tells of a task for which only what is done at expiry is left."""
-_STILL = frozenset({Event.SIGNALLED, Event.SPAWNED, Event.PAUSED, Event.RESUMED, Event.LIMITS_RAISED})
+_STILL = frozenset({Event.SIGNALLED, Event.PAUSED, Event.RESUMED, Event.LIMITS_RAISED})
 """What happens to a task and leaves it where it stands."""
 _ALLOWED: dict[int, tuple[frozenset[Status], frozenset[Status]]] = {
     int(event): move for event, move in TRANSITIONS.items()
@@ -178,7 +178,7 @@ def moves(history: History) -> Iterator[str]:
     task = history.task
     status, fence, run = int(Status.PENDING), 0, 1
     for row in history.log:
-        if row.event in (Event.LOST, Event.REFUSED):
+        if row.event in (Event.LOST, Event.REFUSED, Event.SPAWNED):
             continue
         if row.fence != fence:
             # A claim is not in the log; its first event tells of it.
@@ -442,7 +442,7 @@ def asked_about(history: History) -> frozenset[Rule]:
 def may_be_twice(history: History) -> bool:
     """Whether a task took no identity when it was made: its work may be there twice, or an operator was asked."""
     spawned = (row.note for row in history.log if row.event == Event.SPAWNED)
-    return any(note and note.endswith(NOT_UNIQUE) for note in spawned) or not asked_about(history).isdisjoint(REPEATS)
+    return NOT_UNIQUE in spawned or not asked_about(history).isdisjoint(REPEATS)
 
 
 Invariant = Callable[[History], Iterator[str]]

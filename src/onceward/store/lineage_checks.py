@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from onceward.model.lineage import Rule, read_ancestry
 from onceward.model.status import Event, Status
+from onceward.store.asking import scopes_in
 from onceward.store.families import CHILDREN
 from onceward.store.invariants import History, Logged, asked_about, may_be_twice
 from onceward.store.op import Row
 from onceward.store.rows import as_uuid
-from onceward.store.spawning import scopes_in
 
 
 class Found(NamedTuple):

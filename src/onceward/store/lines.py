@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from onceward.model.status import Event, Status
 from onceward.model.task import BAND_BONUS_MS, NEVER, gates_in
 from onceward.store.gates import append_turns, next_turn_at
@@ -25,8 +27,7 @@ Head = tuple[str, int, int, int, int]
 """The first in a line: lane, band, rank, number, and since when it stands there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True, gc=False):
     """A task that goes into a line, now or at its due time."""
 
     task: int
@@ -213,10 +214,11 @@ def _pop_line(reader: Reader, line: Line, count: int, rank_max: int, marks_at: i
     popped = yield Query(
         "pop", {"lane": lane, "band": band, "rank": rank, "seq": seq, "rank_max": rank_max, "count": count}
     )
-    in_order = sorted((rank, seq, task) for task, rank, seq in popped)
+    in_order = sorted((rank, seq, task) for task, rank, seq, _ in popped)
     if in_order:
         last = in_order[-1][:2]
         reader.took(line, last)
+        reader.stood_at = max(reader.stood_at, max(at for *_, at in popped))
         if marks_at is not None and last[0] > 0:
             yield from mark(reader, line, last[0], marks_at)
     return [task for _, _, task in in_order]

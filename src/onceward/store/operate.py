@@ -16,7 +16,7 @@ from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Op, Query, Rows
 from onceward.store.pausing import OPEN, paused_above
-from onceward.store.spawning import take_identity_back
+from onceward.store.roots import take_identity_back
 
 
 def cancel(task: int, reason: str, now: int) -> Op[None]:

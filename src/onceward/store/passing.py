@@ -24,7 +24,10 @@ def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> 
         return NotYet(gate, NEVER)
     yield Many("insert_gates", [(gate,)])
     [(_, *row)] = yield Query("hold_gate", {"gate": gate})
-    state = GateState.stored(*row)
+    found = GateState.stored(*row)
+    state = found.as_of(now)
+    if state is not found:
+        yield Query("set_gate_back", {"gate": gate, "tat": state.tat, "paused_until": state.paused_until, "now": now})
     inside = probes = 0
     if limits.has_slots or state.is_probing(now):
         if rows := (yield Query("inside_gates", {"names": [gate]})):
@@ -34,7 +37,7 @@ def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> 
     allowed = allowance(limits, state, inside, probes, tokens, now)
     if not allowed.count:
         return NotYet(gate, allowed.again_at)
-    yield Many("take_from_gates", [(gate, after_taking(limits, state.tat, tokens, now), tokens)])
+    yield Many("take_from_gates", [(gate, after_taking(limits, state.tat, tokens, now), tokens)], (now,))
     if limits.has_slots or state.is_probing(now):
         yield Many("insert_slots", [(gate, lease.task, lease.token, int(state.is_probing(now)), now)])
     return None
@@ -64,7 +67,7 @@ def _tell(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:
     rows = yield Query("hold_gate", {"gate": gate})
     if not rows:
         return
-    state = GateState.stored(*rows[0][1:])
+    state = GateState.stored(*rows[0][1:]).as_of(now)
     outcomes = [outcome for one in all_told for outcome in one.outcomes]
     breaker = next((one.breaker for one in all_told), None)
     after = after_outcomes(breaker, state, outcomes, now)
@@ -87,6 +90,7 @@ def _tell(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:
         {
             "gate": gate,
             "tat": state.tat - unused_us,
+            "taken_at": state.taken_at,
             "enabled": int(after.enabled),
             "streak": after.streak,
             "paused_until": max(after.paused_until, asked_until),

@@ -15,10 +15,10 @@ from functools import partial
 
 from onceward.errors import StoreUnavailable
 from onceward.model.lineage import EVERYWHERE
+from onceward.store.asking import scopes_in
 from onceward.store.op import Many, Op, Query, Row, Rows
 from onceward.store.rows import as_uuid
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
-from onceward.store.spawning import scopes_in
 from onceward.store.ticks import prune_ticks
 
 TASKS_AT_ONCE = 500

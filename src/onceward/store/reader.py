@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from onceward.model.budget import BudgetRule
 from onceward.model.pause import NO_PAUSES, Pauses
-from onceward.model.source import GateLimits, GateState
-from onceward.model.task import HIGHEST_PRIORITY, LOWEST_PRIORITY, band_of
+from onceward.model.source import A_STEP_BACK_MS, GateLimits, GateState
+from onceward.model.task import HIGHEST_PRIORITY, LOWEST_PRIORITY, NEVER, band_of
 from onceward.store.op import Many, Op, Query
 
 BANDS = range(band_of(HIGHEST_PRIORITY), band_of(LOWEST_PRIORITY) + 1)
@@ -93,6 +93,11 @@ class Reader:
     busy_lane: BusyLane | None = None
     """Likewise, a governed one."""
     gates_busy_until: int = 0
+    latest: int = 0
+    """What time it was at the last look."""
+    stood_at: int = 0
+    """When the last of those who were taken by this claim had stood in line: they were due then. If the clock was set
+    back since, they still are."""
     due_seen: int = -1
     next_due_at: int | None = None
     """When the next one in the waiting room becomes due, at the last look."""
@@ -191,8 +196,19 @@ def sweep_if_time(reader: Reader, now: int) -> Op[None]:
         if is_time_to_sweep(reader, now):
             reader.swept_at = now
             _start_over(reader, oldest)
-    if now < reader.due_seen:  # the clock was set back
-        reader.due_seen = -1
+
+
+def heed_clock(reader: Reader, now: int) -> Op[None]:
+    """If the clock was set back, forget what was to hold until some time, which is far away now; and have the governed
+    lines looked at, whose turns are."""
+    behind, reader.latest, reader.stood_at = reader.latest - now, now, 0
+    if behind <= 0:
+        return
+    reader.busy_until = reader.gates_busy_until = reader.marked_at = 0
+    reader.swept_at, reader.pauses_read_at, reader.due_seen = -SWEEP_EVERY_MS, -PAUSES_EVERY_MS, -1
+    reader.marked = {line: made._replace(at=0) for line, made in reader.marked.items()}
+    if reader.limits_of is not None and behind >= A_STEP_BACK_MS:
+        yield Query("wake_lines", {"lines": list(reader.lanes), "now": now, "never": NEVER})
 
 
 def _start_over(reader: Reader, oldest_open: int) -> None:

@@ -23,6 +23,7 @@ class GateRow(NamedTuple):
     paused_until: int = 0
     is_half_open: int = 0
     opened: int = 0
+    taken_at: int = 0
     why: str | None = None
     calls: int = 0
     failures: int = 0
@@ -35,8 +36,8 @@ class GateRow(NamedTuple):
     @property
     def state(self) -> GateState:
         """As the claim sees it."""
-        return GateState(
-            self.tat, bool(self.enabled), self.streak, self.paused_until, bool(self.is_half_open), self.opened
+        return GateState.stored(
+            self.tat, self.enabled, self.streak, self.paused_until, self.is_half_open, self.opened, self.taken_at
         )
 
 

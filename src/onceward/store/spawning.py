@@ -10,152 +10,37 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
-from onceward.errors import IllegalTransition, SpawnRefused
-from onceward.logs import EngineLog
+from onceward.errors import SpawnRefused
 from onceward.model.budget import WHOLE, Account, AccountKey, BudgetRule
-from onceward.model.decide import readable, signal_wait
 from onceward.model.lineage import (
     EVERYWHERE,
     REPEATS,
-    Ancestor,
     Bounds,
     Refused,
     Rule,
     Spawn,
-    ancestry_below,
-    parked_note,
-    read_ancestry,
     refused_by_ancestors,
     refused_by_children,
     refused_by_depth,
     rules_in,
-    spawn_note,
+    stays,
 )
-from onceward.model.status import Event, Status
-from onceward.model.task import NEVER, Lease, NewTask, lane_of
+from onceward.model.status import Status
 from onceward.model.times import spoken
-from onceward.store.budgets import count_tasks, counting, hold, open_lineage_budgets, spent_on_tasks
-from onceward.store.enqueue import kept
-from onceward.store.lines import Standing, stand
-from onceward.store.log import Entry, log
+from onceward.store.asking import Asked, Decision, Identity, InBatch, Parent, Room
+from onceward.store.budgets import count_tasks, counting, hold, spent_on_tasks
+from onceward.store.children import make, park, record
 from onceward.store.op import Many, Op, Query
-from onceward.store.rows import as_bytes, as_uuid
+from onceward.store.rows import as_uuid
 
-REFUSALS_KEPT = 100
-"""How many refusals are stored for one parent; the others are counted. And how many of its children may wait for
-approval because there is no room for them; the others are refused, so that a bomb stays one of a known size."""
-
-MANY_ALIKE = 8
-"""From how many children on that differ in little a statement of their own is worth its way to the database."""
-
-Identity = tuple[bytes, bytes]
-"""A scope and a hash."""
-
-logger = EngineLog("onceward.spawning")
-
-
-class InBatch(NamedTuple):
-    """A batch to which a child is added, with the counter in which it needs room there."""
-
-    id: int
-    scope: uuid.UUID | None
-
-
-class Asked(msgspec.Struct, frozen=True, gc=False):
-    """One child that the stage of a task asks for."""
-
-    lease: Lease
-    stage: str
-    key_hash: bytes
-    """The key of the task that asks, as a hash."""
-    defaults: Bounds
-    """The limits of a lineage for which nobody has set any."""
-    spawn: Spawn
-    batch: InBatch | None = None
-    """The batch that its stage adds it to; without one it belongs where its parent does."""
-
-    @property
-    def identities(self) -> list[Identity]:
-        """Where its identity must be free."""
-        match self.spawn.unique:
-            case "no":
-                return []
-            case "everywhere":
-                return [(self.lease.lineage_bytes, self.spawn.identity), (EVERYWHERE, self.spawn.identity)]
-        return [(self.lease.lineage_bytes, self.spawn.identity)]
-
-
-@dataclass(slots=True)
-class _Parent:
-    """A task that asks for children, as it stands. Its row is locked by its fence: nobody else can add to it."""
-
-    lease: Lease
-    key_hash: bytes
-    bounds: Bounds
-    identity: bytes
-    ancestry: bytes | None
-    limits: bytes | None
-    scopes: bytes | None
-    depth: int
-    children: int
-    refusals: int
-    batch: int | None
-    is_paused: bool
-
-    family: list[Ancestor] = field(init=False)
-    """Its ancestors and itself."""
-    counted_in: list[uuid.UUID] = field(init=False)
-    """The counters in which a child needs room: that of its lineage, and narrower ones below."""
-    below: bytes = field(init=False)
-    """The ancestry of its children."""
-    rooms: list[_Room] = field(default_factory=list)
-    """What those counters have left, once it was asked for."""
-    beyond: int | None = None
-    """How many of its children were made although there was no room, to wait for approval; once it was asked for."""
-
-    def adding_to(self, batch: InBatch) -> _Parent:
-        """The same task, for the children that it adds to a batch."""
-        scopes = self.scopes if batch.scope is None else (self.scopes or b"") + batch.scope.bytes
-        return replace(self, batch=batch.id, scopes=scopes)
-
-    def __post_init__(self) -> None:
-        myself = Ancestor(self.lease.task, self.identity, self.key_hash)
-        self.family = [*read_ancestry(self.ancestry), myself]
-        self.counted_in = [self.lease.lineage, *scopes_in(self.scopes)]
-        self.below = ancestry_below(self.ancestry, *msgspec.structs.astuple(myself))
-
-
-class Decision(msgspec.Struct, frozen=True, gc=False):
-    """What became of a spawn: a new child, one that was there already and is linked, or a refusal."""
-
-    task: int | None
-    is_new: bool = False
-    refused: Refused | None = None
-    batch: int | None = None
-    """The batch to which a new child has been added, because its parent belongs to it."""
-    parked: tuple[Refused, ...] = ()
-    """Why a new child waits for approval, if it does: by every rule that would have refused it."""
-
-
-@dataclass(slots=True)
-class _Room:
-    """What a lineage, or a narrower scope in it, has left."""
-
-    root: int
-    left: int
-    """Below zero: how many it has more than it may, which wait for approval."""
-    max_depth: int
-    max_children: int
-    max_tasks: int
-    deadline_at: int
-    created_at: int
-    overdue: int
-    """Whether its tasks have been ended at its deadline already."""
+MOST_BEYOND = 100
+"""How many children of one task may wait for approval because there is no room for them; the others are refused, so
+that a bomb stays one of a known size."""
 
 
 class _Holder(NamedTuple):
@@ -173,11 +58,11 @@ class _Guard:
 
     asked: Sequence[Asked]
     now: int
-    parents: dict[int, _Parent] = field(default_factory=dict)
-    in_batches: dict[tuple[int, int], _Parent] = field(default_factory=dict)
+    parents: dict[int, Parent] = field(default_factory=dict)
+    in_batches: dict[tuple[int, int], Parent] = field(default_factory=dict)
     """Parents as they stand to the children that they add to a batch."""
     decided: dict[int, Decision] = field(default_factory=dict)
-    rooms: dict[uuid.UUID, _Room] = field(default_factory=dict)
+    rooms: dict[uuid.UUID, Room] = field(default_factory=dict)
     ids: dict[int, int] = field(default_factory=dict)
     taken: dict[Identity, int] = field(default_factory=dict)
     """The identities that were free, and for which task they were taken for the time being."""
@@ -224,12 +109,10 @@ class _Guard:
             self.decided[place] = Decision(None, refused=refused)
 
     def _asks(self, place: int, rule: Rule) -> bool:
-        """Whether an operator is to be asked if this rule refuses a spawn. What follows a batch waits for that already,
-        and nobody waits for two things."""
-        child = self.asked[place].spawn
-        return child.policy(rule) == "park" and child.follows is None
+        """Whether an operator is to be asked if this rule refuses a spawn."""
+        return self.asked[place].spawn.policy(rule) == "park"
 
-    def parent(self, place: int) -> _Parent:
+    def parent(self, place: int) -> Parent:
         """The task that asks for a child."""
         one = self.asked[place]
         return self.parents[one.lease.task] if one.batch is None else self.in_batches[one.lease.task, one.batch.id]
@@ -241,7 +124,7 @@ class _Guard:
         ):
             one = asking[task]
             bounds = one.defaults if limits is None else msgspec.json.decode(limits, type=Bounds)
-            self.parents[task] = _Parent(
+            self.parents[task] = Parent(
                 one.lease, one.key_hash, bounds, identity, ancestry, limits, scopes, depth, children, refusals, batch,
                 bool(paused),
             )  # fmt: skip
@@ -260,7 +143,7 @@ class _Guard:
         for place, many in self._alike().items():
             wanted.update(dict.fromkeys(self.parent(place).counted_in, many))
         rows = yield Many("reserve_room", sorted(wanted.items()))
-        self.rooms = {as_uuid(scope): _Room(*rest) for scope, *rest in rows}
+        self.rooms = {as_uuid(scope): Room(*rest) for scope, *rest in rows}
         for parent in (*self.parents.values(), *self.in_batches.values()):
             parent.rooms = [self.rooms[scope] for scope in parent.counted_in if scope in self.rooms]
         for place in self._open:
@@ -319,10 +202,12 @@ class _Guard:
                 continue
             if (full := self._no_room(parent, children[one.lease.task])) is not None:
                 yield from self._refuse_or_exceed(place, full)
-            self._refuse(place, self._spent(place), final=True)
+            if one.spawn.counted:
+                self._refuse(place, self._spent(place), final=True)
             if place in self.decided:
                 continue
-            self.counts.update(self._counting(place).keys())
+            if one.spawn.counted:
+                self.counts.update(self._counting(place).keys())
             parked = self.parked.get(place, {})
             self.decided[place] = Decision(
                 self.ids[place], is_new=True, batch=parent.batch, parked=tuple(parked.values())
@@ -350,14 +235,12 @@ class _Guard:
     # Budgets that count tasks
 
     def _counting(self, place: int) -> dict[AccountKey, BudgetRule]:
-        one = self.asked[place].spawn
-        if not one.counted:
-            return {}
-        parent = self.parent(place)
+        one, parent = self.asked[place].spawn, self.parent(place)
         return counting(one.counted, one.kind, str(parent.counted_in[0]), parent.batch, self.now)
 
     def _hold_budgets(self) -> Op[None]:
-        wanted = {key: rule for place in self._open for key, rule in self._counting(place).items()}
+        counted = [place for place in self._open if self.asked[place].spawn.counted]
+        wanted = {key: rule for place in counted for key, rule in self._counting(place).items()}
         self.budgets = yield from hold(wanted, self.now)
 
     def _spent(self, place: int) -> Refused | None:
@@ -366,10 +249,9 @@ class _Guard:
                 return Refused(Rule.BUDGET, spent_on_tasks(self.budgets[key]))
         return None
 
-    def _no_room(self, parent: _Parent, children: int) -> Refused | None:
-        used_up = [room for room in reversed(parent.rooms) if room.left <= 0]
-        if used_up:
-            full = min(used_up, key=lambda room: room.max_tasks)
+    def _no_room(self, parent: Parent, children: int) -> Refused | None:
+        if any(room.left <= 0 for room in parent.rooms):
+            full = min((room for room in reversed(parent.rooms) if room.left <= 0), key=lambda room: room.max_tasks)
             return Refused(Rule.LIMIT, f"its {_named(full, parent)} has no room: max_tasks is {full.max_tasks}")
         return refused_by_children(children, min(parent.bounds.max_children, parent.rooms[0].max_children))
 
@@ -382,7 +264,7 @@ class _Guard:
         if parent.beyond is None:
             notes = yield Query("parked_children", {"task": parent.lease.task})
             parent.beyond = sum(Rule.LIMIT in rules_in(note) for (note,) in notes)
-        self._refuse(place, full, final=parent.beyond >= REFUSALS_KEPT)
+        self._refuse(place, full, final=parent.beyond >= MOST_BEYOND)
         parent.beyond += 1
 
     def _read_own(self) -> Op[None]:
@@ -475,101 +357,15 @@ def spawn(asked: Sequence[Asked], now: int) -> Op[list[Decision]]:
             raise SpawnRefused(f"{one.spawn.kind} was not spawned: {decision.refused.reason}")
     new = [(one, guard.parent(at), d.task) for at, (one, d) in enumerate(both) if d.is_new and d.task is not None]
     if new:
-        yield from _insert(new, now)
+        yield from make(new, now)
         if paused := sorted(task for _, parent, task in new if parent.is_paused):
             yield Query("pause_tasks", {"ids": paused})
-        yield from _park([(one, d.task, d.parked) for one, d in both if d.parked and d.task], now)
-    yield from _record(both, guard.parents, now)
+        yield from park([(one, d.task, d.parked) for one, d in both if d.parked and d.task], now)
+    yield from record(both, guard.parents, now)
     return decisions
 
 
-def _named(room: _Room, parent: _Parent) -> str:
-    """Whose counter it is. That of a batch says nothing of depth and children; a branch of which nothing may come has
-    no use for one."""
-    if room is parent.rooms[0]:
-        return "lineage"
-    is_batch = room.max_depth == room.max_children == 0
-    return "batch" if is_batch else f"branch, which begins with task {room.root},"
-
-
-def _park(new: Sequence[tuple[Asked, int, Sequence[Refused]]], now: int) -> Op[None]:
-    """Let new children wait for approval. Their places in line do no harm: nobody leases a task that waits."""
-    if new:
-        waiting = [
-            (task, readable(f"waits for approval: {'; '.join(refused.reason for refused in parked)}"))
-            for _, task, parked in new
-        ]
-        yield Many("park_new", waiting, (signal_wait("approved"), NEVER))
-        yield from log(
-            Entry(
-                task, 1, 0, Event.PARKED, Status.WAITING, None, one.lease.worker, now, readable(parked_note(parked)),
-            )
-            for one, task, parked in new
-        )  # fmt: skip
-
-
-def enqueue_root(
-    task: NewTask, now: int, batch: int | None = None, scopes: bytes | None = None
-) -> Op[tuple[int, bool]]:
-    """Enqueue a root that has limits of its own, or that may be there already; its id, and whether it is new."""
-    [(number,)] = yield Query("reserve_ids", {"count": 1})
-    if task.unique == "everywhere":
-        [(_, _, holder)] = yield Many("take_identities", [(EVERYWHERE, task.identity, number)])
-        if holder != number:
-            found = yield Query("holders", {"ids": [holder]})
-            if found and stays(Status(found[0][2]), found[0][3], task.fresh_for_ms, now):
-                return holder, False
-            yield Many("take_over_identities", [(EVERYWHERE, task.identity, number)])
-    bounds = task.bounds
-    if bounds is not None:
-        deadline_at = task.created_at + bounds.deadline_ms
-        limits = (bounds.max_depth, bounds.max_tasks, bounds.max_children)
-        yield Many("open_lineages", [(task.lineage, number, *limits, deadline_at, 1, task.created_at)])
-        if bounds.budget is not None:
-            yield from open_lineage_budgets([(str(task.lineage), bounds.budget)])
-    [payload] = yield from kept([task.payload])
-    yield Many(
-        "insert_children",
-        [
-            (
-                number, task.kind, task.version, task.queue, task.band, task.key, task.identity, *payload, task.lineage,
-                None, 0, batch, task.due_at, None, None if bounds is None else msgspec.json.encode(bounds), scopes,
-                0 if bounds is None else 1, task.gates, task.estimate,
-            )
-        ],
-        (task.created_at,),
-    )  # fmt: skip
-    yield from stand([Standing(number, lane_of(task.queue, task.kind, task.gates), task.band, 0, task.due_at)], now)
-    return number, True
-
-
-def take_identity_back(task: int) -> Op[None]:
-    """A task is opened again: it must have its identity, and nobody else may be at the same work."""
-    rows = yield Query("identity_of", {"task": task})
-    for lineage, hashed in rows:
-        wanted = [(as_bytes(lineage), bytes(hashed)), (EVERYWHERE, bytes(hashed))]
-        taken = [row for row in (yield Many("hold_identities", sorted(wanted))) if row[2] != task]
-        if not taken:
-            return
-        for holder, _, status, _ in (yield Query("holders", {"ids": sorted({row[2] for row in taken})})):
-            if not Status(status).is_terminal:
-                raise IllegalTransition(f"task {task} cannot be opened again: task {holder} is at the same work now")
-        yield Many("take_over_identities", [(bytes(scope), bytes(one), task) for scope, one, _ in taken])
-
-
-def stays(status: Status, ended_at: int | None, fresh_for_ms: int | None, now: int) -> bool:
-    """Whether a task keeps an identity that is unique everywhere: while it is open, or fresh."""
-    if not status.is_terminal:
-        return True
-    return status is Status.SUCCEEDED and fresh_for_ms is not None and (ended_at or 0) > now - fresh_for_ms
-
-
-def scopes_in(data: bytes | None) -> list[uuid.UUID]:
-    """The narrower scopes in which a task is counted."""
-    return [] if not data else [uuid.UUID(bytes=data[start : start + 16]) for start in range(0, len(data), 16)]
-
-
-def _lineage_row(root: _Parent) -> tuple[uuid.UUID, int, int, int, int, int, int, int]:
+def _lineage_row(root: Parent) -> tuple[uuid.UUID, int, int, int, int, int, int, int]:
     lease, bounds = root.lease, root.bounds
     return (
         lease.lineage, lease.task, bounds.max_depth, bounds.max_tasks, bounds.max_children,
@@ -577,140 +373,10 @@ def _lineage_row(root: _Parent) -> tuple[uuid.UUID, int, int, int, int, int, int
     )  # fmt: skip
 
 
-class _InCommon(NamedTuple):
-    """What children that one stage asks for mostly have in common, in the order of their columns."""
-
-    kind: str
-    version: int
-    queue: str
-    band: int
-    due_at: int
-    lineage: uuid.UUID
-    parent: int
-    depth: int
-    batch: int | None
-    ancestry: bytes
-    limits: bytes | None
-    scopes: bytes | None
-    worker: int
-    is_unique: bool
-
-
-def _in_common(one: Asked, parent: _Parent, now: int) -> _InCommon:
-    child = one.spawn
-    return _InCommon(
-        child.kind, child.version, child.queue, child.band,
-        max(child.due_at, now),  # it was asked for a moment ago, but nobody could have run it
-        parent.counted_in[0], one.lease.task, parent.depth + 1, parent.batch, parent.below,
-        parent.limits if child.bounds is None else msgspec.json.encode(child.bounds),
-        parent.scopes if child.scope is None else (parent.scopes or b"") + child.scope.bytes,
-        one.lease.worker, child.unique != "no",
-    )  # fmt: skip
-
-
-def _told(common: _InCommon) -> str:
-    return spawn_note(common.parent, common.depth, unique=common.is_unique)
-
-
-def _insert_few(few: Sequence[tuple[_InCommon, tuple[Any, ...]]], now: int) -> Op[None]:
-    """Children of many parents or kinds, in one statement with a column for everything."""
-    yield Many(
-        "insert_children",
-        [
-            (
-                task, at.kind, at.version, at.queue, at.band, key, identity, payload, blob, at.lineage, at.parent,
-                at.depth, at.batch, at.due_at, at.ancestry, at.limits, at.scopes, 0, gates, estimate,
-            )
-            for at, (task, key, identity, payload, blob, gates, estimate) in few
-        ],
-        (now,),
-    )  # fmt: skip
-    yield from log(
-        Entry(mine[0], 1, 0, Event.SPAWNED, Status.PENDING, None, at.worker, now, _told(at)) for at, mine in few
-    )
-
-
-def _insert(new: Sequence[tuple[Asked, _Parent, int]], now: int) -> Op[None]:
-    narrower = [
-        (one.spawn.scope, task, bounds.max_depth, bounds.max_tasks, bounds.max_children, NEVER, 1, now)
-        for one, _, task in new
-        if one.spawn.scope is not None and (bounds := one.spawn.bounds) is not None
-    ]
-    if narrower:
-        yield Many("open_lineages", narrower)
-        yield from open_lineage_budgets(
-            (str(one.spawn.scope), one.spawn.bounds.budget)
-            for one, parent, _ in new
-            if one.spawn.scope is not None and one.spawn.bounds is not None
-            if one.spawn.bounds.budget is not None and one.spawn.bounds.budget != parent.bounds.budget
-        )
-    payloads = yield from kept([one.spawn.payload for one, _, _ in new])
-    alike: dict[_InCommon, list[tuple[Any, ...]]] = {}
-    for (one, parent, task), place in zip(new, payloads, strict=True):
-        mine = (task, one.spawn.key, one.spawn.identity, *place, one.spawn.gates, one.spawn.estimate)
-        alike.setdefault(_in_common(one, parent, now), []).append(mine)
-    few = [(common, mine) for common, some in alike.items() if len(some) < MANY_ALIKE for mine in some]
-    if few:
-        yield from _insert_few(few, now)
-    for common, some in alike.items():
-        if len(some) >= MANY_ALIKE:
-            yield Many("insert_alike", some, (now, *common[:-2]))
-            told = {"worker": common.worker, "note": _told(common), "now": now}
-            yield Query("log_spawned", {**told, "ids": [mine[0] for mine in some]})
-    yield from _stand_fairly(new, now)
-
-
-def _stand_fairly(new: Sequence[tuple[Asked, _Parent, int]], now: int) -> Op[None]:
-    """Put new children in line, each at the next rank of its lineage: a large one stands there like everybody else."""
-    standings: dict[uuid.UUID, list[Standing]] = {}
-    for one, parent, task in new:
-        child = one.spawn
-        lane = lane_of(child.queue, child.kind, child.gates)
-        standings.setdefault(parent.counted_in[0], []).append(Standing(task, lane, child.band, 0, child.due_at))
-    wanted = [(lineage, some[0].lane, some[0].band, len(some)) for lineage, some in sorted(standings.items())]
-    rows = yield Many("advance_ranks", wanted)
-    next_ranks = {as_uuid(lineage): rank for lineage, rank in rows}
-    yield from stand(
-        (
-            replace(standing, rank=rank)
-            for lineage, some in standings.items()
-            for rank, standing in enumerate(some, next_ranks[lineage] - len(some))
-        ),
-        now,
-    )
-
-
-def _record(decided: Sequence[tuple[Asked, Decision]], parents: dict[int, _Parent], now: int) -> Op[None]:
-    """Count children and refusals at their parents, and keep the first refusals."""
-    counts: dict[int, list[int]] = {}
-    refusals: list[tuple[object, ...]] = []
-    entries: list[Entry] = []
-    for one, decision in decided:
-        lease, refused = one.lease, decision.refused
-        mine = counts.setdefault(lease.task, [0, 0])
-        mine[0] += decision.is_new
-        if refused is None:
-            continue
-        if parents[lease.task].refusals + mine[1] < REFUSALS_KEPT:
-            refusals.append(
-                (
-                    lease.lineage, lease.task, one.stage, one.spawn.kind, one.spawn.key, one.spawn.identity,
-                    refused.rule.value, refused.reason, refused.ancestor, refused.existing, now,
-                )
-            )  # fmt: skip
-            entries.append(
-                Entry(
-                    lease.task, lease.run, lease.fence, Event.REFUSED, Status.RUNNING, one.stage, lease.worker, now,
-                    f"{refused.rule.value}: {refused.reason}",
-                )
-            )  # fmt: skip
-        mine[1] += 1
-        logger.warning(
-            "spawn refused", rule=refused.rule.value, reason=refused.reason, task=lease.task, lineage=str(lease.lineage)
-        )
-    changed = [(task, children, refused) for task, (children, refused) in sorted(counts.items()) if children or refused]
-    if changed:
-        yield Many("count_family", changed)
-    if refusals:
-        yield Many("insert_refusals", refusals)
-        yield from log(entries)
+def _named(room: Room, parent: Parent) -> str:
+    """Whose counter it is. That of a batch says nothing of depth and children; a branch of which nothing may come has
+    no use for one."""
+    if room is parent.rooms[0]:
+        return "lineage"
+    is_batch = room.max_depth == room.max_children == 0
+    return "batch" if is_batch else f"branch, which begins with task {room.root},"

@@ -22,11 +22,12 @@ from onceward.model.decide import batch_wait
 from onceward.model.lineage import StageBatch
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, Lease
+from onceward.store.asking import Asked, Decision, InBatch
 from onceward.store.budgets import open_lineage_budgets
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query
 from onceward.store.rows import as_uuid
-from onceward.store.spawning import Asked, Decision, InBatch, spawn
+from onceward.store.spawning import spawn
 
 
 class Opening(NamedTuple):

@@ -58,9 +58,15 @@ SET streak = 0, last_success_at = :now,
 WHERE name IN TEXTS :gates
   AND (streak > 0 OR is_half_open = 1 OR last_success_at IS NULL OR last_success_at < :before)
 
+-- name: set_gate_back
+-- The clock was set back, and the times of a gate go with it.
+UPDATE onceward_gate
+SET tat = :tat, paused_until = :paused_until, taken_at = :now
+WHERE name = :gate
+
 -- name: change_gate
 UPDATE onceward_gate
-SET tat = :tat, enabled = :enabled, streak = :streak, paused_until = :paused_until, is_half_open = :is_half_open,
+SET tat = :tat, taken_at = :taken_at, enabled = :enabled, streak = :streak, paused_until = :paused_until, is_half_open = :is_half_open,
     opened = :opened, failures = failures + :failures,
     why = CASE WHEN :paused_until <= paused_until AND :enabled = enabled THEN why ELSE :why END,
     last_success_at = coalesce(:last_success_at, last_success_at),
@@ -106,7 +112,7 @@ WHERE substr(name, 1, 1) NOT IN ('=', '#', '$')
   )
 
 -- name: read_gates
-SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, why, calls, failures, hits, misses,
+SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at, why, calls, failures, hits, misses,
     last_success_at, last_failure_at, last_error
 FROM onceward_gate
 WHERE name IN TEXTS :names

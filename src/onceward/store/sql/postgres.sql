@@ -131,7 +131,7 @@ WHERE ctid = ANY (ARRAY (
     LIMIT :count
     FOR UPDATE SKIP LOCKED
 ))
-RETURNING task, rank, seq
+RETURNING task, rank, seq, at
 
 -- name: pop_due
 -- After the last due time seen, as in heads; a sweep from the start finds what committed late.
@@ -164,7 +164,7 @@ WITH living AS (
     WHERE t.id IN :ids
       AND t.status IN (0, 2)
       AND t.paused = 0
-      AND t.due_at <= :now
+      AND t.due_at <= :due_by
     RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
         t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
         t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
@@ -499,11 +499,12 @@ WITH due AS (
     SELECT seq, line, lane, next_at
     FROM onceward_turn
     WHERE lane = ANY (ARRAY (SELECT lane FROM due))
+    LIMIT :all_turns
 ), lanes AS (
     SELECT DISTINCT line, lane
     FROM turns
 ), gates AS (
-    SELECT name, tat, enabled, streak, paused_until, is_half_open, opened
+    SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
     FROM onceward_gate
     WHERE name = ANY (ARRAY (
         SELECT split_part(word, '*', 1)
@@ -513,7 +514,7 @@ WITH due AS (
     ORDER BY name
     FOR UPDATE SKIP LOCKED
 )
-SELECT 0, lane, line, seq, next_at, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
+SELECT 0, lane, line, seq, next_at, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
 FROM turns
 UNION ALL
 SELECT 1, l.lane, NULL, b.band, head.at, (
@@ -526,7 +527,7 @@ SELECT 1, l.lane, NULL, b.band, head.at, (
           AND (c.rank, c.seq) >= (head.rank, head.seq)
         LIMIT :most
     ) AS counted
-), NULL, NULL, NULL
+), NULL, NULL, NULL, NULL
 FROM lanes l
 CROSS JOIN generate_series(0, 4) AS b (band)
 LEFT JOIN unnest(:seen_lanes::text[], :seen_bands::bigint[], :seen_ranks::bigint[], :seen_seqs::bigint[])
@@ -541,19 +542,19 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS head
 UNION ALL
-SELECT 2, name, NULL, tat, enabled, streak, paused_until, is_half_open, opened
+SELECT 2, name, NULL, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
 FROM gates
 
 -- name: lock_gates
 -- Skipping what another claim has locked: it serves the lines behind that gate.
-SELECT name, tat, enabled, streak, paused_until, is_half_open, opened
+SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
 FROM onceward_gate
 WHERE name IN TEXTS :names
 ORDER BY name
 FOR UPDATE SKIP LOCKED
 
 -- name: hold_gate
-SELECT name, tat, enabled, streak, paused_until, is_half_open, opened
+SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
 FROM onceward_gate
 WHERE name = :gate
 FOR UPDATE
@@ -577,7 +578,7 @@ WITH same AS (
     FROM same
 ), taken AS (
     UPDATE onceward_gate g
-    SET tat = t.tat, calls = g.calls + t.calls
+    SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now
     FROM are
     CROSS JOIN unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
     WHERE are.same
@@ -600,21 +601,21 @@ WITH same AS (
             FOR UPDATE SKIP LOCKED
         ) AS first
     ))
-    RETURNING rank, seq, task, lane
+    RETURNING rank, seq, task, lane, at
 )
-SELECT rank, seq, task, lane
+SELECT rank, seq, task, lane, at
 FROM popped
 UNION ALL
-SELECT NULL, NULL, NULL, NULL
+SELECT NULL, NULL, NULL, NULL, NULL
 FROM are
 WHERE same
 
 -- name: take_from_gates
-WITH taken (name, tat, calls) AS (
-    ROWS (name text, tat bigint, calls bigint)
+WITH taken (at, name, tat, calls) AS (
+    ROWS (same at bigint, name text, tat bigint, calls bigint)
 )
 UPDATE onceward_gate g
-SET tat = taken.tat, calls = g.calls + taken.calls
+SET tat = taken.tat, calls = g.calls + taken.calls, taken_at = taken.at
 FROM taken
 WHERE g.name = taken.name
 
@@ -623,7 +624,7 @@ WHERE g.name = taken.name
 -- it does.
 WITH taken AS (
     UPDATE onceward_gate g
-    SET tat = t.tat, calls = g.calls + t.calls
+    SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now
     FROM unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
     WHERE g.name = t.name
       AND g.name = ANY (:names::text[])
@@ -646,6 +647,19 @@ WHERE seq = ANY (ARRAY (
     FROM onceward_turn
     WHERE gate IN TEXTS :gates
       AND next_at > :now
+    FOR UPDATE SKIP LOCKED
+))
+
+-- name: wake_lines
+-- The clock was set back: what was to be looked at soon is looked at now.
+UPDATE onceward_turn
+SET next_at = :now
+WHERE seq = ANY (ARRAY (
+    SELECT seq
+    FROM onceward_turn
+    WHERE line IN TEXTS :lines
+      AND next_at > :now
+      AND next_at < :never
     FOR UPDATE SKIP LOCKED
 ))
 

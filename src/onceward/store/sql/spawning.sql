@@ -71,13 +71,6 @@ INSERT INTO onceward_link (parent, child, stage, at)
 ROWS (parent bigint, child bigint, stage text, at bigint)
 ON CONFLICT (parent, child) DO NOTHING
 
--- name: log_spawned
--- One log row each for the children of one task, from their own rows: no arrays to send. 17 is “spawned”.
-INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
-SELECT id, run, fence, 17, status, NULL, :worker, :now, :note
-FROM onceward_task
-WHERE id IN :ids
-
 -- name: insert_refusals
 INSERT INTO onceward_refusal (lineage, parent, stage, kind, key, identity, rule, reason, ancestor, existing, at)
 ROWS (lineage uuid, parent bigint, stage text, kind text, key text, identity bytea, rule text, reason text,

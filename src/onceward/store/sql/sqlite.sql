@@ -90,7 +90,7 @@ WHERE lane = :lane
     ORDER BY rank, seq
     LIMIT :count
   )
-RETURNING task, rank, seq
+RETURNING task, rank, seq, at
 
 -- name: pop_due
 DELETE FROM onceward_due
@@ -113,7 +113,7 @@ SET status = 1, fence = fence + 1, token = :token, worker = :worker,
 WHERE id IN :ids
   AND status IN (0, 2)
   AND paused = 0
-  AND due_at <= :now
+  AND due_at <= :due_by
   AND EXISTS (SELECT 1 FROM onceward_worker w WHERE w.id = :worker AND w.stopped_at IS NULL)
 RETURNING id, fence, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
     deferrals, signals, touched, lineage, parent, depth, created_at, started_at, gates,
@@ -387,9 +387,13 @@ WITH due (lane) AS (
         LIMIT :count
     )
 )
-SELECT 0, every.lane, every.line, every.seq, every.next_at, NULL, NULL, NULL, NULL
-FROM due
-CROSS JOIN onceward_turn AS every ON every.lane = due.lane
+SELECT *
+FROM (
+    SELECT 0, every.lane, every.line, every.seq, every.next_at, NULL, NULL, NULL, NULL, NULL
+    FROM due
+    CROSS JOIN onceward_turn AS every ON every.lane = due.lane
+    LIMIT :all_turns
+)
 UNION ALL
 SELECT 1, due.lane, NULL, r.band, r.at,
     CASE
@@ -397,7 +401,7 @@ SELECT 1, due.lane, NULL, r.band, r.at,
             SELECT 1 FROM onceward_ready WHERE lane = due.lane AND band = b.value LIMIT 1 OFFSET :most - 1
         ) THEN :most
         ELSE (SELECT count(*) FROM onceward_ready WHERE lane = due.lane AND band = b.value)
-    END, NULL, NULL, NULL
+    END, NULL, NULL, NULL, NULL
 FROM due
 CROSS JOIN json_each('[0, 1, 2, 3, 4]') AS b
 CROSS JOIN onceward_ready AS r ON r.lane = due.lane AND r.band = b.value
@@ -411,14 +415,14 @@ WHERE (r.rank, r.seq) = (
 
 -- name: lock_gates
 -- Nothing to lock: there is one writer.
-SELECT name, tat, enabled, streak, paused_until, is_half_open, opened
+SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
 FROM onceward_gate
 WHERE name IN TEXTS :names
 ORDER BY name
 
 -- name: hold_gate
 -- Nothing to lock: there is one writer.
-SELECT name, tat, enabled, streak, paused_until, is_half_open, opened
+SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
 FROM onceward_gate
 WHERE name = :gate
 
@@ -438,16 +442,16 @@ WHERE lane = (SELECT lane FROM wanted)
     ORDER BY r.rank, r.seq
     LIMIT (SELECT count FROM wanted)
   )
-RETURNING rank, seq, task, lane
+RETURNING rank, seq, task, lane, at
 
 -- name: pop_and_take
 -- Nothing: here one statement changes one table.
 
 -- name: take_from_gates
 UPDATE onceward_gate
-SET tat = taken.column2, calls = calls + taken.column3
-FROM (ROWS (name text, tat bigint, calls bigint)) AS taken
-WHERE onceward_gate.name = taken.column1
+SET tat = taken.column3, calls = calls + taken.column4, taken_at = taken.column1
+FROM (ROWS (same at bigint, name text, tat bigint, calls bigint)) AS taken
+WHERE onceward_gate.name = taken.column2
 
 -- name: settle_gates
 -- Only the turns that are over: one statement changes one table here. The rest follows.
@@ -460,6 +464,14 @@ UPDATE onceward_turn
 SET next_at = :now
 WHERE gate IN TEXTS :gates
   AND next_at > :now
+
+-- name: wake_lines
+-- The clock was set back: what was to be looked at soon is looked at now.
+UPDATE onceward_turn
+SET next_at = :now
+WHERE line IN TEXTS :lines
+  AND next_at > :now
+  AND next_at < :never
 
 -- name: next_turn
 SELECT min(t.next_at)

@@ -29,6 +29,7 @@ ALTER TABLE onceward_task ADD COLUMN scheduled_at bigint;
 CREATE TABLE onceward_gate (
     name text COLLATE "C" PRIMARY KEY,
     tat bigint NOT NULL DEFAULT 0,
+    taken_at bigint NOT NULL DEFAULT 0,
     enabled smallint NOT NULL DEFAULT 1,
     streak bigint NOT NULL DEFAULT 0,
     paused_until bigint NOT NULL DEFAULT 0,

@@ -29,6 +29,7 @@ ALTER TABLE onceward_task ADD COLUMN scheduled_at integer;
 CREATE TABLE onceward_gate (
     name text PRIMARY KEY,
     tat integer NOT NULL DEFAULT 0,
+    taken_at integer NOT NULL DEFAULT 0,
     enabled integer NOT NULL DEFAULT 1,
     streak integer NOT NULL DEFAULT 0,
     paused_until integer NOT NULL DEFAULT 0,

@@ -1,0 +1,119 @@
+"""What the spawn guard decides on: children that are asked for, the tasks that ask, and what becomes of it."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import msgspec
+
+from onceward.model.lineage import EVERYWHERE, Ancestor, Bounds, Refused, Spawn, ancestry_below, read_ancestry
+from onceward.model.task import Lease
+
+Identity = tuple[bytes, bytes]
+"""A scope and a hash."""
+
+
+class InBatch(NamedTuple):
+    """A batch to which a child is added, with the counter in which it needs room there."""
+
+    id: int
+    scope: uuid.UUID | None
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """One child that the stage of a task asks for."""
+
+    lease: Lease
+    stage: str
+    key_hash: bytes
+    """The key of the task that asks, as a hash."""
+    defaults: Bounds
+    """The limits of a lineage for which nobody has set any."""
+    spawn: Spawn
+    batch: InBatch | None = None
+    """The batch that its stage adds it to; without one it belongs where its parent does."""
+
+    @property
+    def identities(self) -> list[Identity]:
+        """Where its identity must be free."""
+        match self.spawn.unique:
+            case "no":
+                return []
+            case "everywhere":
+                return [(self.lease.lineage_bytes, self.spawn.identity), (EVERYWHERE, self.spawn.identity)]
+        return [(self.lease.lineage_bytes, self.spawn.identity)]
+
+
+@dataclass(slots=True)
+class Room:
+    """What a lineage, or a narrower scope in it, has left."""
+
+    root: int
+    left: int
+    """Below zero: how many it has more than it may, which wait for approval."""
+    max_depth: int
+    max_children: int
+    max_tasks: int
+    deadline_at: int
+    created_at: int
+    overdue: int
+    """Whether its tasks have been ended at its deadline already."""
+
+
+@dataclass(slots=True)
+class Parent:
+    """A task that asks for children, as it stands. Its row is locked by its fence: nobody else can add to it."""
+
+    lease: Lease
+    key_hash: bytes
+    bounds: Bounds
+    identity: bytes
+    ancestry: bytes | None
+    limits: bytes | None
+    scopes: bytes | None
+    depth: int
+    children: int
+    refusals: int
+    batch: int | None
+    is_paused: bool
+
+    family: list[Ancestor] = field(init=False)
+    """Its ancestors and itself."""
+    counted_in: list[uuid.UUID] = field(init=False)
+    """The counters in which a child needs room: that of its lineage, and narrower ones below."""
+    below: bytes = field(init=False)
+    """The ancestry of its children."""
+    rooms: list[Room] = field(default_factory=list)
+    """What those counters have left, once it was asked for."""
+    beyond: int | None = None
+    """How many of its children were made although there was no room, to wait for approval; once it was asked for."""
+
+    def adding_to(self, batch: InBatch) -> Parent:
+        """The same task, for the children that it adds to a batch."""
+        scopes = self.scopes if batch.scope is None else (self.scopes or b"") + batch.scope.bytes
+        return replace(self, batch=batch.id, scopes=scopes)
+
+    def __post_init__(self) -> None:
+        myself = Ancestor(self.lease.task, self.identity, self.key_hash)
+        self.family = [*read_ancestry(self.ancestry), myself]
+        self.counted_in = [self.lease.lineage, *scopes_in(self.scopes)]
+        self.below = ancestry_below(self.ancestry, *msgspec.structs.astuple(myself))
+
+
+class Decision(msgspec.Struct, frozen=True, gc=False):
+    """What became of a spawn: a new child, one that was there already and is linked, or a refusal."""
+
+    task: int | None
+    is_new: bool = False
+    refused: Refused | None = None
+    batch: int | None = None
+    """The batch to which a new child has been added, because its parent belongs to it."""
+    parked: tuple[Refused, ...] = ()
+    """Why a new child waits for approval, if it does: by every rule that would have refused it."""
+
+
+def scopes_in(data: bytes | None) -> list[uuid.UUID]:
+    """The narrower scopes in which a task is counted."""
+    return [] if not data else [uuid.UUID(bytes=data[start : start + 16]) for start in range(0, len(data), 16)]

@@ -1,0 +1,64 @@
+"""Roots that the guard has a say in: with limits of their own, or with an identity that is to be there once."""
+
+from __future__ import annotations
+
+import msgspec
+
+from onceward.errors import IllegalTransition
+from onceward.model.lineage import EVERYWHERE, stays
+from onceward.model.status import Status
+from onceward.model.task import NewTask, lane_of
+from onceward.store.budgets import open_lineage_budgets
+from onceward.store.enqueue import kept
+from onceward.store.lines import Standing, stand
+from onceward.store.op import Many, Op, Query
+from onceward.store.rows import as_bytes
+
+
+def enqueue_root(
+    task: NewTask, now: int, batch: int | None = None, scopes: bytes | None = None
+) -> Op[tuple[int, bool]]:
+    """Enqueue a root that has limits of its own, or that may be there already; its id, and whether it is new."""
+    [(number,)] = yield Query("reserve_ids", {"count": 1})
+    if task.unique == "everywhere":
+        [(_, _, holder)] = yield Many("take_identities", [(EVERYWHERE, task.identity, number)])
+        if holder != number:
+            found = yield Query("holders", {"ids": [holder]})
+            if found and stays(Status(found[0][2]), found[0][3], task.fresh_for_ms, now):
+                return holder, False
+            yield Many("take_over_identities", [(EVERYWHERE, task.identity, number)])
+    bounds = task.bounds
+    if bounds is not None:
+        deadline_at = task.created_at + bounds.deadline_ms
+        limits = (bounds.max_depth, bounds.max_tasks, bounds.max_children)
+        yield Many("open_lineages", [(task.lineage, number, *limits, deadline_at, 1, task.created_at)])
+        if bounds.budget is not None:
+            yield from open_lineage_budgets([(str(task.lineage), bounds.budget)])
+    [payload] = yield from kept([task.payload])
+    yield Many(
+        "insert_children",
+        [
+            (
+                number, task.kind, task.version, task.queue, task.band, task.key, task.identity, *payload, task.lineage,
+                None, 0, batch, task.due_at, None, None if bounds is None else msgspec.json.encode(bounds), scopes,
+                0 if bounds is None else 1, task.gates, task.estimate,
+            )
+        ],
+        (task.created_at,),
+    )  # fmt: skip
+    yield from stand([Standing(number, lane_of(task.queue, task.kind, task.gates), task.band, 0, task.due_at)], now)
+    return number, True
+
+
+def take_identity_back(task: int) -> Op[None]:
+    """A task is opened again: it must have its identity, and nobody else may be at the same work."""
+    rows = yield Query("identity_of", {"task": task})
+    for lineage, hashed in rows:
+        wanted = [(as_bytes(lineage), bytes(hashed)), (EVERYWHERE, bytes(hashed))]
+        taken = [row for row in (yield Many("hold_identities", sorted(wanted))) if row[2] != task]
+        if not taken:
+            return
+        for holder, _, status, _ in (yield Query("holders", {"ids": sorted({row[2] for row in taken})})):
+            if not Status(status).is_terminal:
+                raise IllegalTransition(f"task {task} cannot be opened again: task {holder} is at the same work now")
+        yield Many("take_over_identities", [(bytes(scope), bytes(one), task) for scope, one, _ in taken])

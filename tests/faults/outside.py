@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,10 +71,14 @@ class Outside:
         server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.CancelledError):  # the service ends, and some still wait for an answer
+            await self._answer(reader, writer)
+        writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         came_at = time.time()
         line = (await reader.readline()).decode()
         if not line:
-            writer.close()
             return
         _, source, task = line.split()[1].split("/")
         visit = Visit(source, int(task), came_at, failed=source in self.down)
@@ -87,7 +92,6 @@ class Outside:
         self.inside[source] -= 1
         visit.left_at = time.time()
         writer.write(b"HTTP/1.1 503 down\r\n\r\n" if visit.failed else b"HTTP/1.1 200 fine\r\n\r\n")
-        writer.close()
 
 
 async def call(source: str, task: int) -> None:

@@ -183,7 +183,8 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
     band: int
     key: str | None
     identity: bytes
-    key_hash: bytes
+    key_hash: bytes | None
+    """Its key as a hash, where a cycle is a key that comes back."""
     payload: bytes
     due_at: int
     unique: str

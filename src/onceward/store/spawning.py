@@ -84,8 +84,10 @@ class _Guard:
             parent = self.parents[one.lease.task]
             if one.spawn.stopped is not None:
                 self._refuse(place, Refused(Rule.STOPPED, one.spawn.stopped))
-            self._refuse(place, refused_by_depth(parent.depth + 1, parent.bounds.max_depth))
-            self._refuse(place, refused_by_ancestors(one.spawn, parent.family))
+            if (too_deep := refused_by_depth(parent.depth + 1, parent.bounds.max_depth)) is not None:
+                self._refuse(place, too_deep)
+            if (circle := refused_by_ancestors(one.spawn, parent.family)) is not None:
+                self._refuse(place, circle)
         if self._open:
             yield from self._reserve_room()
             yield from self._take_identities()
@@ -146,15 +148,26 @@ class _Guard:
         self.rooms = {as_uuid(scope): Room(*rest) for scope, *rest in rows}
         for parent in (*self.parents.values(), *self.in_batches.values()):
             parent.rooms = [self.rooms[scope] for scope in parent.counted_in if scope in self.rooms]
-        for place in self._open:
-            parent = self.parent(place)
-            lineage = parent.rooms[0]
-            self._refuse(place, refused_by_depth(parent.depth + 1, lineage.max_depth))
-            deadline_at = min(lineage.deadline_at, lineage.created_at + parent.bounds.deadline_ms)
-            if self.now >= deadline_at or lineage.overdue:
-                after = spoken(deadline_at - lineage.created_at)
-                # Nobody is asked: it would be over before anybody could answer.
-                self._refuse(place, Refused(Rule.LIMIT, f"the deadline of its lineage, {after}, is over"), final=True)
+        refused = {
+            task: found
+            for task, parent in self.parents.items()
+            if parent.rooms and (found := self._refused_by_lineage(parent))
+        }
+        for place in self._open if refused else ():
+            for one in refused.get(self.asked[place].lease.task, ()):
+                # Nobody is asked about a deadline: it would be over before anybody could answer.
+                self._refuse(place, one, final=one.rule is Rule.LIMIT)
+
+    def _refused_by_lineage(self, parent: Parent) -> list[Refused]:
+        """What the limits of its lineage say to all children of a task."""
+        lineage = parent.rooms[0]
+        too_deep = refused_by_depth(parent.depth + 1, lineage.max_depth)
+        refused = [] if too_deep is None else [too_deep]
+        deadline_at = min(lineage.deadline_at, lineage.created_at + parent.bounds.deadline_ms)
+        if self.now >= deadline_at or lineage.overdue:
+            after = spoken(deadline_at - lineage.created_at)
+            refused.append(Refused(Rule.LIMIT, f"the deadline of its lineage, {after}, is over"))
+        return refused
 
     def _alike(self) -> dict[int, int]:
         """How many of those that are open need room in the same counters, by the place of one of them."""
@@ -180,8 +193,8 @@ class _Guard:
         if not self.taken:
             return
         rows = yield Many("take_identities", [(*identity, number) for identity, number in sorted(self.taken.items())])
-        held = {(bytes(scope), bytes(hashed)): task for scope, hashed, task in rows}
-        met = {identity: task for identity, task in held.items() if task != self.taken[identity]}
+        ours = set(self.taken.values())
+        met = {(bytes(scope), bytes(hashed)): task for scope, hashed, task in rows if task not in ours}
         if met:
             rows = yield Query("holders", {"ids": sorted(set(met.values()))})
             found = {task: _Holder(task, parent, Status(status), ended_at) for task, parent, status, ended_at in rows}
@@ -284,7 +297,7 @@ class _Guard:
         """What it means for a spawn that its identity is taken, in its lineage or everywhere; None if it is not, or if
         an operator is asked about that."""
         one = self.asked[place]
-        mine = self.own.get((one.lease.task, one.spawn.identity))
+        mine = self.own.get((one.lease.task, one.spawn.identity)) if self.own else None
         if mine is not None and one.spawn.follows is None:
             return Decision(mine)  # the same child, asked for again
         for identity in one.identities:

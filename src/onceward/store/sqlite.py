@@ -138,11 +138,12 @@ class SqliteSession(Session):
                 if not request.rows:
                     return []
                 statement = _STATEMENTS[request.name]
-                if "uuid" in statement.kinds:
-                    same = tuple([bound(value) for value in request.same])
-                    rows: Sequence[tuple[Any, ...]] = [(*same, *map(bound, row)) for row in request.rows]
+                same = tuple([bound(value) for value in request.same])
+                rows: Sequence[tuple[Any, ...]]
+                if "uuid" in statement.kinds[len(same) :]:
+                    rows = [(*same, *map(bound, row)) for row in request.rows]
                 else:
-                    rows = request.full_rows
+                    rows = request._replace(same=same).full_rows
                 return connection.executemany(statement.text, rows).fetchall()
             if type(request) is Call:
                 self._lend(connection, request)

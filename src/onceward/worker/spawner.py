@@ -66,7 +66,7 @@ class Spawner:
             band=band_of(pipeline.priority if priority is None else checked_priority(priority)),
             key=key if own else None,
             identity=identity(pipeline.kind, key),
-            key_hash=key_hash(key),
+            key_hash=key_hash(key) if pipeline.cycle == "key" else None,
             payload=data,
             due_at=due(self._now(), after, at),
             unique=pipeline.unique,
@@ -95,6 +95,8 @@ class Spawner:
             refused_by_ancestors(child, family),
             refused_by_children(lease.descent.children + asked_before, bounds.max_children),
         )
+        if refusals.count(None) == len(refusals):
+            return None
         return next((one for one in refusals if one is not None and child.policy(one.rule) != "park"), None)
 
     def _standing(self, lease: Lease, payload: Payload) -> tuple[Bounds, list[Ancestor]]:

@@ -9,6 +9,7 @@ import pytest
 from onceward.model.source import GateLimits
 from onceward.model.task import lane_of
 from onceward.store import claims, gates
+from onceward.store.lines import stragglers
 from onceward.store.op import Many, Op, Query
 from onceward.store.reader import MOST_GOVERNED, Reader
 from onceward.store.session import Session
@@ -96,6 +97,24 @@ def test_what_committed_late_in_a_governed_line_is_found(
     found = [task for _ in range(4) for task in one.claim(50)]
     assert sorted(found) == sorted([early, *others[50:]])
     assert hands.sql("SELECT count(*) FROM onceward_turn")[0][0] == 0
+
+
+def test_what_is_found_behind_the_floor_of_a_governed_line_gets_a_turn_again(
+    hands: Hands, worker: Callable[[], Worker]
+) -> None:
+    """Somebody had locked it, and let go when the line was taken for empty: nothing else would lead to it."""
+    if hands.session.dialect == "sqlite":
+        pytest.skip("nothing is stepped over")
+    tasks = hands.enqueue(3, gates=SHOP)
+    one = worker()
+    assert hands.do(lambda: stragglers(one.reader, hands.now)) is False
+    one.reader.took_governed((LANE, 2), (0, 1_000))
+    one.reader.floor[LANE, 2] = (0, 1_000)
+    hands.later(30)
+    assert one.claim(5) == []
+    assert hands.sql("SELECT count(*) FROM onceward_turn")[0][0] == 0
+    assert hands.do(lambda: stragglers(one.reader, hands.now)) is True
+    assert [task for _ in range(3) for task in one.claim(5)] == tasks
 
 
 def test_of_very_many_governed_lines_the_places_of_some_are_remembered(

@@ -247,7 +247,7 @@ class GateState(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def in_words(self) -> str:
-        """All of it in one text, for a database to compare."""
+        """All that decides who may pass, in one text, for a database to compare."""
         return f"{self.tat} {self.enabled:d} {self.streak} {self.paused_until} {self.is_half_open:d} {self.opened}"
 
     def with_tat(self, tat: int) -> GateState:

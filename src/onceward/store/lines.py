@@ -222,3 +222,18 @@ def _pop_line(reader: Reader, line: Line, count: int, rank_max: int, marks_at: i
         if marks_at is not None and last[0] > 0:
             yield from mark(reader, line, last[0], marks_at)
     return [task for _, _, task in in_order]
+
+
+def stragglers(reader: Reader, now: int) -> Op[bool]:
+    """Whether anything stands behind the floors of a reader; if so, its next sweep begins at the very start. A governed
+    line was perhaps taken for empty, and has no turn any more."""
+    behind = []
+    for (lane, band), (rank, seq) in list(reader.floor.items()):
+        if (yield Query("behind", {"lane": lane, "band": band, "rank": rank, "seq": seq})):
+            behind.append(lane)
+    if not behind:
+        return False
+    reader.floor = {}
+    reader.next_floor = {}
+    yield from append_turns(((lane, gates) for lane in behind if (gates := gates_in(lane)) is not None), now)
+    return True

@@ -228,14 +228,3 @@ def _start_over(reader: Reader, oldest_open: int) -> None:
         reader.marks = reader.marks[len(over) :]
     reader.seen = dict(reader.floor)
     reader.due_seen = -1
-
-
-def stragglers(reader: Reader) -> Op[bool]:
-    """Whether anything stands behind the floors of a reader; if so, its next sweep begins at the very start."""
-    for (lane, band), (rank, seq) in list(reader.floor.items()):
-        rows = yield Query("behind", {"lane": lane, "band": band, "rank": rank, "seq": seq})
-        if rows:
-            reader.floor = {}
-            reader.next_floor = {}
-            return True
-    return False

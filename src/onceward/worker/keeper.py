@@ -18,8 +18,8 @@ from onceward.logs import EngineLog
 from onceward.model.task import Lease
 from onceward.store.claims import still_held
 from onceward.store.expiry import expire_tasks
+from onceward.store.lines import stragglers
 from onceward.store.op import drive
-from onceward.store.reader import stragglers
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker.committer import Writer
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
@@ -140,7 +140,7 @@ class Keeper:
         if now - self._stragglers_at >= self._config.check_ms:
             self._stragglers_at = now
             reader = self._writer.reader
-            if reader.sweeps and drive(stragglers(reader), self._session):
+            if reader.sweeps and drive(stragglers(reader, self._session.clock.now()), self._session):
                 logger.info("found work behind the lines, sweeping from the start")
         if self._scheduler.step():
             self._call(self._runner.look_again)

@@ -130,8 +130,9 @@ class Lineages(RuleBasedStateMachine):
         kind = KINDS[wish.kind]
         return Spawn(
             kind=wish.kind, version=1, queue="default", band=band_of(0), key=wish.key,
-            identity=identity(wish.kind, wish.key), key_hash=key_hash(wish.key), payload=b"{}", due_at=0,
-            unique=kind.unique, by_key=kind.by_key, fresh_for_ms=kind.fresh_for_ms, bounds=narrower,
+            identity=identity(wish.kind, wish.key), payload=b"{}", due_at=0,
+            key_hash=key_hash(wish.key) if kind.by_key else None,
+            unique=kind.unique, fresh_for_ms=kind.fresh_for_ms, bounds=narrower,
             scope=uuid.uuid4() if wish.narrow == "tasks" else None,
             policies=tuple((refused, "park") for refused in Rule) if kind.asks else (),
         )  # fmt: skip

@@ -19,7 +19,7 @@ ASKS: dict[str, Any] = {"policies": tuple((rule, "park") for rule in Rule)}
 
 def child(key: str, kind: str = "note", *, due_at: int = 0, max_tasks: int | None = None, **options: Any) -> Spawn:
     """A child to ask for. With `max_tasks` it has a narrower limit of its own."""
-    wanted: dict[str, Any] = {"unique": "lineage", "by_key": False, "payload": b"{}", **options}
+    wanted: dict[str, Any] = {"unique": "lineage", "payload": b"{}", **options}
     if max_tasks is not None:
         wanted["bounds"] = DEFAULTS.replaced(Limits(max_tasks=max_tasks))
         wanted["scope"] = uuid.uuid4()
@@ -30,7 +30,7 @@ def child(key: str, kind: str = "note", *, due_at: int = 0, max_tasks: int | Non
         band=band_of(0),
         key=key,
         identity=identity(kind, key),
-        key_hash=key_hash(key),
+        key_hash=None,
         due_at=due_at,
         **wanted,
     )

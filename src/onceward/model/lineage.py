@@ -184,12 +184,10 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
     key: str | None
     identity: bytes
     key_hash: bytes | None
-    """Its key as a hash, where a cycle is a key that comes back."""
+    """Its key as a hash, where a cycle is a key that comes back, whatever its kind; None where it is an identity."""
     payload: bytes
     due_at: int
     unique: str
-    by_key: bool
-    """Whether a cycle is a key that comes back, whatever its kind."""
     fresh_for_ms: int | None = None
     bounds: Bounds | None = None
     """Its own limits, where they are narrower than its parent's."""
@@ -324,10 +322,10 @@ def refused_by_depth(depth: int, deepest: int) -> Refused | None:
 def refused_by_ancestors(spawn: Spawn, family: list[Ancestor]) -> Refused | None:
     """Whether a spawn would repeat an ancestor or the spawning task, which is the last of the family."""
     for ancestor in family:
-        same = ancestor.key == spawn.key_hash if spawn.by_key else ancestor.identity == spawn.identity
-        if same:
+        by_key = spawn.key_hash is not None
+        if ancestor.key == spawn.key_hash if by_key else ancestor.identity == spawn.identity:
             who = "the spawning task itself" if ancestor is family[-1] else f"its ancestor, task {ancestor.task},"
-            what = "has the same key" if spawn.by_key else f"is the same work ({spawn.kind} with the same key)"
+            what = "has the same key" if by_key else f"is the same work ({spawn.kind} with the same key)"
             return Refused(Rule.CYCLE, f"{who} {what}", ancestor.task)
     return None
 

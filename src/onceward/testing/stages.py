@@ -113,7 +113,7 @@ class _ValueSpawner:
         self.spawned.append(payload)
         key = payload_key(payload)
         data = stored_payload(payload)
-        return Spawn(payload.__kind__, 1, "default", 2, key, identity(payload.__kind__, key), b"", data, 0, "no", False)
+        return Spawn(payload.__kind__, 1, "default", 2, key, identity(payload.__kind__, key), None, data, 0, "no")
 
     def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int) -> None:
         return None

@@ -70,7 +70,6 @@ class Spawner:
             payload=data,
             due_at=due(self._now(), after, at),
             unique=pipeline.unique,
-            by_key=pipeline.cycle == "key",
             fresh_for_ms=pipeline.fresh_for_ms,
             bounds=bounds,
             scope=None if limits is None or (limits.max_tasks, limits.budget) == (None, None) else uuid.uuid4(),

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from onceward.model.source import GateLimits
+from onceward.model.source import GateLimits, NotYet
 from onceward.model.task import lane_of
 from onceward.store import claims, gates
 from onceward.store.lines import stragglers
 from onceward.store.op import Many, Op, Query
+from onceward.store.passing import take
 from onceward.store.reader import MOST_GOVERNED, Reader
 from onceward.store.session import Session
 from tests.store.conftest import Hands
@@ -214,3 +215,20 @@ def test_very_many_turns_of_one_line_are_gathered_in_parts(
         hands.later(30)
     assert len(ran) == len(set(ran)) == 50
     assert hands.sql("SELECT count(*) FROM onceward_turn")[0][0] == 0
+
+
+def test_a_clock_that_is_set_back_puts_no_call_off_for_an_hour(hands: Hands) -> None:
+    hands.enqueue()
+    [lease] = hands.claim(hands.worker())
+    limits = GateLimits(interval_us=60_000_000, burst=1)
+
+    def call() -> NotYet | None:
+        return hands.do(lambda: take(lease, "mail", limits, 1, hands.now))
+
+    assert call() is None
+    hands.later(-HOUR_MS)
+    not_yet = call()
+    assert not_yet is not None
+    assert not_yet.again_at == hands.now + 60_000
+    hands.later(60_000)
+    assert call() is None

@@ -194,13 +194,16 @@ def look_at_one(reader: Reader, busy: BusyLane, room: int, now: int) -> Op[Gover
 
 
 def _set_back(governed: Governed) -> Op[None]:
-    """Where the clock was set back, the times of the gates that we hold go with it."""
     for name, found in list(governed.states.items()):
-        state = found.as_of(governed.now)
-        if state is not found:
-            back = {"gate": name, "tat": state.tat, "paused_until": state.paused_until, "now": governed.now}
-            yield Query("set_gate_back", back)
-            governed.states[name] = governed.stored[name] = state
+        governed.states[name] = governed.stored[name] = yield from as_of_now(name, found, governed.now)
+
+
+def as_of_now(gate: str, found: GateState, now: int) -> Op[GateState]:
+    """A gate that we hold, by the clock as it is. If that was set back, its times go with it, and are written down."""
+    state = found.as_of(now)
+    if state is not found:
+        yield Query("set_gate_back", {"gate": gate, "tat": state.tat, "paused_until": state.paused_until, "now": now})
+    return state
 
 
 def _look_inside(governed: Governed) -> Op[None]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from onceward.model.gates import Told
 from onceward.model.source import GateLimits, GateState, NotYet, after_outcomes, after_taking, allowance
 from onceward.model.task import NEVER, Lease
+from onceward.store.gates import as_of_now
 from onceward.store.op import Many, Op, Query
 from onceward.store.pauses import read_pauses
 
@@ -24,10 +25,7 @@ def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> 
         return NotYet(gate, NEVER)
     yield Many("insert_gates", [(gate,)])
     [(_, *row)] = yield Query("hold_gate", {"gate": gate})
-    found = GateState.stored(*row)
-    state = found.as_of(now)
-    if state is not found:
-        yield Query("set_gate_back", {"gate": gate, "tat": state.tat, "paused_until": state.paused_until, "now": now})
+    state = yield from as_of_now(gate, GateState.stored(*row), now)
     inside = probes = 0
     if limits.has_slots or state.is_probing(now):
         if rows := (yield Query("inside_gates", {"names": [gate]})):

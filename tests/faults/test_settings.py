@@ -12,6 +12,7 @@ SECONDS = 5.0
 
 
 @pytest.mark.parametrize("processes", [None, 1])
+@pytest.mark.alone
 def test_a_running_worker_goes_by_a_changed_concurrency(fleet: Fleet, processes: int | None) -> None:
     fleet.enqueue(Gate(number, str(fleet.folder)) for number in range(6))
     worker = fleet.start(processes=processes, until_idle=True, settings={"concurrency": 1, "threads": 8})
@@ -28,6 +29,7 @@ def test_a_running_worker_goes_by_a_changed_concurrency(fleet: Fleet, processes:
     assert fleet.counts() == {Status.SUCCEEDED: 6}
 
 
+@pytest.mark.alone
 def test_running_stages_hear_of_a_changed_setting(fleet: Fleet) -> None:
     tasks = fleet.enqueue([Listen(), Listen(apart=True)])
     worker = fleet.start(until_idle=True)

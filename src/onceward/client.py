@@ -6,7 +6,6 @@ What an app can do stands in classes of their own above this one; all of them as
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -19,6 +18,7 @@ from onceward.model.setting import Setting
 from onceward.model.stop_list import StopList
 from onceward.model.times import Clock
 from onceward.pipeline import Pipeline
+from onceward.sharing import Turn
 from onceward.store import migrate
 from onceward.store.guard import GuardedConnection, lent
 from onceward.store.op import Op, drive
@@ -58,7 +58,7 @@ class Client:
         self._stop_list = stop_list
         self.spawner = Spawner(self.registry, self.config.bounds, stop_list, self._store.clock.now)
         self._in_force.tell(lambda changed: setattr(self.spawner, "defaults", changed.bounds))
-        self._lock = threading.RLock()
+        self._lock = Turn()
         self._client: Session | None = None
         self._is_prepared = False
 
@@ -111,9 +111,13 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _raw_session(self) -> Session:
+    @staticmethod
+    def _refuse_lent() -> None:
         if lent.get():
             raise ConfigError("a function given to ctx.write runs inside a commit; it uses its connection, not the app")
+
+    def _raw_session(self) -> Session:
+        self._refuse_lent()
         if self._client is None:
             self._client = self._store.client_session()
         return self._client

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextvars import copy_context
 from datetime import datetime
 from functools import partial, wraps
+from types import MappingProxyType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 import msgspec
@@ -58,11 +59,17 @@ _NOBODY: frozenset[bytes] = frozenset()
 class Context(Generic[P]):
     """The context of one run of one stage."""
 
-    __slots__ = (
-        "_aliases", "_asked_for", "_batches", "_calls", "_calls_charged", "_charges",
-        "_desk", "_has_ended", "_lease", "_parts", "_signals", "_spawns",
-        "_stage", "_told", "_writes", "payload",
-    )  # fmt: skip
+    # Most stages ask for nothing of this: it stands here, and costs them nothing.
+    _writes: Sequence[Write] = ()
+    _spawns: Sequence[Spawn] = ()
+    _asked_for: Set[bytes] = _NOBODY
+    _aliases: tuple[bytes, ...] = ()
+    _batches: tuple[StageBatch, ...] = ()
+    _calls: Calls | None = None
+    _told: tuple[Told, ...] = ()
+    _charges: Mapping[str, int] = MappingProxyType({})
+    _calls_charged = 0
+    _has_ended = False
 
     def __init__(
         self,
@@ -79,16 +86,6 @@ class Context(Generic[P]):
         self._parts = parts
         self._signals = signals
         self._desk = desk
-        self._writes: list[Write] = []
-        self._spawns: Sequence[Spawn] = ()  # a list once there are any: most stages never spawn
-        self._asked_for: Set[bytes] = _NOBODY
-        self._aliases: tuple[bytes, ...] = ()
-        self._batches: tuple[StageBatch, ...] = ()
-        self._calls: Calls | None = None
-        self._told: tuple[Told, ...] = ()
-        self._charges: dict[str, int] = {}
-        self._calls_charged = 0
-        self._has_ended = False
 
     def __repr__(self) -> str:
         return f"<context of task {self._lease.task}, stage {self._stage.name}>"
@@ -269,7 +266,7 @@ class Context(Generic[P]):
             has = f"it has: {', '.join(known)}" if known else "it has none"
             raise ConfigError(f"stage {self._stage.name!r} does not draw from a budget {name!r}; {has}")
         spent = amount_of(amount, f"what stage {self._stage.name!r} charges")
-        self._charges[name] = self._charges.get(name, 0) + spent
+        self._charge(name, spent)
 
     # What a stage may want written
 
@@ -285,6 +282,8 @@ class Context(Generic[P]):
             raise ConfigError("ctx.write takes a plain function: it runs inside the commit, where nothing is awaited")
         if named:
             raise ConfigError("ctx.write passes on plain arguments only, without names")
+        if not isinstance(self._writes, list):
+            self._writes = list(self._writes)
         self._writes.append((function, arguments))
 
     def checkpoint(self, cursor: Any) -> None:
@@ -365,20 +364,25 @@ class Context(Generic[P]):
         """The stage has ended: no more effects are taken. Returns those that were."""
         self._has_ended = True
         effects = self._effects()
+        if self._calls is None and not (self._told or self._charges):
+            return effects
         told = self._told if self._calls is None else self._calls.told()
         bill = self._bill()
         return effects if bill is None and not told else effects._replace(told=told, bill=bill)
 
     def _adopt(self, effects: Effects) -> None:
         """Take over what the stage wanted written in a process of its own."""
-        self._writes += effects.writes
+        self._writes = [*self._writes, *effects.writes]
         self._told = effects.told
         for charge in () if effects.bill is None else effects.bill.charges:
-            self._charges[charge.budget] = self._charges.get(charge.budget, 0) + charge.amount
+            self._charge(charge.budget, charge.amount)
         if effects.spawns is not None:
             self._spawns = [*self._spawns, *effects.spawns.asked]
             self._aliases += effects.spawns.aliases
             self._batches += effects.spawns.batches
+
+    def _charge(self, name: str, amount: int) -> None:
+        self._charges = {**self._charges, name: self._charges.get(name, 0) + amount}
 
     def _effects(self) -> Effects:
         if not (self._writes or self._spawns or self._aliases or self._batches):
@@ -396,7 +400,7 @@ class Context(Generic[P]):
         made = 0 if self._calls is None else self._calls.made - self._calls_charged
         for name, unit in units.items() if made else ():
             if unit == CALLS:
-                self._charges[name] = self._charges.get(name, 0) + made * WHOLE
+                self._charge(name, made * WHOLE)
         self._calls_charged += made
         if not self._charges:
             return None
@@ -408,7 +412,7 @@ class Context(Generic[P]):
         if (bill := self._bill()) is not None:
             effects = effects._replace(bill=bill)
             self._charges = dict.fromkeys(self._charges, 0)
-        self._writes, self._spawns, self._aliases, self._batches, self._asked_for = [], (), (), (), _NOBODY
+        self._writes, self._spawns, self._aliases, self._batches, self._asked_for = (), (), (), (), _NOBODY
         return move, effects
 
     def _part(self, part: str, value: Any, what: str) -> Keep:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,17 +24,18 @@ from onceward.hop import Far, far_task
 from onceward.importing import Imported, Importer, ItemReader, Line, Problem
 from onceward.model import codec
 from onceward.model.lineage import Limits, Spawn, StageBatch, checked_deadline
-from onceward.model.payload import Payload, checked_key, has_own_key, identity, stored_payload
+from onceward.model.payload import Payload
 from onceward.model.status import Status
-from onceward.model.task import Lease, NewTask, band_of
-from onceward.model.times import Duration, due, uuid7
+from onceward.model.task import Lease, NewTask
+from onceward.model.times import Duration
 from onceward.model.wishes import NO_WISHES, Wishes
-from onceward.pipeline import checked_priority
+from onceward.rooting import Rooting, Roots, together
 from onceward.running_stage import current, spawning_stage
+from onceward.sharing import Sharing
 from onceward.store import batches
 from onceward.store.asking import Decision
 from onceward.store.budgets import admit, not_made
-from onceward.store.enqueue import enqueue
+from onceward.store.enqueue import MOST_IN_ONE_STATEMENT, enqueue, enqueue_alike
 from onceward.store.foreign import async_driver_for, driver_for
 from onceward.store.hops import Cancelled, arrive
 from onceward.store.importing import take_over
@@ -41,11 +43,17 @@ from onceward.store.op import Op, adrive, drive
 from onceward.store.roots import enqueue_root
 from onceward.store.stage_batches import Spawned
 
-MOST_IN_ONE_STATEMENT = 1_000
+
+class _Asked(NamedTuple):
+    """What somebody has asked for outside of a stage."""
+
+    roots: Roots
+    may_share: bool
+    """Whether its transaction may be one with others."""
+    begin: Callable[[], Op[list[Enqueued]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueued:
+class Enqueued(msgspec.Struct, frozen=True, gc=False):
     """What became of a payload that was enqueued. Truthy if there is, or will be, a task for it.
 
     Inside a stage it is a spawn: its task is made when the stage commits, and has no id before that.
@@ -137,61 +145,86 @@ class Enqueueing(Client):
     def _enqueue_all(self, payloads: Iterable[Payload], wishes: Wishes, conn: Any, root: bool) -> list[Enqueued]:
         if _needs_settings(wishes, conn):
             self._look_at_settings()
-        begin = self._spawn_or_begin(payloads, wishes, conn, root)
-        if isinstance(begin, list):
-            return begin
-        if conn is None:
-            return self._transact(begin)
-        driver = driver_for(conn)
-        self._refuse_other_database(driver.dialect)
-        with driver.whole():
-            return drive(begin(), driver)
+        asked = self._spawn_or_ask(payloads, wishes, conn, root)
+        if isinstance(asked, list):
+            return asked
+        if conn is not None:
+            driver = driver_for(conn)
+            self._refuse_other_database(driver.dialect)
+            with driver.whole():
+                return drive(asked.begin(), driver)
+        if not asked.may_share:
+            return self._transact(asked.begin)
+        self._refuse_lent()
+        return self._sharing.ask(asked.roots, asked.roots.count)
 
     async def _aenqueue_all(self, payloads: Iterable[Payload], wishes: Wishes, conn: Any, root: bool) -> list[Enqueued]:
         if _needs_settings(wishes, conn):
             await asyncio.to_thread(self._look_at_settings)
-        begin = self._spawn_or_begin(payloads, wishes, conn, root)
-        if isinstance(begin, list):
-            return begin
-        if conn is None:
-            return await asyncio.to_thread(self._transact, begin)
-        driver = async_driver_for(conn)
-        self._refuse_other_database(driver.dialect)
-        async with driver.awhole():
-            return await adrive(begin(), driver)
+        asked = self._spawn_or_ask(payloads, wishes, conn, root)
+        if isinstance(asked, list):
+            return asked
+        if conn is not None:
+            driver = async_driver_for(conn)
+            self._refuse_other_database(driver.dialect)
+            async with driver.awhole():
+                return await adrive(asked.begin(), driver)
+        if not asked.may_share:
+            return await asyncio.to_thread(self._transact, asked.begin)
+        self._refuse_lent()
+        return await self._sharing.aask(asked.roots, asked.roots.count)
 
-    def _spawn_or_begin(
+    def _spawn_or_ask(
         self, payloads: Iterable[Payload], wishes: Wishes, conn: Any, root: bool
-    ) -> list[Enqueued] | Callable[[], Op[list[Enqueued]]]:
-        """What a stage that runs here has spawned with this, or nothing for nothing; else the operation for it."""
+    ) -> list[Enqueued] | _Asked:
+        """What a stage that runs here has spawned with this, or nothing for nothing; else what is asked for."""
         given = list(payloads)
         far = far_task(root)
         context = spawning_stage(root, conn) if far is None else None
         if context is not None:
             return [_spawned(context, payload, wishes) for payload in given]
-        now = self._store.clock.now()
-        tasks = [self._new_task(payload, now, wishes) for payload in given]
-        return (lambda: self._begin(given, tasks, wishes, far, now)) if tasks else []
+        if not given:
+            return []
+        roots = self._rooting.roots(given, self._store.clock.now(), wishes)
+        may_share = far is None and roots.locks_nothing
+        return _Asked(roots, may_share, lambda: self._begin(given, roots, wishes, far))
 
-    def _begin(
-        self, payloads: Sequence[Payload], tasks: Sequence[NewTask], wishes: Wishes, far: Far | None, now: int
-    ) -> Op[list[Enqueued]]:
+    def _begin(self, payloads: Sequence[Payload], roots: Roots, wishes: Wishes, far: Far | None) -> Op[list[Enqueued]]:
         """Enqueue what a task in another process has asked for as its children, and anything else as roots."""
         if far is None:
-            return (yield from self._enqueue(tasks, now))
+            return (yield from self._enqueue(roots))
 
         def wanted(lease: Lease) -> list[Spawn]:
             return [self.spawner.child(lease, payload, wishes) for payload in payloads]
 
         try:
-            spawned = yield from arrive(far.task, far.lineage, wanted, self.config.bounds, now)
+            spawned = yield from arrive(far.task, far.lineage, wanted, self.config.bounds, roots.now)
         except NoLineage:
             if far.otherwise == "raise":
                 raise
-            return (yield from self._enqueue(tasks, now))
+            return (yield from self._enqueue(roots))
         except Cancelled as error:
-            return [Enqueued(None, created=False, reason=str(error)) for _ in tasks]
+            return [Enqueued(None, created=False, reason=str(error)) for _ in payloads]
         return [_joined(decision) for _, decision in spawned.decisions]
+
+    @cached_property
+    def _rooting(self) -> Rooting:
+        return Rooting(self.registry, self._stop_list, lambda limits: self.config.bounds.replaced(limits))
+
+    @cached_property
+    def _sharing(self) -> Sharing[Roots, list[Enqueued]]:
+        return Sharing(self._lock, self._write_roots)
+
+    def _write_roots(self, several: Sequence[Roots], is_whole: Callable[[], None]) -> list[list[Enqueued]]:
+        """Enqueue what several callers have asked for, in one transaction; says when all but its commit is done."""
+
+        def enqueue_all() -> Op[list[list[Enqueued]]]:
+            found = yield from self._enqueue(several[0] if len(several) == 1 else together(several))
+            is_whole()
+            ends = accumulate((one.count for one in several), initial=0)
+            return [found[start : start + one.count] for start, one in zip(ends, several, strict=False)]
+
+        return self._transact(enqueue_all)
 
     def batch(
         self,
@@ -229,15 +262,15 @@ class Enqueueing(Client):
         return Batch(name, self._far_batch(far, new, then, limits, roots))
 
     def _batch_of_roots(self, batch: StageBatch, then: Payload | None, limits: Limits | None) -> RootFilling:
-        last = None if then is None else self._new_task(then, self._store.clock.now(), NO_WISHES)
-        if last is not None and (stopped := self._stopped(last)) is not None:
+        last = None if then is None else self._rooting.task(then, self._store.clock.now(), NO_WISHES)
+        if last is not None and (stopped := self._rooting.stopped(last)) is not None:
             raise ConfigError(f"what follows batch {batch.name!r} is kept out by the stop list: {stopped}")
         bounds = None if limits is None else self.config.bounds.of_each(limits)
         new = batches.NewBatch(batch.name, last, batch.deadline_ms, batch.max_tasks, batch.budget)
 
         def make(payload: Payload, wishes: Wishes) -> NewTask | None:
-            task = self._new_task(payload, self._store.clock.now(), wishes)
-            return None if self._stopped(task) is not None else msgspec.structs.replace(task, bounds=bounds)
+            task = self._rooting.task(payload, self._store.clock.now(), wishes)
+            return None if self._rooting.stopped(task) is not None else msgspec.structs.replace(task, bounds=bounds)
 
         return RootFilling(
             make, lambda tasks: self._transact(lambda: batches.open_batch(new, tasks, self._store.clock.now()))
@@ -282,67 +315,39 @@ class Enqueueing(Client):
         importer = Importer(
             name=name,
             reader=ItemReader(self.registry, kind, fields, statuses),
-            make=lambda payload, now: self._new_task(payload, now, NO_WISHES),
-            stopped=self._stopped,
+            make=lambda payload, now: self._rooting.task(payload, now, NO_WISHES),
+            stopped=self._rooting.stopped,
             write=lambda scope, old, now: self._transact(lambda: take_over(scope, old, now)),
             now=self._store.clock.now,
             on_problem=on_problem,
         )
         return importer.run(lines)
 
-    def _enqueue(self, tasks: Sequence[NewTask], now: int) -> Op[list[Enqueued]]:
+    def _enqueue(self, roots: Roots) -> Op[list[Enqueued]]:
         """Enqueue roots: most at once, those that are unique everywhere or have limits of their own one by one."""
-        found: dict[int, Enqueued] = {}
+        if len(roots.alike) == 1 and len(roots.alike[0][0]) == roots.count:
+            return list(map(Enqueued, (yield from enqueue_alike(roots.alike[0][1]))))
+        now = roots.now
+        refused = roots.refused | (yield from admit(roots.tasks, None, now))
+        found = {place: Enqueued(None, created=False, reason=why) for place, why in refused.items()}
+        for places, new in roots.alike:
+            found.update(zip(places, map(Enqueued, (yield from enqueue_alike(new))), strict=True))
         plain = []
-        refused = {place: why for place, task in enumerate(tasks) if (why := self._stopped(task)) is not None}
-        refused |= yield from admit({at: task for at, task in enumerate(tasks) if at not in refused}, None, now)
-        for place, task in enumerate(tasks):
+        for place, task in roots.tasks.items():
             if place in refused:
-                found[place] = Enqueued(None, created=False, reason=refused[place])
-            elif task.is_plain:
+                continue
+            if task.is_plain:
                 plain.append(place)
-            else:
-                number, is_new = yield from enqueue_root(task, now)
-                if not is_new:
-                    yield from not_made(task, now)
-                found[place] = Enqueued(number) if is_new else Enqueued(number, created=False, existing=number)
+                continue
+            number, is_new = yield from enqueue_root(task, now)
+            if not is_new:
+                yield from not_made(task, now)
+            found[place] = Enqueued(number) if is_new else Enqueued(number, created=False, existing=number)
         for start in range(0, len(plain), MOST_IN_ONE_STATEMENT):
-            places = plain[start : start + MOST_IN_ONE_STATEMENT]
-            ids = yield from enqueue([tasks[place] for place in places], now)
-            found.update(zip(places, map(Enqueued, ids), strict=True))
-        return [found[place] for place in range(len(tasks))]
-
-    def _stopped(self, task: NewTask) -> str | None:
-        if self._stop_list is None:
-            return None
-        return self._stop_list.match(task.key if task.key is not None else task.payload.decode())
-
-    def _new_task(self, payload: Payload, now: int, wishes: Wishes) -> NewTask:
-        if not isinstance(payload, Payload):
-            raise ConfigError(f"enqueue takes a payload, not {type(payload).__name__}")
-        pipeline = self.registry[payload.__kind__]
-        data = stored_payload(payload)
-        own = has_own_key(type(payload))
-        key = checked_key(payload) if own else data.decode()
-        level = pipeline.priority if wishes.priority is None else checked_priority(wishes.priority)
-        return NewTask(
-            kind=pipeline.kind,
-            version=pipeline.version,
-            queue=pipeline.stages[0].queue if pipeline.stages else pipeline.queue,
-            band=band_of(level),
-            key=key if own else None,
-            identity=identity(pipeline.kind, key),
-            payload=data,
-            lineage=uuid7(now),
-            due_at=due(now, wishes.after, wishes.at),
-            created_at=now,
-            unique=pipeline.unique,
-            fresh_for_ms=pipeline.fresh_for_ms,
-            bounds=None if wishes.limits is None else self.config.bounds.replaced(wishes.limits),
-            gates=pipeline.gates_of(pipeline.stages[0], payload) if pipeline.stages else None,
-            estimate=pipeline.stages[0].costs.estimate(payload) if pipeline.stages else None,
-            counted=pipeline.counted_in(payload),
-        )
+            some = plain[start : start + MOST_IN_ONE_STATEMENT]
+            ids = yield from enqueue([roots.tasks[place] for place in some], now)
+            found.update(zip(some, map(Enqueued, ids), strict=True))
+        return [found[place] for place in range(roots.count)]
 
     def _refuse_other_database(self, dialect: str) -> None:
         if dialect != self._store.dialect:

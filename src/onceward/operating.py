@@ -11,7 +11,7 @@ from onceward.errors import BatchNotFound, ConfigError, TaskNotFound
 from onceward.lineage_view import Found, as_lineage_id, as_refusal
 from onceward.model import codec
 from onceward.model.batch import BatchOutcome
-from onceward.model.payload import Payload, identity, payload_key
+from onceward.model.payload import Payload, has_own_key, identity, payload_key
 from onceward.model.status import Status, status_named
 from onceward.model.times import Duration, milliseconds
 from onceward.store import batches, lineages, operate, pruning, reports, verify, waits
@@ -68,7 +68,7 @@ class Operating(Client):
         sought = identity(payload.__kind__, payload_key(payload))
 
         def look() -> Op[Found]:
-            ids, refusals = yield from lineages.find(sought, within, MOST_FOUND)
+            ids, refusals = yield from lineages.find(sought, within, MOST_FOUND, own_key=has_own_key(type(payload)))
             found = yield from reports.described(ids)
             return Found(tuple(as_task(row, self.registry) for row in found), tuple(map(as_refusal, refusals)))
 

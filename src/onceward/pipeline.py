@@ -15,7 +15,7 @@ from onceward.model.budget import Budget, BudgetRule, Counted, Estimate
 from onceward.model.gates import KEY, PIPELINE, Gate, written_gates, written_kind
 from onceward.model.lineage import Rule, checked_deadline
 from onceward.model.outcome import SchemaMismatch
-from onceward.model.payload import Payload, payload_key, read_payload
+from onceward.model.payload import Payload, payload_key
 from onceward.model.retry import Retry
 from onceward.model.source import GateLimits, Source
 from onceward.model.task import HIGHEST_PRIORITY, LOWEST_PRIORITY, RESULT_PART
@@ -89,10 +89,13 @@ class Pipeline(Generic[P]):
         self.concurrency = concurrency
         self.key_concurrency = key_concurrency
         self.refusals = _policies(refused or {})
+        self._decode = codec.decoder(payload)
         self.stages: list[Stage[P, Any]] = []
         self.last_stage: Stage[P, Any] | None = None
         self._following: dict[Stage[P, Any], Stage[P, Any] | None] = {}
         self._counting: list[tuple[Stage[P, Any], BudgetRule]] = []
+        self._gates: dict[Stage[P, Any], str | None] = {}
+        """The gates of stages for which every task has the same to pass."""
 
     def __repr__(self) -> str:
         return f"<pipeline {self.kind}: {' → '.join(stage.name for stage in self.stages)}>"
@@ -230,9 +233,15 @@ class Pipeline(Generic[P]):
 
     def gates_of(self, stage: Stage[P, Any], payload: Payload) -> str | None:
         """What a stage has to pass before it runs, for a task with this payload; None if nothing."""
-        if stage.source is None and self.concurrency is None and self.key_concurrency is None:
-            return written_gates([Gate(*gate) for gate in stage.costs.gates]) if stage.costs.is_governed else None
-        key = payload_key(payload)
+        if self.key_concurrency is not None or (stage.source is not None and stage.source.per is not None):
+            return self._gates_by_key(stage, payload_key(payload))
+        try:
+            return self._gates[stage]
+        except KeyError:
+            self._gates[stage] = gates = self._gates_by_key(stage, "")
+            return gates
+
+    def _gates_by_key(self, stage: Stage[P, Any], key: str) -> str | None:
         gates = [] if stage.source is None else [Gate(stage.source.instance(key), stage.calls)]
         if self.key_concurrency is not None:
             gates.append(Gate(f"{KEY}{written_kind(self.kind)}/{codec.digest128(key.encode()).hex()}"))
@@ -249,6 +258,19 @@ class Pipeline(Generic[P]):
         return tuple(
             Counted(rule, None if stage.source is None else stage.source.instance(key))
             for stage, rule in self._counting
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its tasks begin without being asked anything: no gates to pass, counted nowhere, and unique in their
+        lineage alone."""
+        first = self.stages[0] if self.stages else None
+        return (
+            not self._counting
+            and self.unique != "everywhere"
+            and self.concurrency is None
+            and self.key_concurrency is None
+            and (first is None or (first.source is None and not first.costs.is_governed))
         )
 
     def limits_of(self, gate: str) -> GateLimits:
@@ -291,7 +313,7 @@ class Pipeline(Generic[P]):
                 f"the task was made for version {version} of {self.kind!r}, this code is version {self.version}"
             )
         try:
-            return read_payload(self.payload, payload)  # type: ignore[return-value]
+            return self._decode(payload)  # type: ignore[no-any-return]
         except msgspec.ValidationError as error:
             raise SchemaMismatch(f"the stored payload no longer fits {self.payload.__name__}: {error}") from error
 

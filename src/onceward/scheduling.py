@@ -93,8 +93,7 @@ class Scheduling(Enqueueing):
             raise ScheduleNotFound(name)
 
     def _begin_scheduled(self, cron: Cron, count: int, now: int) -> Op[Sequence[Begun]]:
-        tasks = [self._new_task(cron.payload, now, NO_WISHES) for _ in range(count)]
-        begun = yield from self._enqueue(tasks, now)
+        begun = yield from self._enqueue(self._rooting.roots([cron.payload] * count, now, NO_WISHES))
         return [Begun(one.task, one.created, one.reason) for one in begun]
 
     def _schedule_status(self, row: ScheduleRow) -> ScheduleStatus:

@@ -83,6 +83,8 @@ class Outside:
         _, source, task = line.split()[1].split("/")
         visit = Visit(source, int(task), came_at, failed=source in self.down)
         self.visits.append(visit)
+        for _ in range(10):
+            await asyncio.sleep(0)  # whoever hung up before this one came is heard of first
         self.inside[source] += 1
         self.most[source] = max(self.most[source], self.inside[source])
         # Whoever is killed hangs up, and is inside no more.

@@ -9,7 +9,7 @@ import pytest
 from onceward.model.source import GateLimits, NotYet
 from onceward.model.task import lane_of
 from onceward.store import claims, gates
-from onceward.store.lines import stragglers
+from onceward.store.lines import COMPARE_EVERY_MS, stragglers
 from onceward.store.op import Many, Op, Query
 from onceward.store.passing import take
 from onceward.store.reader import MOST_GOVERNED, Reader
@@ -29,9 +29,10 @@ class Worker:
         self.id = hands.worker()
         self.reader = Reader(("default:note",), lambda _: limits, sweeps=session.dialect == "postgres")
 
-    def claim(self, count: int) -> list[int]:
-        """The tasks it gets if it asks for so many."""
-        claimed = self.session.transact(lambda: claims.claim(self.reader, self.id, count, self.hands.now, slots=count))
+    def claim(self, count: int, slots: int | None = None) -> list[int]:
+        """The tasks it gets if it asks for so many; of those behind gates no more than it has slots."""
+        slots = count if slots is None else slots
+        claimed = self.session.transact(lambda: claims.claim(self.reader, self.id, count, self.hands.now, slots=slots))
         return [lease.task for lease in claimed.leases]
 
 
@@ -62,6 +63,20 @@ def test_a_worker_alone_takes_from_the_gate_it_remembers(hands: Hands, worker: C
     took = [len(one.claim(50)) for _ in range(BURST // 50 + 2)]
     assert took == [50] * (BURST // 50) + [0, 0]
     assert calls(hands) == BURST
+
+
+def test_a_governed_line_that_fills_all_slots_keeps_others_waiting_for_a_moment(
+    hands: Hands, worker: Callable[[], Worker]
+) -> None:
+    hands.enqueue(BURST, gates=SHOP)
+    one = worker()
+    assert len(one.claim(20, slots=10)) == 10
+    [plain] = hands.enqueue()
+    assert len(taken := one.claim(20, slots=10)) == 10
+    assert plain not in taken
+    assert one.reader.next_due_at == hands.now + COMPARE_EVERY_MS  # somebody looks again by then
+    hands.now += COMPARE_EVERY_MS
+    assert plain in one.claim(20, slots=10)
 
 
 @pytest.mark.parametrize("change", ["enabled = 0", "paused_until = 1800000000000"])

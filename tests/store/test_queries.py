@@ -35,6 +35,29 @@ HOT: dict[str, dict[str, Any]] = {
     "pop_due": {"after": 0, "now": NOON, "count": 500},
     "behind": {"lane": "default:note", "band": 2, "rank": 0, "seq": 10},
     "lease_tasks": {"ids": [5, 500, 5_000], "token": b"t" * 16, "worker": 1, "now": NOON, "due_by": NOON},
+    "popped": {"lane": "default:note", "band": 2, "rank": 0, "seq": 10_000},
+    "lease_these": {"ids": [5, 500, 5_000], "token": b"t" * 16, "worker": 1, "now": NOON},
+    "finish_group": {
+        "ids": [5, 500, 5_000],
+        "fence": 1,
+        "tokens": [b"t" * 16, b"u" * 16],
+        "stage": "last",
+        "status": 4,
+        "reason": None,
+        "event": 3,
+        "now": NOON,
+    },
+    "advance_group": {
+        "ids": [5, 500, 5_000],
+        "fence": 1,
+        "tokens": [b"t" * 16, b"u" * 16],
+        "next": '{"5": "b", "500": "b", "5000": "c"}',
+        "done": '{"5": "a", "500": "a", "5000": "b"}',
+        "queue": None,
+        "gates": None,
+        "event": 2,
+        "now": NOON,
+    },
     "advance": {
         "ids": [5, 500, 5_000],
         "token": b"t" * 16,
@@ -159,7 +182,8 @@ def test_what_is_hot_never_reads_a_table_from_end_to_end(hands: Hands, rows: int
     hands.enqueue()
     if rows:
         fill(hands, rows)
-    for name in HOT:
+    known = catalogue.queries(hands.session.dialect)
+    for name in (name for name in HOT if known[name]):  # what another statement of this database does is empty here
         with subtests.test(name):
             if hands.session.dialect == "sqlite":
                 assert read_through(sqlite_plan(hands, name)) == []

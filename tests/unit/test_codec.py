@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from onceward import PayloadError
+from onceward.model import codec
 from onceward.model.codec import LARGEST_VALUE, decoder, digest128, encoded
 
 
@@ -154,3 +155,35 @@ def test_sixteen_mebibytes_are_taken_and_one_byte_more_is_not() -> None:
 def test_a_hash_of_parts_depends_on_where_they_are_parted() -> None:
     assert digest128(b"ab", b"c") != digest128(b"a", b"bc") != digest128(b"abc")
     assert len(digest128()) == 16
+
+
+def test_many_digests_are_those_of_one_by_one() -> None:
+    seconds = [b"", b"a", b"b" * 300]
+    assert codec.digests128(b"note", seconds) == [codec.digest128(b"note", second) for second in seconds]
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, "\ud800"])
+def test_many_values_are_refused_as_one_is(odd: object) -> None:
+    class Some(msgspec.Struct):
+        value: float | str
+
+    with pytest.raises(PayloadError) as one:
+        codec.encoded_as_itself(Some(odd), "it")  # type: ignore[arg-type]
+    with pytest.raises(PayloadError) as many:
+        codec.encoded_like([Some(1.0), Some(odd)], "it")  # type: ignore[arg-type]
+    assert str(many.value) == str(one.value)
+
+
+def test_a_value_of_another_type_among_many_is_refused() -> None:
+    class Some(msgspec.Struct):
+        value: int
+
+    with pytest.raises(PayloadError, match="does not fit its own types"):
+        codec.encoded_like([Some(1), Some("x")], "it")  # type: ignore[arg-type]
+
+
+def test_the_word_null_among_many_is_no_reason_to_refuse() -> None:
+    class Some(msgspec.Struct):
+        value: str | None
+
+    assert codec.encoded_like([Some(None), Some("null")], "it") == [b'{"value":null}', b'{"value":"null"}']

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as some
 
 from onceward import ConfigError
 from onceward.errors import BadDuration
-from onceward.model.times import StoreClock, SystemClock, instant, milliseconds, moment, spoken, uuid7
+from onceward.model.times import StoreClock, SystemClock, instant, milliseconds, moment, spoken, uuid7, uuids7
 from onceward.testing import FakeClock
 
 YEARS_100_MS = 100 * 365 * 86_400_000
@@ -137,3 +138,11 @@ def test_a_later_uuid_is_a_greater_uuid(now: int, gap: int) -> None:
 
 def test_uuids_of_one_moment_differ() -> None:
     assert len({uuid7(1_767_225_600_000) for _ in range(1_000)}) == 1_000
+
+
+def test_many_uuids_of_one_moment_are_in_order_and_as_one_alone() -> None:
+    now = 1_767_225_600_000
+    many = [uuid.UUID(bytes=one) for one in uuids7(now, 2_000)]
+    assert many == sorted(set(many))
+    assert {(one.version, one.variant, one.int >> 80) for one in many} == {(7, uuid.RFC_4122, now)}
+    assert uuids7(now, 0) == []

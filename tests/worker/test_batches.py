@@ -686,7 +686,7 @@ def test_many_tasks_fail_in_portions_and_the_batch_ends_with_the_last(start: Sta
 
 
 def new_task(payload: Payload, now: int) -> NewTask:
-    return App("sqlite:///:memory:", [items(), reports()])._new_task(payload, now, Wishes())
+    return App("sqlite:///:memory:", [items(), reports()])._rooting.task(payload, now, Wishes())
 
 
 DONE = Finish("work", None, Status.SUCCEEDED, None)

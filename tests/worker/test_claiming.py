@@ -34,7 +34,7 @@ def runner_that_wishes(wishes: list[Wish], commits: list[Commit] | None = None) 
         Config(),
         queues=["default"],
         submit=lambda commit, _answer: noted.append(commit),
-        wish=wishes.append,
+        wish=lambda make: wishes.append(make()),
         threads=None,
         read=lambda: None,
         look_up=lambda _source, _hash: None,

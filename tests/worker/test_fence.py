@@ -184,3 +184,56 @@ def test_fences_grow_with_every_claim(hands: Hands) -> None:
         [lease] = hands.claim(hands.worker())
         assert (lease.task, lease.fence) == (task, number)
         assert hands.commit(lease, Release()) is True
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda word: Finish("first", msgspec.json.encode(word), Status.SUCCEEDED, None),
+        lambda word: Advance("first", msgspec.json.encode(word), "second"),
+    ],
+    ids=["finish", "advance"],
+)
+def test_in_one_transaction_an_old_lease_of_ours_is_not_taken_for_the_new_one(hands: Hands, made: Any) -> None:
+    hands.enqueue(3)
+    ours = hands.worker("ant")
+    old = hands.claim(ours)
+    hands.commit(old[0], Release())
+    [new] = hands.claim(ours)
+    assert (new.task, new.fence) == (old[0].task, 2)
+    # One transaction with both tokens, and with both fences of one task.
+    moves = [(lease, made("old")) for lease in old] + [(new, made("new"))]
+    assert hands.commit_all(moves) == [False, True, True, True]
+    kept = dict(hands.sql("SELECT task, value FROM onceward_checkpoint"))
+    assert {task: bytes(value) for task, value in kept.items()} == {
+        old[0].task: b'"new"',
+        old[1].task: b'"old"',
+        old[2].task: b'"old"',
+    }
+
+
+@pytest.mark.parametrize("move", [move for move in MOVES if isinstance(move, Finish | Advance | Release)])
+def test_the_same_fence_without_the_token_is_no_lease(hands: Hands, move: Move) -> None:
+    """As after a database was restored from an older copy: the fence counts again from there, the token is random."""
+    hands.enqueue(2)
+    [lease, other] = hands.claim(hands.worker("ant"))
+    hands.sql("UPDATE onceward_task SET token = ? WHERE id = ?", b"r" * 16, lease.task)
+    assert hands.commit_all([(lease, move), (other, move)]) == [False, True]
+    hands.sql("UPDATE onceward_task SET token = ? WHERE id = ?", lease.token, lease.task)  # as it was, to be verified
+
+
+@pytest.mark.parametrize("others", [1, 300])
+def test_a_group_goes_on_each_to_its_own_next_stage(hands: Hands, others: int) -> None:
+    tasks = hands.enqueue(others + 2)
+    leases = hands.claim(hands.worker("ant"))
+    following = {lease.task: f"after {lease.task % 3}" for lease in leases}
+    hands.do(lambda: operate.cancel(tasks[-1], "stop", hands.now))
+    verdicts = hands.commit_all(
+        [(lease, Advance(f"at {lease.task % 5}", b"1", following[lease.task])) for lease in leases]
+    )
+    assert verdicts == [lease.task != tasks[-1] for lease in leases]
+    assert dict(hands.sql("SELECT id, stage FROM onceward_task WHERE id <> ?", tasks[-1])) == {
+        task: stage for task, stage in following.items() if task != tasks[-1]
+    }
+    logged = hands.sql("SELECT task, stage FROM onceward_attempt WHERE event = ?", int(Event.STAGE_COMMITTED))
+    assert sorted(logged) == [(task, f"at {task % 5}") for task in tasks[:-1]]

@@ -286,7 +286,7 @@ def test_what_run_is_told_is_above_the_live_value(asked: Harness) -> None:
 
 def test_a_process_that_may_run_more_than_it_began_with_finds_room_to_note_it(tmp_path: Path) -> None:
     presence = Presence(tmp_path / "presence", 2)
-    slots = [presence.enter(task, 0) for task in range(1, 10)]
+    slots = [presence.enter(task, 0, 1) for task in range(1, 10)]
     assert len(set(slots)) == 9
     assert sorted(one.task for one in running(presence.path) or ()) == list(range(1, 10))
     presence.leave(slots[0])

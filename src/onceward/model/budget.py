@@ -188,16 +188,10 @@ class StageCosts:
         elif estimate is not None and self._function is None:
             self._amount = amount_of(estimate, f"the estimate of stage {stage!r}")
             self._check(self._amount, self.unit)
-
-    @property
-    def draws_on_lineage(self) -> bool:
+        self.draws_on_lineage = self.unit == USD and (self._function is not None or self._amount is not None)
         """Whether it spends money, of which its lineage may have a budget."""
-        return self.unit == USD and (self._function is not None or self._amount is not None)
-
-    @property
-    def is_governed(self) -> bool:
+        self.is_governed = bool(self.drawn) or self.draws_on_lineage
         """Whether something is set aside before it runs."""
-        return bool(self.drawn) or self.draws_on_lineage
 
     @property
     def gates(self) -> list[tuple[str, int]]:

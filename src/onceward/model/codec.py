@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -36,10 +37,44 @@ def encoded(value: Any, what: str, largest: int | None = LARGEST_VALUE) -> bytes
         raise PayloadError(
             f"{what} takes {len(data):,} bytes, the limit is {largest:,}; store it elsewhere and pass where it is"
         )
-    # What NaN and the infinities leave behind, as a value or as a key; only then is the value looked through.
-    if (b"null" in data or b'nan":' in data or b'inf":' in data) and _has_no_json(value, what):
+    if _may_be_left_behind(data) and _has_no_json(value, what):
         raise PayloadError(f"{what} holds NaN or an infinity, which JSON cannot express; use None or a text")
     return data
+
+
+def encoded_like(values: Sequence[Any], what: str) -> list[bytes]:
+    """The stored forms of values of one type, each checked to read back as that type."""
+    decode = decoder(type(values[0]))
+    try:
+        stored = [_encode(value) for value in values]
+        for data in stored:
+            decode(data)
+    except Exception:  # one of them at least is not as it should be: who it is and why is found out one by one
+        return [encoded_as_itself(value, what) for value in values]
+    whole = b"".join(stored)
+    if len(whole) > LARGEST_VALUE or _may_be_left_behind(whole):
+        return [encoded_as_itself(value, what) for value in values]
+    return stored
+
+
+def encoded_as_itself(value: Any, what: str) -> bytes:
+    """The stored form of a value, checked to read back as its own type.
+
+    msgspec checks types when it reads, not when an object is made: a wrong type must be the caller's error now,
+    not a task that fails later.
+    """
+    data = encoded(value, what)
+    try:
+        decoder(type(value))(data)
+    except msgspec.ValidationError as error:
+        raise PayloadError(f"{what} does not fit its own types: {error}") from error
+    return data
+
+
+def _may_be_left_behind(data: bytes) -> bool:
+    """Whether NaN or an infinity may have left this behind, as a value or as a key: only then is the value looked
+    through."""
+    return b"null" in data or b'nan":' in data or b'inf":' in data
 
 
 def checked_name(name: str, what: str) -> str:
@@ -95,3 +130,19 @@ def digest128(*parts: bytes) -> bytes:
         hashed.update(len(part).to_bytes(8, "big"))
         hashed.update(part)
     return hashed.digest()
+
+
+def digests128(first: bytes, seconds: Iterable[bytes]) -> list[bytes]:
+    """`digest128(first, second)` for each of the second parts; the first is hashed once."""
+    begun = _begun(first)
+    digests = []
+    for second in seconds:
+        hashed = begun.copy()
+        hashed.update(len(second).to_bytes(8, "big") + second)
+        digests.append(hashed.digest())
+    return digests
+
+
+@lru_cache(maxsize=1_024)
+def _begun(first: bytes) -> hashlib.blake2b:
+    return hashlib.blake2b(len(first).to_bytes(8, "big") + first, digest_size=16)

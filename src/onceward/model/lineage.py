@@ -268,6 +268,10 @@ class Descent(msgspec.Struct, frozen=True, gc=False):
     children: int = 0
 
 
+NO_DESCENT = Descent()
+"""That of a root which has not run yet."""
+
+
 class Family(msgspec.Struct, frozen=True, gc=False):
     """What a task that has asked for children knows of them. It is always true, like the verdict it comes with."""
 

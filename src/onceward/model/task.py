@@ -13,7 +13,7 @@ import msgspec
 
 from onceward.model.budget import Bill, Counted
 from onceward.model.gates import Told
-from onceward.model.lineage import Bounds, Descent, Family, Spawns
+from onceward.model.lineage import NO_DESCENT, Bounds, Descent, Family, Spawns
 from onceward.model.source import GateLimits
 from onceward.model.status import Status
 from onceward.model.times import NEVER as NEVER
@@ -81,6 +81,22 @@ class NewTask(msgspec.Struct, frozen=True, gc=False):
         return self.unique != "everywhere" and self.bounds is None
 
 
+class Alike(NamedTuple):
+    """Tasks that are to be enqueued together and differ in what they are about alone: plain ones, without gates."""
+
+    kind: str
+    version: int
+    queue: str
+    band: int
+    due_at: int
+    created_at: int
+    keys: list[str] | None
+    """None if the fields of their payloads are what they are about."""
+    identities: list[bytes]
+    payloads: list[bytes]
+    lineages: list[bytes]
+
+
 class Lease(msgspec.Struct, frozen=True, gc=False):
     """The right of one worker to one attempt of one task, with all that the attempt needs to know."""
 
@@ -115,7 +131,7 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     """Since when its time counts."""
     expiry: str | None = None
     """Why it fails, if its time was over and only what its pipeline does at expiry is left."""
-    descent: Descent = Descent()
+    descent: Descent = NO_DESCENT
     family: Family = Family()
 
     @property

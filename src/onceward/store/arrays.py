@@ -15,11 +15,12 @@ from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.pq import Format
 
+from onceward.store import op
+
 _HEAD = struct.Struct(">iiIii")
 _LENGTH = struct.Struct(">i")
 _NOTHING = _LENGTH.pack(-1)
 _EIGHT = _LENGTH.pack(8)
-_SIXTEEN = _LENGTH.pack(16)
 
 
 class Column:
@@ -40,9 +41,11 @@ class Column:
         """The values, each with its length before it."""
         if None in values:
             return b"".join(_NOTHING if value is None else _LENGTH.pack(len(value)) + value for value in values)
-        if {len(value) for value in values} == {16}:  # a hash, a token
-            return _SIXTEEN + _SIXTEEN.join(values)
-        return b"".join([_LENGTH.pack(len(value)) + value for value in values])
+        heads = {length: _LENGTH.pack(length) for length in set(map(len, values))}
+        if len(heads) == 1:  # hashes, tokens
+            [head] = heads.values()
+            return head + head.join(values)
+        return b"".join([part for value in values for part in (heads[len(value)], value)])
 
     def packed(self) -> bytes:
         """The array as it goes over the wire: one dimension, counted from 1."""
@@ -93,6 +96,8 @@ class Uuids(Column):
 
     @staticmethod
     def body(values: Sequence[Any]) -> bytes:
+        if type(values) is op.Uuids:
+            return Column.body(values)
         return Column.body([value.bytes if isinstance(value, uuid.UUID) else value for value in values])
 
 
@@ -115,10 +120,12 @@ def column(kind: str, values: Sequence[Any]) -> Any:
 
 def listed(params: dict[str, Any]) -> dict[str, Any]:
     """Parameters with their lists as columns."""
-    return {name: _listed(value) if type(value) is list else value for name, value in params.items()}
+    return {name: _listed(value) if isinstance(value, list) else value for name, value in params.items()}
 
 
 def _listed(values: list[Any]) -> Any:
+    if type(values) is op.Uuids:
+        return Uuids(values)
     as_column = _BY_VALUE.get(type(values[0])) if values else None
     return values if as_column is None else as_column(values)
 

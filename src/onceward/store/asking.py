@@ -81,6 +81,8 @@ class Parent:
 
     family: list[Ancestor] = field(init=False)
     """Its ancestors and itself."""
+    above: frozenset[bytes] = field(init=False)
+    """Their identities."""
     counted_in: list[uuid.UUID] = field(init=False)
     """The counters in which a child needs room: that of its lineage, and narrower ones below."""
     below: bytes = field(init=False)
@@ -98,6 +100,7 @@ class Parent:
     def __post_init__(self) -> None:
         myself = Ancestor(self.lease.task, self.identity, self.key_hash)
         self.family = [*read_ancestry(self.ancestry), myself]
+        self.above = frozenset([one.identity for one in self.family])
         self.counted_in = [self.lease.lineage, *scopes_in(self.scopes)]
         self.below = ancestry_below(self.ancestry, *msgspec.structs.astuple(myself))
 

@@ -7,6 +7,7 @@ stage spawns, in the history of the task that spawned; a child says itself who i
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,15 +15,15 @@ import msgspec
 
 from onceward.logs import EngineLog
 from onceward.model.decide import readable, signal_wait
-from onceward.model.lineage import NOT_UNIQUE, Refused, parked_note, spawn_note
+from onceward.model.lineage import NOT_UNIQUE, Refused, Spawn, parked_note, spawn_note
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, lane_of
 from onceward.store.asking import Asked, Decision, Parent
 from onceward.store.budgets import open_lineage_budgets
-from onceward.store.enqueue import kept
+from onceward.store.enqueue import MOST_IN_ONE_STATEMENT, kept, laid_out
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
-from onceward.store.op import Many, Op
+from onceward.store.op import Many, Op, Query
 from onceward.store.rows import as_bytes
 
 REFUSALS_KEPT = 100
@@ -38,13 +39,15 @@ logger = EngineLog("onceward.spawning")
 
 
 class _InCommon(NamedTuple):
-    """What children that one stage asks for mostly have in common, in the order of their columns."""
+    """What children that one stage asks for mostly have in common."""
 
     kind: str
     version: int
     queue: str
     band: int
     due_at: int
+    gates: str | None
+    estimate: int | None
     lineage: uuid.UUID
     parent: int
     depth: int
@@ -57,7 +60,7 @@ class _InCommon(NamedTuple):
 def _in_common(one: Asked, parent: Parent, due_at: int) -> _InCommon:
     child = one.spawn
     return _InCommon(
-        child.kind, child.version, child.queue, child.band, due_at,
+        child.kind, child.version, child.queue, child.band, due_at, child.gates, child.estimate,
         parent.counted_in[0], one.lease.task, parent.depth + 1, parent.batch, parent.below,
         parent.limits if child.bounds is None else msgspec.json.encode(child.bounds),
         parent.scopes if child.scope is None else (parent.scopes or b"") + child.scope.bytes,
@@ -69,22 +72,24 @@ def make(new: Sequence[New], now: int) -> Op[None]:
     narrower = [one for one in new if one[0].spawn.scope is not None]
     if narrower:
         yield from _open_scopes(narrower, now)
-    payloads = yield from kept([one.spawn.payload for one, _, _ in new])
-    alike: dict[tuple[Any, ...], tuple[_InCommon, list[tuple[Any, ...]]]] = {}
-    for (one, parent, task), payload in zip(new, payloads, strict=True):
+    alike: dict[tuple[Any, ...], tuple[_InCommon, list[tuple[int, Spawn]]]] = {}
+    for one, parent, task in new:
         child = one.spawn
         apart = task if child.bounds is not None or child.scope is not None else None
         due_at = max(child.due_at, now)  # it was asked for a moment ago, but nobody could have run it
-        same = (one.lease.task, parent.batch, child.kind, child.version, child.queue, child.band, due_at, apart)
-        if (some := alike.get(same)) is None:
-            some = alike[same] = _in_common(one, parent, due_at), []
-        some[1].append((task, child.key, child.identity, *payload, child.gates, child.estimate))
-    few = [(common, mine) for common, rows in alike.values() if len(rows) < MANY_ALIKE for mine in rows]
+        same = (
+            one.lease.task, parent.batch, child.kind, child.version, child.queue, child.band, due_at, child.gates,
+            child.estimate, apart,
+        )  # fmt: skip
+        if (group := alike.get(same)) is None:
+            group = alike[same] = _in_common(one, parent, due_at), []
+        group[1].append((task, child))
+    few = [(common, *mine) for common, some in alike.values() if len(some) < MANY_ALIKE for mine in some]
     if few:
         yield from _insert_few(few, now)
-    for common, rows in alike.values():
-        if len(rows) >= MANY_ALIKE:
-            yield Many("insert_alike", rows, (now, *common))
+    for common, some in alike.values():
+        for start in range(0, len(some) if len(some) >= MANY_ALIKE else 0, MOST_IN_ONE_STATEMENT):
+            yield from _insert_alike(common, some[start : start + MOST_IN_ONE_STATEMENT], now)
     yield from _tell(new, now)
     yield from _stand_fairly(new, now)
 
@@ -102,18 +107,37 @@ def _open_scopes(narrower: Sequence[New], now: int) -> Op[None]:
     yield from open_lineage_budgets(budgets)
 
 
-def _insert_few(few: Sequence[tuple[_InCommon, tuple[Any, ...]]], now: int) -> Op[None]:
+def _insert_few(few: Sequence[tuple[_InCommon, int, Spawn]], now: int) -> Op[None]:
     """Children of many parents or kinds, in one statement with a column for everything."""
+    payloads = yield from kept([child.payload for _, _, child in few])
     yield Many(
         "insert_children",
         [
             (
-                task, at.kind, at.version, at.queue, at.band, key, identity, payload, blob, at.lineage, at.parent,
-                at.depth, at.batch, at.due_at, at.ancestry, at.limits, at.scopes, 0, gates, estimate,
+                task, at.kind, at.version, at.queue, at.band, child.key, child.identity, payload, blob, at.lineage,
+                at.parent, at.depth, at.batch, at.due_at, at.ancestry, at.limits, at.scopes, 0, at.gates, at.estimate,
             )
-            for at, (task, key, identity, payload, blob, gates, estimate) in few
+            for (at, task, child), (payload, blob) in zip(few, payloads, strict=True)
         ],
         (now,),
+    )  # fmt: skip
+
+
+def _insert_alike(common: _InCommon, some: Sequence[tuple[int, Spawn]], now: int) -> Op[None]:
+    """Children that differ in little: what they have in common is sent once."""
+    tasks = [task for task, _ in some]
+    payloads, in_blob, cuts = yield from laid_out([child.payload for _, child in some])
+    keys = [child.key for _, child in some]
+    has_no_keys = keys.count(None) == len(keys)
+    in_a_row = has_no_keys and tasks[-1] - tasks[0] == len(tasks) - 1
+    yield Query(
+        "insert_alike",
+        {
+            **common._asdict(), "created_at": now, "ids": tasks, "first": tasks[0],
+            "keys": None if has_no_keys else keys, "identities": [child.identity for _, child in some],
+            "payloads": payloads, "in_blob": in_blob,
+            "rows": cuts if in_a_row else list(zip(cuts, tasks, keys, strict=True)),
+        },
     )  # fmt: skip
 
 
@@ -151,10 +175,13 @@ def _stand_fairly(new: Sequence[New], now: int) -> Op[None]:
     rows = yield Many("advance_ranks", sorted(wanted))
     next_ranks = {as_bytes(lineage): rank for lineage, rank in rows}
     standings = []
+    lanes: dict[tuple[str, str, str | None], str] = {}
     for lineage, some in of_lineage.items():
         for rank, (asked, _, task) in enumerate(some, next_ranks[lineage] - len(some)):
             child = asked.spawn
-            lane = lane_of(child.queue, child.kind, child.gates)
+            place = (child.queue, child.kind, child.gates)
+            if (lane := lanes.get(place)) is None:
+                lane = lanes[place] = lane_of(*place)
             standings.append(Standing(task, lane, child.band, rank, child.due_at))
     yield from stand(standings, now)
 
@@ -177,16 +204,15 @@ def park(new: Sequence[tuple[Asked, int, Sequence[Refused]]], now: int) -> Op[No
 
 def record(decided: Sequence[tuple[Asked, Decision]], parents: dict[int, Parent], now: int) -> Op[None]:
     """Count children and refusals at their parents, and keep the first refusals."""
-    counts: dict[int, list[int]] = {}
+    children = Counter([one.lease.task for one, decision in decided if decision.is_new])
+    refused_of: Counter[int] = Counter()
     refusals: list[tuple[object, ...]] = []
     entries: list[Entry] = []
     for one, decision in decided:
         lease, refused = one.lease, decision.refused
-        mine = counts.setdefault(lease.task, [0, 0])
-        mine[0] += decision.is_new
         if refused is None:
             continue
-        if parents[lease.task].refusals + mine[1] < REFUSALS_KEPT:
+        if parents[lease.task].refusals + refused_of[lease.task] < REFUSALS_KEPT:
             refusals.append(
                 (
                     lease.lineage, lease.task, one.stage, one.spawn.kind, one.spawn.key, one.spawn.identity,
@@ -199,11 +225,11 @@ def record(decided: Sequence[tuple[Asked, Decision]], parents: dict[int, Parent]
                     f"{refused.rule.value}: {refused.reason}",
                 )
             )  # fmt: skip
-        mine[1] += 1
+        refused_of[lease.task] += 1
         logger.warning(
             "spawn refused", rule=refused.rule.value, reason=refused.reason, task=lease.task, lineage=str(lease.lineage)
         )
-    changed = [(task, children, refused) for task, (children, refused) in sorted(counts.items()) if children or refused]
+    changed = [(task, children[task], refused_of[task]) for task in sorted(children.keys() | refused_of.keys())]
     if changed:
         yield Many("count_family", changed)
     if refusals:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from onceward.model.decide import lost_workers, readable
-from onceward.model.lineage import Family
+from onceward.model.lineage import NO_DESCENT, Descent
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, Lease, Part, lane_of
 from onceward.store import gates
 from onceward.store.budgets import SetAside, reserve, set_aside
 from onceward.store.expiry import look_again_at
-from onceward.store.families import Ended, after_end, read_descents, read_families
+from onceward.store.families import Ended, after_end, read_families
 from onceward.store.lines import (
     COMPARE_EVERY_MS,
     Sight,
@@ -83,22 +83,26 @@ def claim(
     yield from sweep_if_time(reader, now)
     if reader.limits_of is None:
         return (yield from _lease(reader, (yield from pop(reader, count, now, sight)), worker, now))
+    room = min(slots, count)
     busy = reader.busy_lane if sight is None and now < reader.gates_busy_until else None
     if busy is None:
         if sight is None or sight.is_due(now):
             sight = yield from look_and_make_due(reader, now, turns=False)
         governed = yield from gates.look(reader, slots, now)
     else:
-        governed = yield from gates.look_at_one(reader, busy, min(slots, count), now)
-    first = yield from gates.pop(governed, min(slots, count), before=NEVER if sight is None else sight.oldest)
+        governed = yield from gates.look_at_one(reader, busy, room, now)
+    first = yield from gates.pop(governed, room, before=NEVER if sight is None else sight.oldest)
     if governed.is_stale and busy is not None:
         seen = busy._replace(states=None)
-        governed = yield from gates.look_at_one(reader, seen, min(slots, count), now)
-        first = yield from gates.pop(governed, min(slots, count))
+        governed = yield from gates.look_at_one(reader, seen, room, now)
+        first = yield from gates.pop(governed, room)
     taken = sum(len(passage.tasks) for passage in first)
+    is_full = sight is None and 0 < taken == slots
     ids: list[int] = []
     then: list[gates.Passage] = []
-    if taken < count:
+    if is_full:
+        reader.next_due_at = reader.gates_busy_until  # the other lines are looked at in a moment
+    elif taken < count:
         if sight is None:
             sight = yield from look_and_make_due(reader, now, turns=False)
         reader.next_due_at = sight.next_due_at
@@ -113,10 +117,10 @@ def claim(
         popped = [task for task in popped if task not in away or task in paid.failing]
     claimed = yield from _paid_for((yield from _lease(reader, [*popped, *ids], worker, now)), paid, now)
     yield from gates.settle(governed, passages, claimed.leases)
-    reader.busy_lane = governed.busy_lane(count)
+    reader.busy_lane = governed.busy_lane(room)
     if busy is None:
         reader.gates_busy_until = now + COMPARE_EVERY_MS
-    if len(claimed.leases) < count:
+    if len(claimed.leases) < count and not is_full:
         yield from look_for_turns(reader)
     return replace(claimed, held_back=governed.held_back)
 
@@ -181,18 +185,18 @@ def _lease(reader: Reader, popped: Sequence[int], worker: int, now: int) -> Op[C
         return NOTHING
     token = secrets.token_bytes(16)
     ids = sorted(set(popped))
-    rows = yield Query(
-        "lease_tasks", {"ids": ids, "token": token, "worker": worker, "now": now, "due_by": max(now, reader.stood_at)}
-    )
+    lease = {"token": token, "worker": worker, "now": now}
+    rows = yield Query("lease_tasks", {**lease, "ids": ids, "due_by": max(now, reader.stood_at)})
     if not rows and not (yield Query("is_living", {"worker": worker})):
         raise WorkerBuried(f"worker {worker} was declared dead and may not claim any more")
     if len(rows) < len(ids):
         yield from _put_back(sorted(set(ids) - {row[0] for row in rows}))
     if not rows:
         return NOTHING
+    yield Query("lease_these", {**lease, "ids": [row[0] for row in rows]})
     large: dict[bytes, bytes] = {}
-    if any(row[10] is not None for row in rows):
-        blobs = yield Query("read_blobs", {"ids": [row[0] for row in rows if row[10] is not None]})
+    if elsewhere := [row[0] for row in rows if row[10] is not None]:
+        blobs = yield Query("read_blobs", {"ids": elsewhere})
         large = {bytes(hashed): bytes(data) for hashed, data in blobs}
     by_id = {row[0]: _as_lease(row, token, worker, large) for row in rows}
     leases = [by_id[task] for task in dict.fromkeys(popped) if task in by_id]
@@ -203,10 +207,8 @@ def _lease(reader: Reader, popped: Sequence[int], worker: int, now: int) -> Op[C
     parts: dict[int, list[Part]] = {}
     signals: dict[int, dict[str, bytes]] = {}
     touched = [lease.task for lease in leases if lease.touched]
-    descended = [lease.task for lease in leases if lease.touched or lease.parent is not None]
-    if descended:
-        leases = yield from _with_families(leases, descended, touched)
     if touched:
+        leases = yield from _with_families(leases, touched)
         for task, stage, part, value in (yield Query("read_checkpoints", {"ids": touched})):
             parts.setdefault(task, []).append(Part(stage, part, bytes(value)))
     signalled = [lease.task for lease in leases if lease.signals]
@@ -216,14 +218,11 @@ def _lease(reader: Reader, popped: Sequence[int], worker: int, now: int) -> Op[C
     return Claimed(seq, leases, parts, signals)
 
 
-def _with_families(leases: list[Lease], descended: list[int], touched: list[int]) -> Op[list[Lease]]:
-    """The same leases, with where their tasks come from, and what those that have run before know of their children."""
-    descents = yield from read_descents(descended)
-    families = (yield from read_families(touched)) if touched else {}
+def _with_families(leases: list[Lease], touched: list[int]) -> Op[list[Lease]]:
+    """The same leases, with what those that have run before know of their children."""
+    families = yield from read_families(touched)
     return [
-        msgspec.structs.replace(lease, descent=descents[lease.task], family=families.get(lease.task, Family()))
-        if lease.task in descents
-        else lease
+        msgspec.structs.replace(lease, family=families[lease.task]) if lease.task in families else lease
         for lease in leases
     ]
 
@@ -242,15 +241,11 @@ def _put_back(popped: Sequence[int]) -> Op[None]:
 
 
 def _as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes]) -> Lease:
-    (task, fence, run, kind, version, queue, band, rank, stage, payload, blob, failures, crashes, company, deferrals,
-     signals, touched, lineage, parent, depth, created_at, started_at, gates_to_pass, scheduled_at, clock_at, expiry,
-     _) = row  # fmt: skip
+    task, fence = row[:2]
+    payload, blob = row[9:11]
     data = payload if blob is None else large[bytes(blob)]
-    return Lease(
-        task, fence, token, worker, run, kind, version, queue, band, rank, stage, data, failures, crashes, company,
-        deferrals, signals, touched, lineage, parent, depth, created_at, started_at, gates_to_pass,
-        scheduled_at, clock_at, expiry,
-    )  # fmt: skip
+    descent = NO_DESCENT if row[18] is None and not row[16] else Descent(*row[26:29])
+    return Lease(task, fence, token, worker, *row[2:9], data, *row[11:26], descent)  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True, slots=True)

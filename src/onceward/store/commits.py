@@ -6,9 +6,11 @@ What a no-op task costs is decided here, so stages that simply advance or finish
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from onceward.errors import StoreError
 from onceward.model.budget import Bill
@@ -175,22 +177,22 @@ class _Batch:
 def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
     """Write what attempts have to say; returns one verdict each."""
     batch = _Batch(now)
-    verdicts: dict[int, Verdict] = {}
-    advances: dict[tuple[bytes, str, str, str | None, str | None], list[int]] = {}
-    finishes: dict[tuple[bytes, str, Status, str | None], list[int]] = {}
+    verdicts: list[Verdict] = [True] * len(commits)
+    finishes: dict[tuple[int, str, Status, str | None], list[int]] = {}
+    advances: dict[tuple[int, str | None, str | None], list[int]] = {}
     releases: dict[tuple[bytes, str | None, str | None, int | None], list[int]] = {}
     reports: list[int] = []
     single: list[int] = []
-    for place, (lease, move, writes) in enumerate((one.lease, one.move, one.writes) for one in commits):
-        if writes:
+    for place, one in enumerate(commits):
+        move = one.move
+        if one.writes:
             single.append(place)
         elif type(move) is Finish and not move.fingerprint:
-            finishes.setdefault((lease.token, move.stage, move.status, move.reason), []).append(place)
+            finishes.setdefault((one.lease.fence, move.stage, move.status, move.reason), []).append(place)
         elif type(move) is Advance:
-            same = (lease.token, move.stage, move.next_stage, move.queue, move.gates)
-            advances.setdefault(same, []).append(place)
+            advances.setdefault((one.lease.fence, move.queue, move.gates), []).append(place)
         elif type(move) is Release:
-            releases.setdefault((lease.token, move.queue, move.gates, move.estimate), []).append(place)
+            releases.setdefault((one.lease.token, move.queue, move.gates, move.estimate), []).append(place)
         elif type(move) is Report:
             reports.append(place)
         else:
@@ -198,18 +200,35 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
 
     for place in reports:  # before what may end the same attempt
         verdicts[place] = yield from _alone(commits[place], batch)
-    for (token, stage, status, reason), places in finishes.items():
-        change: Params = {"token": token, "stage": stage, "status": int(status), "reason": reason, "now": now}
-        told: Params = {"event": int(Event.FINISHED), "status": int(status), "stage": stage, "note": reason}
-        yield from _group("finish", change, told, places, commits, batch, verdicts)
-    for (token, stage, next_stage, queue, gates), places in advances.items():
-        change = {"token": token, "stage": next_stage, "queue": queue, "gates": gates, "now": now}
-        told = {"event": int(Event.STAGE_COMMITTED), "status": int(Status.RUNNING), "stage": stage, "note": None}
-        yield from _group("advance", change, told, places, commits, batch, verdicts)
+    for (fence, stage, status, reason), places in finishes.items():
+        held = _held([commits[place] for place in places], fence)
+        ended = {"stage": stage, "status": int(status), "reason": reason, "event": int(Event.FINISHED), "now": now}
+        rows = yield Query("finish_group", {**held, **ended})
+        batch.ended += [Ended(task, status, awaited, of) for task, awaited, of in rows if awaited or of is not None]
+        accepted = {row[0] for row in rows}
+        if accepted:
+            yield Query("log_finish_group", {**ended, "ids": sorted(accepted)})
+        _accept(accepted, places, commits, batch, verdicts)
+    for (fence, queue, gates), places in advances.items():
+        going_on = [commits[place] for place in places]
+        held = _held(going_on, fence)
+        steps = {"next": _by_task(going_on, "next_stage"), "queue": queue, "gates": gates}
+        done = {"done": _by_task(going_on, "stage"), "event": int(Event.STAGE_COMMITTED), "now": now}
+        rows = yield Query("advance_group", {**held, **steps, **done})
+        accepted = {row[0] for row in rows}
+        if accepted:
+            if len(accepted) < len(places):
+                done["done"] = _by_task([one for one in going_on if one.lease.task in accepted], "stage")
+            yield Query("log_advance_group", done)
+        _accept(accepted, places, commits, batch, verdicts, {task for task, is_paused in rows if is_paused})
     for (token, queue, gates, estimate), places in releases.items():
-        told = {"event": int(Event.RELEASED), "status": int(Status.PENDING), "stage": None, "note": None}
         change = {"token": token, "queue": queue, "gates": gates, "estimate": estimate, "now": now}
-        yield from _group("release", change, told, places, commits, batch, verdicts)
+        rows = yield Query("release", {**change, "ids": sorted(commits[place].lease.task for place in places)})
+        accepted = {row[0] for row in rows}
+        if accepted:
+            told = {"event": int(Event.RELEASED), "status": int(Status.PENDING), "stage": None, "note": None}
+            yield Query("log_group", {**told, "ids": sorted(accepted), "now": now})
+        _accept(accepted, places, commits, batch, verdicts)
     for place in sorted(single, key=lambda place: _order_in_cache(commits[place].move)):
         if not commits[place].writes:
             verdicts[place] = yield from _alone(commits[place], batch)
@@ -220,10 +239,52 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
     yield from batch.settle_up(commits)
     if advances or single:
         yield from _tell_of_children(commits, verdicts)
-    return [verdicts[place] for place in range(len(commits))]
+    return verdicts
 
 
-def _tell_of_children(commits: Sequence[Commit], verdicts: dict[int, Verdict]) -> Op[None]:
+def _held(commits: Sequence[Commit], fence: int) -> Params:
+    """Leases with the same fence, as a group of commits names them."""
+    return {
+        "ids": sorted([one.lease.task for one in commits]),
+        "fence": fence,
+        "tokens": list({one.lease.token for one in commits}),
+    }
+
+
+def _by_task(commits: Sequence[Commit], name: str) -> str:
+    """What one attribute of their moves is, by their tasks, as JSON."""
+    return msgspec.json.encode({one.lease.task: getattr(one.move, name) for one in commits}).decode()
+
+
+def _accept(
+    accepted: Collection[int],
+    places: Sequence[int],
+    commits: Sequence[Commit],
+    batch: _Batch,
+    verdicts: list[Verdict],
+    paused: Collection[int] = (),
+) -> None:
+    """Note what the commits of a group leave besides their task rows: those whose fences have held."""
+    for place in places:
+        one = commits[place]
+        lease, move = one.lease, one.move
+        if lease.task not in accepted:
+            verdicts[place] = False
+            _record_loss(lease, move, batch)
+            continue
+        if paused and lease.task in paused:
+            verdicts[place] = PAUSED
+        if type(move) is Release:
+            batch.standings.append(_back_unjudged(lease, move, batch.now))
+        elif move.value is not None:  # type: ignore[attr-defined]
+            batch.parts.append((lease, Part(move.stage, RESULT_PART, move.value)))  # type: ignore[attr-defined]
+        if one.spawns is not None:
+            batch.accept_spawns(one)
+        if lease.gates is not None or one.told or one.bill is not None:
+            batch.leave(one, move)
+
+
+def _tell_of_children(commits: Sequence[Commit], verdicts: list[Verdict]) -> Op[None]:
     """Tasks that go on with their next stage hear what has become of the children they have asked for so far."""
     going_on = {
         one.lease.task: place
@@ -235,41 +296,6 @@ def _tell_of_children(commits: Sequence[Commit], verdicts: dict[int, Verdict]) -
     if going_on:
         for task, family in (yield from read_families(sorted(going_on))).items():
             verdicts[going_on[task]] = family
-
-
-def _group(
-    query: str,
-    change: Params,
-    told: Params,
-    places: Sequence[int],
-    commits: Sequence[Commit],
-    batch: _Batch,
-    verdicts: dict[int, Verdict],
-) -> Op[None]:
-    """Commits of one kind under one token: one change, one insert into the log, whatever their number."""
-    rows = yield Query(query, {**change, "ids": sorted([commits[place].lease.task for place in places])})
-    accepted = {row[0] for row in rows}
-    if query == "finish":
-        status = Status(told["status"])
-        batch.ended += [Ended(task, status, awaited, of) for task, awaited, of in rows if awaited or of is not None]
-    if accepted:
-        yield Query("log_group", {**told, "ids": sorted(accepted), "now": batch.now})
-    paused = {row[0] for row in rows if row[1]} if query == "advance" else None
-    for place in places:
-        one = commits[place]
-        lease, move = one.lease, one.move
-        if lease.task not in accepted:
-            verdicts[place] = False
-            _record_loss(lease, move, batch)
-            continue
-        verdicts[place] = PAUSED if paused and lease.task in paused else True
-        if type(move) is Release:
-            batch.standings.append(_back_unjudged(lease, move, batch.now))
-        elif move.value is not None:  # type: ignore[attr-defined]
-            batch.parts.append((lease, Part(move.stage, RESULT_PART, move.value)))  # type: ignore[attr-defined]
-        if one.spawns is not None:
-            batch.accept_spawns(one)
-        batch.leave(one, move)
 
 
 def _order_in_cache(move: Move) -> tuple[str, bytes]:

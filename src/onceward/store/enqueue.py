@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
-from onceward.model.task import LARGEST_INLINE, NewTask, lane_of
+from onceward.model.task import LARGEST_INLINE, Alike, NewTask, lane_of
 from onceward.store.lines import Standing, stand
-from onceward.store.op import Many, Op
+from onceward.store.op import Many, Op, Query, Uuids
+
+MOST_IN_ONE_STATEMENT = 1_000
 
 
 def kept(values: Sequence[bytes | None]) -> Op[list[tuple[bytes | None, bytes | None]]]:
@@ -27,32 +31,119 @@ def kept(values: Sequence[bytes | None]) -> Op[list[tuple[bytes | None, bytes | 
 
 
 def enqueue(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
-    """Insert tasks and put them in line; returns their ids in order."""
-    payloads = yield from kept([task.payload for task in tasks])
-    alike: dict[tuple[str, int, str, int, int, int], list[int]] = {}
+    """Insert plain tasks and put them in line; returns their ids in order."""
+    alike: dict[tuple[str, int, str, int, int, int, bool, bool], list[int]] = {}
     for place, task in enumerate(tasks):
+        is_governed = task.gates is not None or task.estimate is not None
         same = (task.kind, task.version, task.queue, task.band, task.due_at, task.created_at)
-        alike.setdefault(same, []).append(place)
+        alike.setdefault((*same, task.key is None, is_governed), []).append(place)
     ids: dict[int, int] = {}
-    standings: list[Standing] = []
-    for same, places in alike.items():
-        kind, _, queue, band, due_at, _ = same
-        rows = yield Many(
-            "insert_tasks",
-            [
-                (task.key, task.identity, *payloads[place], task.lineage, task.gates, task.estimate)
-                for place in places
-                for task in (tasks[place],)
-            ],
-            same,
-        )
-        # Numbered in the order of the rows, but not always returned in it.
-        numbered = sorted((task, stands) for task, stands in rows)
-        ids.update(zip(places, (task for task, _ in numbered), strict=True))
-        standings += [
-            Standing(task, lane_of(queue, kind, tasks[place].gates), band, 0, due_at)
-            for place, (task, stands) in zip(places, numbered, strict=True)
-            if not stands
-        ]
-    yield from stand(standings, now)
+    for (*_, has_no_key, is_governed), places in alike.items():
+        some = [tasks[place] for place in places]
+        if is_governed:
+            numbers = yield from _enqueue_governed(some, now)
+        else:
+            one = some[0]
+            new = Alike(
+                one.kind, one.version, one.queue, one.band, one.due_at, one.created_at,
+                None if has_no_key else [task.key or "" for task in some], [task.identity for task in some],
+                [task.payload for task in some], [task.lineage.bytes for task in some],
+            )  # fmt: skip
+            numbers = yield from enqueue_alike(new)
+        ids.update(zip(places, numbers, strict=True))
     return [ids[place] for place in range(len(tasks))]
+
+
+def enqueue_alike(new: Alike) -> Op[list[int]]:
+    """Insert tasks that are alike and put them in line; returns their ids in order."""
+    if len(new.payloads) <= MOST_IN_ONE_STATEMENT:
+        return (yield from _enqueue_some(new))
+    ids: list[int] = []
+    for start in range(0, len(new.payloads), MOST_IN_ONE_STATEMENT):
+        some = slice(start, start + MOST_IN_ONE_STATEMENT)
+        ids += yield from _enqueue_some(
+            new._replace(
+                keys=None if new.keys is None else new.keys[some],
+                identities=new.identities[some],
+                payloads=new.payloads[some],
+                lineages=new.lineages[some],
+            )
+        )
+    return ids
+
+
+def _enqueue_some(new: Alike) -> Op[list[int]]:
+    kind, version, queue, band, due_at, created_at, keys, identities, given, lineages = new
+    payloads, in_blob, cuts = yield from laid_out(given)
+    place = {"lane": lane_of(queue, kind), "band": band}
+    rows = yield Query(
+        "insert_tasks",
+        {
+            **place, "kind": kind, "version": version, "queue": queue, "due_at": due_at, "created_at": created_at,
+            "keys": keys, "identities": identities, "payloads": payloads, "in_blob": in_blob,
+            "lineages": Uuids(lineages), "rows": cuts if keys is None else list(zip(cuts, keys, strict=True)),
+        },
+    )  # fmt: skip
+    if rows:
+        return sorted([row[0] for row in rows])
+    [(last, rank, seq)] = yield Query("where_new_ones_stand", place)
+    first = last - len(payloads) + 1
+    if due_at <= created_at:
+        where = {**place, "rank": rank, "at": created_at, "seq": seq}
+        yield Query("stand_new", {**where, "first": first, "last": last})
+    else:
+        yield Many("wait_until_due", [(due_at, task, place["lane"], band, 0) for task in range(first, last + 1)])
+    return list(range(first, last + 1))
+
+
+class LaidOut(NamedTuple):
+    """Payloads as they are sent for one statement."""
+
+    payloads: list[bytes]
+    """Each, or the hash of the blob that it is kept in."""
+    in_blob: list[int | None] | None
+    """1 for a hash; nothing at all where none is."""
+    cuts: list[int]
+    """Where each is cut out of all of them together: from the 24th bit on the place of its first byte, below that its
+    length, and in the lowest bit whether it is a hash."""
+
+
+def laid_out(payloads: list[bytes]) -> Op[LaidOut]:
+    """Payloads of new tasks, those that are too large for a row kept in blobs."""
+    sizes = [len(payload) for payload in payloads]
+    in_blob: list[int | None] | None = None
+    if max(sizes) > LARGEST_INLINE:
+        places = yield from kept(payloads)
+        payloads = [hashed or data or b"" for data, hashed in places]
+        in_blob = [None if hashed is None else 1 for _, hashed in places]
+        sizes = [len(payload) for payload in payloads]
+    starts = accumulate(sizes, initial=1)
+    cuts = [start << 24 | size << 1 for start, size in zip(starts, sizes, strict=False)]
+    if in_blob is not None:
+        cuts = [cut | (is_hash or 0) for cut, is_hash in zip(cuts, in_blob, strict=True)]
+    return LaidOut(payloads, in_blob, cuts)
+
+
+def _enqueue_governed(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
+    """Insert tasks that differ in what they are about and in their gates, and put them in their lines."""
+    payloads = yield from kept([task.payload for task in tasks])
+    one = tasks[0]
+    rows = yield Many(
+        "insert_governed",
+        [
+            (task.key, task.identity, *payload, task.lineage, task.gates, task.estimate)
+            for task, payload in zip(tasks, payloads, strict=True)
+        ],
+        (one.kind, one.version, one.queue, one.band, one.due_at, one.created_at),
+    )
+    # Numbered in the order of the rows, but not always returned in it.
+    numbered = sorted((task, stands) for task, stands in rows)
+    yield from stand(
+        [
+            Standing(number, lane_of(task.queue, task.kind, task.gates), task.band, 0, task.due_at)
+            for task, (number, stands) in zip(tasks, numbered, strict=True)
+            if not stands
+        ],
+        now,
+    )
+    return [number for number, _ in numbered]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from onceward.model.lineage import Child, Descent, Family
+from onceward.model.lineage import Child, Family
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, HandOver, Lease, lane_of
 from onceward.store.batches import count
@@ -29,12 +29,6 @@ class Ended(NamedTuple):
     status: Status
     awaited: int
     batch: int | None
-
-
-def read_descents(tasks: Sequence[int]) -> Op[dict[int, Descent]]:
-    """Where tasks come from."""
-    rows = yield Query("read_descent", {"ids": list(tasks)})
-    return {task: Descent(*descent) for task, *descent in rows}
 
 
 def read_families(tasks: Sequence[int]) -> Op[dict[int, Family]]:

@@ -10,6 +10,7 @@ Connections are recognised by the names of their classes; no library is imported
 from __future__ import annotations
 
 import re
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -20,7 +21,7 @@ from onceward.errors import ConfigError, SchemaTooOld, WrongTwin
 from onceward.model.connection import Dialect
 from onceward.store import catalogue
 from onceward.store.catalogue import Statement
-from onceward.store.op import Many, Query, Request, Row, Rows
+from onceward.store.op import Many, Query, Request, Row, Rows, Uuids
 from onceward.store.sqlite import bound
 
 Placeholder = Callable[[str, int], str]
@@ -96,7 +97,13 @@ class _Requests:
             yield dict(zip(statement.columns, request.columns, strict=True))
 
     def _bound(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {name: bound(value) for name, value in values.items()} if self.dialect == "sqlite" else values
+        if self.dialect == "sqlite":
+            return {name: bound(value) for name, value in values.items()}
+        return {name: _uuids(value) if type(value) is Uuids else value for name, value in values.items()}
+
+
+def _uuids(values: Uuids) -> list[uuid.UUID]:
+    return [uuid.UUID(bytes=value) for value in values]
 
 
 def _refuse_missing_tables(error: BaseException) -> None:

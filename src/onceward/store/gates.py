@@ -337,7 +337,14 @@ def _pop(governed: Governed, wanted: Sequence[tuple[_Lane, int]]) -> Op[Rows]:
     if governed.is_remembered:
         governed.is_stale = True
         return []
-    return (yield Many("pop_governed", list(zip(lanes, bands, counts, strict=True))))
+    found: list[Row] = []
+    for lane, band, count in zip(lanes, bands, counts, strict=True):
+        popped = yield Query("pop_governed", {"lane": lane, "band": band, "count": count})
+        if popped:
+            rank, seq = _place(popped[-1])
+            yield Query("popped", {"lane": lane, "band": band, "rank": rank, "seq": seq})
+        found += popped
+    return found
 
 
 def _take(governed: Governed, lane: _Lane, many: int) -> None:

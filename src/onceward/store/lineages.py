@@ -19,6 +19,7 @@ from onceward.model.status import Status
 from onceward.model.task import NEVER
 from onceward.store.op import Op, Query, Row, Rows
 from onceward.store.rows import as_uuid
+from onceward.store.same_work import same_work
 
 REFUSALS_SHOWN = 10_000
 """How many refusals of a lineage are read; there is a count of them all."""
@@ -217,23 +218,15 @@ def lineages(*, limit: int, largest: bool) -> Op[list[LineageRow]]:
     ]  # fmt: skip
 
 
-def find(identity: bytes, lineage: uuid.UUID | None, limit: int) -> Op[tuple[list[int], list[RefusalRow]]]:
+def find(
+    identity: bytes, lineage: uuid.UUID | None, limit: int, *, own_key: bool
+) -> Op[tuple[list[int], list[RefusalRow]]]:
     """The tasks that are this work, newest first, and the refusals of it: in one lineage, or everywhere."""
-    rows = yield Query(
-        "find_by_identity",
-        {
-            "identity": identity,
-            "before": NEVER,
-            "status": None,
-            "lineage": lineage,
-            "min_depth": None,
-            "limit": limit,
-        },
-    )
+    found = yield from same_work(identity, lineage, own_key=own_key, fields=not own_key, before=NEVER, limit=limit)
     scope = EVERYWHERE if lineage is None else lineage.bytes
     holders = yield Query("holder_of_identity", {"scope": scope, "identity": identity})
     refusals = yield Query("refusals_of_identity", {"identity": identity, "lineage": lineage, "limit": limit})
-    tasks = {row[0] for row in (*rows, *holders)}
+    tasks = {*found, *(row[0] for row in holders)}
     return sorted(tasks, reverse=True), [_as_refusal(row) for row in refusals]
 
 

@@ -214,11 +214,12 @@ def _pop_line(reader: Reader, line: Line, count: int, rank_max: int, marks_at: i
     popped = yield Query(
         "pop", {"lane": lane, "band": band, "rank": rank, "seq": seq, "rank_max": rank_max, "count": count}
     )
-    in_order = sorted((rank, seq, task) for task, rank, seq, _ in popped)
+    in_order = sorted([(rank, seq, task) for task, rank, seq, _ in popped])
     if in_order:
         last = in_order[-1][:2]
+        yield Query("popped", {"lane": lane, "band": band, "rank": last[0], "seq": last[1]})
         reader.took(line, last)
-        reader.stood_at = max(reader.stood_at, max(at for *_, at in popped))
+        reader.stood_at = max(reader.stood_at, max([row[3] for row in popped]))
         if marks_at is not None and last[0] > 0:
             yield from mark(reader, line, last[0], marks_at)
     return [task for _, _, task in in_order]

@@ -17,6 +17,10 @@ Row = Sequence[Any]
 Rows = Sequence[Row]
 
 
+class Uuids(list[bytes]):
+    """A list of UUIDs as their sixteen bytes: thousands are made every second, and nobody asks them anything."""
+
+
 class Query(NamedTuple):
     """One named statement. An absent query of a dialect (a NOTIFY on SQLite) answers with no rows."""
 

@@ -43,21 +43,26 @@ def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> 
 
 def leave(left: Sequence[tuple[Lease, tuple[Told, ...]]], now: int) -> Op[None]:
     """Stages that had passed gates have ended: they make room, and say how their sources have served them."""
-    tasks = sorted(lease.task for lease, _ in left)
-    freed = sorted({row[0] for row in (yield Query("leave_gates", {"ids": tasks}))})
+    gates, healthy = _heard(left)
+    tasks = sorted([lease.task for lease, _ in left])
+    change = {"ids": tasks, "gates": sorted(healthy), "now": now, "before": now - TOLD_EVERY_MS}
+    freed = sorted({row[0] for row in (yield Query("leave_gates", change))})
     if freed:
         yield Query("wake_turns", {"gates": freed, "now": now})
-    told: dict[str, list[Told]] = {}
-    for _, all_of_it in left:
-        for one in all_of_it:
-            if one.says_something:
-                told.setdefault(one.gate, []).append(one)
-    healthy = sorted(gate for gate, all_told in told.items() if all(one.is_plain_success for one in all_told))
     if healthy:
-        yield Query("tell_success", {"gates": healthy, "now": now, "before": now - TOLD_EVERY_MS})
-    for gate, all_told in sorted(told.items()):
-        if gate not in healthy:
-            yield from _tell(gate, all_told, now)
+        yield Query("tell_success", {"gates": sorted(healthy), "now": now, "before": now - TOLD_EVERY_MS})
+    for gate in sorted(gates - healthy):
+        yield from _tell(
+            gate, [one for _, told in left for one in told if one.gate == gate and one.says_something], now
+        )
+
+
+def _heard(left: Sequence[tuple[Lease, tuple[Told, ...]]]) -> tuple[set[str], set[str]]:
+    """The gates that are told something, and those of them that hear of nothing but success. Most stages say the same:
+    each thing that is said is looked at once."""
+    said = [one for one in {id(one): one for _, told in left for one in told}.values() if one.says_something]
+    gates = {one.gate for one in said}
+    return gates, gates - {one.gate for one in said if not one.is_plain_success}
 
 
 def _tell(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:

@@ -18,7 +18,7 @@ from onceward.store.session import ConnectionLost, Session, TryAgainLater, quiet
 try:
     import psycopg
     from psycopg import errors as pg
-    from psycopg.pq import TransactionStatus
+    from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 
     from onceward.store import arrays
 except ImportError as missing:  # pragma: no cover - the extra is part of the development set-up
@@ -100,7 +100,10 @@ class PostgresSession(Session):
         assert cursor is not None
         try:
             if type(request) is Query:
-                cursor.execute(_STATEMENTS[request.name].text, arrays.listed(request.params), prepare=self._prepare)
+                text = _STATEMENTS[request.name].text
+                if not text:
+                    return []
+                cursor.execute(text, arrays.listed(request.params), prepare=self._prepare)
             elif type(request) is Many:
                 if not request.rows:
                     return []
@@ -119,9 +122,22 @@ class PostgresSession(Session):
 
     def begin_with_receipt(self, token: bytes) -> None:
         # In one message, and with its values in the text: the way to the server and back costs more than what it does.
-        text = _BEGIN_WITH_RECEIPT.format(token=f"'\\x{token.hex()}'", now=self.clock.now())
+        self._say(_BEGIN_WITH_RECEIPT.format(token=f"'\\x{token.hex()}'", now=self.clock.now()))
+
+    def commit(self) -> None:
+        self._say(_IN_WORDS["commit"].text)
+
+    def _say(self, text: str) -> None:
+        """Run what has no parameters and no answer, past the cursor, which takes its time for both. Neither waits for
+        locks: nobody would want to interrupt it."""
+        connection = self.opened().pgconn
         try:
-            self.opened().execute(text, prepare=False)
+            result = connection.exec_(text.encode())
+            if result.status == ExecStatus.COMMAND_OK:
+                return
+            if connection.status == ConnStatus.BAD:
+                raise ConnectionLost(connection.get_error_message())
+            raise psycopg.errors.error_from_result(result)
         except psycopg.Error as error:
             raise _meant(error) from error
 

@@ -15,6 +15,7 @@ from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, band_of
 from onceward.store.op import Op, Query, Row
 from onceward.store.rows import as_uuid
+from onceward.store.same_work import same_work
 
 
 class TaskRow(msgspec.Struct, frozen=True, gc=False):
@@ -157,7 +158,8 @@ def tasks(
 ) -> Op[list[TaskRow]]:
     """Tasks, newest first. A `key` that ends in `*` is a prefix; `before` is an id, to go on after a page.
 
-    A lineage has an index, and so have kind and key together; the rest is looked for among all tasks, newest first.
+    A lineage has an index, and so have a kind and a key of its own together; the rest is looked for among all tasks,
+    newest first.
 
     `stuck_at`, the present time, asks for running tasks alone whose worker has been silent for longer than its lease.
     """
@@ -177,8 +179,14 @@ def tasks(
         }
         names = {"kind": kind, "key": exact, "prefix": prefix}
         if kind and exact:
-            identified = {"identity": identity(kind, exact), "lineage": lineage}
-            rows = yield Query("find_by_identity", {**asked, **identified})
+            sought = identity(kind, exact)
+            # All fields of a payload are an object of JSON, or an array; most keys are neither.
+            found_ids = yield from same_work(
+                sought, lineage, own_key=True, fields=exact[0] in "{[",
+                before=NEVER if before is None else before, limit=limit,
+                status=None if status is None else int(status), min_depth=min_depth,
+            )  # fmt: skip
+            rows = [(number,) for number in found_ids]
         elif lineage is not None:
             rows = yield Query("find_in_lineage", {**asked, **names, "lineage": lineage})
         else:

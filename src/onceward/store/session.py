@@ -75,6 +75,10 @@ class Session(ABC):
         self.run(Query("begin"))
         self.run(Query("write_receipt", {"token": token, "now": self.clock.now()}))
 
+    def commit(self) -> None:
+        """Commit the transaction that is open."""
+        self.run(Query("commit"))
+
     def close(self) -> None:
         """Close the connection; a later use opens it again."""
         self.discard()
@@ -99,7 +103,7 @@ class Session(ABC):
                 self.begin_with_receipt(token)
                 result = drive(operation(), self)
                 sent = True
-                self.run(Query("commit"))
+                self.commit()
                 return result  # type: ignore[no-any-return]
             except ConnectionLost as error:
                 self.discard()
@@ -157,7 +161,7 @@ class Session(ABC):
         except BaseException:
             self.undo()
             raise
-        self.run(Query("commit"))  # nothing was written; a rollback would make the driver prepare everything anew
+        self.commit()  # nothing was written; a rollback would make the driver prepare everything anew
 
     def undo(self) -> None:
         """Roll back what is open; a connection that cannot even do that is dropped."""
@@ -189,7 +193,7 @@ class Session(ABC):
                 # receipt, or our negative one, which bars it for ever.
                 self.run(Query("bar_receipt", {"token": token, "now": self.clock.now()}))
                 [(at,)] = self.run(Query("read_receipt", {"token": token}))
-                self.run(Query("commit"))
+                self.commit()
             except (ConnectionLost, TryAgainLater) as error:
                 self.discard()
                 if time.monotonic() >= deadline:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -64,6 +64,8 @@ class _Guard:
     decided: dict[int, Decision] = field(default_factory=dict)
     rooms: dict[uuid.UUID, Room] = field(default_factory=dict)
     ids: dict[int, int] = field(default_factory=dict)
+    identities: dict[int, list[Identity]] = field(default_factory=dict)
+    """Where the identity of each must be free."""
     taken: dict[Identity, int] = field(default_factory=dict)
     """The identities that were free, and for which task they were taken for the time being."""
     holders: dict[Identity, _Holder] = field(default_factory=dict)
@@ -80,14 +82,19 @@ class _Guard:
     def decide(self) -> Op[list[Decision]]:
         """Decide on all of them; identities are taken and room is used up, but no child is made yet."""
         yield from self._read_parents()
+        too_deep = {
+            task: refused
+            for task, parent in self.parents.items()
+            if (refused := refused_by_depth(parent.depth + 1, parent.bounds.max_depth)) is not None
+        }
         for place, one in enumerate(self.asked):
-            parent = self.parents[one.lease.task]
-            if one.spawn.stopped is not None:
-                self._refuse(place, Refused(Rule.STOPPED, one.spawn.stopped))
-            if (too_deep := refused_by_depth(parent.depth + 1, parent.bounds.max_depth)) is not None:
-                self._refuse(place, too_deep)
-            if (circle := refused_by_ancestors(one.spawn, parent.family)) is not None:
-                self._refuse(place, circle)
+            spawn, task = one.spawn, one.lease.task
+            if spawn.stopped is not None:
+                self._refuse(place, Refused(Rule.STOPPED, spawn.stopped))
+            if task in too_deep:
+                self._refuse(place, too_deep[task])
+            if spawn.identity in self.parents[task].above or spawn.key_hash is not None:
+                self._refuse(place, refused_by_ancestors(spawn, self.parents[task].family))
         if self._open:
             yield from self._reserve_room()
             yield from self._take_identities()
@@ -98,7 +105,8 @@ class _Guard:
 
     @property
     def _open(self) -> list[int]:
-        return [place for place in range(len(self.asked)) if place not in self.decided]
+        places = range(len(self.asked))
+        return [place for place in places if place not in self.decided] if self.decided else list(places)
 
     def _refuse(self, place: int, refused: Refused | None, *, final: bool = False) -> None:
         """Refuse a spawn, by the first rule that does; or have an operator asked, if its pipeline wants that and it is
@@ -172,8 +180,8 @@ class _Guard:
     def _alike(self) -> dict[int, int]:
         """How many of those that are open need room in the same counters, by the place of one of them."""
         first: dict[tuple[int, InBatch | None], int] = {}
-        asking = ((place, self.asked[place]) for place in self._open)
-        return Counter(first.setdefault((one.lease.task, one.batch), place) for place, one in asking)
+        asked = self.asked
+        return Counter([first.setdefault((asked[place].lease.task, asked[place].batch), place) for place in self._open])
 
     # Identities
 
@@ -187,14 +195,11 @@ class _Guard:
             return
         numbers = yield Query("reserve_ids", {"count": len(places)})
         self.ids = dict(zip(places, sorted(number for (number,) in numbers), strict=True))
-        for place in places:
-            for identity in self.asked[place].identities:
-                self.taken.setdefault(identity, self.ids[place])
-        if not self.taken:
-            return
-        rows = yield Many("take_identities", [(*identity, number) for identity, number in sorted(self.taken.items())])
-        ours = set(self.taken.values())
-        met = {(bytes(scope), bytes(hashed)): task for scope, hashed, task in rows if task not in ours}
+        for place, number in self.ids.items():
+            self.identities[place] = wanted = self.asked[place].identities
+            for identity in wanted:
+                self.taken.setdefault(identity, number)
+        met = yield from take_identities(self.taken)
         if met:
             rows = yield Query("holders", {"ids": sorted(set(met.values()))})
             found = {task: _Holder(task, parent, Status(status), ended_at) for task, parent, status, ended_at in rows}
@@ -209,31 +214,31 @@ class _Guard:
         yield from self._read_own()
         new: dict[Identity, int] = {}
         for place in self._open:
-            one, parent = self.asked[place], self.parent(place)
+            one, parent, number = self.asked[place], self.parent(place), self.ids[place]
+            task, is_counted = one.lease.task, bool(one.spawn.counted)
             if (met := self._first_met(place)) is not None:
                 self.decided[place] = met
                 continue
-            if (full := self._no_room(parent, children[one.lease.task])) is not None:
+            if (full := self._no_room(parent, children[task])) is not None:
                 yield from self._refuse_or_exceed(place, full)
-            if one.spawn.counted:
+            if is_counted:
                 self._refuse(place, self._spent(place), final=True)
             if place in self.decided:
                 continue
-            if one.spawn.counted:
+            if is_counted:
                 self.counts.update(self._counting(place).keys())
-            parked = self.parked.get(place, {})
-            self.decided[place] = Decision(
-                self.ids[place], is_new=True, batch=parent.batch, parked=tuple(parked.values())
-            )
-            children[one.lease.task] += 1
+            parked = self.parked.get(place)
+            waits = () if parked is None else tuple(parked.values())
+            self.decided[place] = Decision(number, True, None, parent.batch, waits)
+            children[task] += 1
             for room in parent.rooms:
                 room.left -= 1
-            if parked.keys() & REPEATS:
-                self.own[one.lease.task, one.spawn.identity] = self.ids[place]
+            if parked is not None and parked.keys() & REPEATS:
+                self.own[task, one.spawn.identity] = number
                 continue
-            for identity in one.identities:
-                new[identity] = self.ids[place]
-                self.holders[identity] = _Holder(self.ids[place], one.lease.task, Status.PENDING, None)
+            for identity in self.identities[place]:
+                new[identity] = number
+                self.holders[identity] = _Holder(number, task, Status.PENDING, None)
         taken_over = [(*identity, task) for identity, task in new.items() if self.taken.get(identity) != task]
         if taken_over:
             yield Many("take_over_identities", sorted(taken_over))
@@ -263,8 +268,8 @@ class _Guard:
         return None
 
     def _no_room(self, parent: Parent, children: int) -> Refused | None:
-        if any(room.left <= 0 for room in parent.rooms):
-            full = min((room for room in reversed(parent.rooms) if room.left <= 0), key=lambda room: room.max_tasks)
+        if without := [room for room in reversed(parent.rooms) if room.left <= 0]:
+            full = min(without, key=lambda room: room.max_tasks)
             return Refused(Rule.LIMIT, f"its {_named(full, parent)} has no room: max_tasks is {full.max_tasks}")
         return refused_by_children(children, min(parent.bounds.max_children, parent.rooms[0].max_children))
 
@@ -287,7 +292,7 @@ class _Guard:
         for place in self._open:
             one = self.asked[place]
             asks = one.spawn.policies and any(self._asks(place, rule) for rule in REPEATS)
-            if asks and (one.identities or Rule.CYCLE in self.parked.get(place, {})):
+            if asks and (self.identities[place] or Rule.CYCLE in self.parked.get(place, {})):
                 wanted.add((one.lease.task, one.spawn.identity))
         if wanted:
             for parent, identity, task in (yield Many("own_children", sorted(wanted))):
@@ -300,7 +305,7 @@ class _Guard:
         mine = self.own.get((one.lease.task, one.spawn.identity)) if self.own else None
         if mine is not None and one.spawn.follows is None:
             return Decision(mine)  # the same child, asked for again
-        for identity in one.identities:
+        for identity in self.identities[place]:
             holder = self.holders.get(identity)
             if holder is not None and (decision := self._met(place, identity[0], holder)) is not None:
                 return decision
@@ -350,6 +355,17 @@ class _Guard:
                 self.decided[place] = Decision(None, refused=Refused(Rule.CYCLE, reason, existing=holder))
             else:
                 yield Many("insert_links", [(one.lease.task, holder, one.stage, self.now)])
+
+
+def take_identities(wanted: Mapping[Identity, int]) -> Op[dict[Identity, int]]:
+    """Take identities for tasks; whoever has one keeps it. Returns who has those that were not free."""
+    if not wanted:
+        return {}
+    given = sorted(wanted.items())
+    scopes, hashes = [scope for (scope, _), _ in given], [hashed for (_, hashed), _ in given]
+    columns = {"scopes": scopes, "hashes": hashes, "tasks": [task for _, task in given]}
+    rows = [*(yield Query("identities_taken", columns)), *(yield Query("take_many_identities", columns))]
+    return {(bytes(scope), bytes(hashed)): task for scope, hashed, task in rows}
 
 
 def met_in_lineage(spawn: Spawn, holder: int, status: Status) -> Refused:

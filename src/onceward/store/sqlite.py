@@ -17,12 +17,12 @@ from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store import catalogue, one_library
 from onceward.store.guard import GuardedConnection, call
-from onceward.store.op import Call, Many, Query, Request, Rows
+from onceward.store.op import Call, Many, Query, Request, Rows, Uuids
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
 
 OnConnect = Callable[[Any], None]
 BUSY_LIMIT_S = 30.0
-CHECKPOINT_PAGES = 4_000
+CHECKPOINT_PAGES = 1_000
 IN_MEMORY = "?vfs=memdb"
 """The end of the address of a database in memory that all connections of a process share, with locks as on a file."""
 
@@ -30,9 +30,11 @@ _STATEMENTS = catalogue.statements("sqlite", catalogue.colon)
 
 
 def bound(value: Any) -> Any:
-    """A parameter as SQLite takes it: a list of ids is a JSON text, a UUID its sixteen bytes."""
+    """A parameter as SQLite takes it: a list of ids as JSON, a list of byte strings as one blob, a UUID as bytes."""
     if type(value) is list:
-        return msgspec.json.encode(value).decode()
+        return b"".join(value) if value and type(value[0]) is bytes else msgspec.json.encode(value).decode()
+    if type(value) is Uuids:
+        return b"".join(value)
     if type(value) is uuid.UUID:
         return value.bytes
     return value
@@ -94,6 +96,8 @@ class SqliteSession(Session):
             why = "its folder does not exist" if not folder.exists() else str(error)
             raise StoreUnavailable(f"the database file {self._path} cannot be opened: {why}") from error
         connection.set_busy_handler(polite_wait(BUSY_LIMIT_S))
+        # A plan is made once, whatever is bound: else every use of an index prepares its statement anew (STAT4).
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         try:
             connection.execute("PRAGMA journal_mode = wal")
             connection.execute("PRAGMA synchronous = full")

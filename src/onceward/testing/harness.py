@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from onceward.app import App
@@ -148,7 +149,7 @@ class _InlineWorker:
         self._store = app._store
         self._session = self._store.session()
         self._inbox: list[Item] = []
-        self._wish: Wish | None = None
+        self._wish: Callable[[], Wish] | None = None
         self._submitted = 0
         self._runner: Runner | None = None
         self._started: frozenset[int] = frozenset()
@@ -242,7 +243,7 @@ class _InlineWorker:
                 raise _SimulatedCrash
             if self._inbox or self._wish:
                 items, self._inbox = self._inbox, []
-                wish, self._wish = self._wish, None
+                wish, self._wish = None if self._wish is None else self._wish(), None
                 try:
                     runner.delivered(writer.write(items, wish))
                 except _SimulatedCrash:
@@ -262,8 +263,8 @@ class _InlineWorker:
             self._inbox.append(Item(commit, answer))
         self._event.set()
 
-    def _take_wish(self, wish: Wish) -> None:
-        self._wish = wish
+    def _take_wish(self, make: Callable[[], Wish]) -> None:
+        self._wish = make
         self._event.set()
 
     def die(self) -> None:

@@ -22,38 +22,40 @@ class StageTimeout(TimeoutError):
 class Attempt:
     """One lease being worked on."""
 
-    __slots__ = (
-        "bill", "context", "ended", "lease", "limit_at", "lost", "over_at", "parts", "pipeline", "refusals",
-        "reported_at", "signals", "slot", "stage", "started_at", "task", "ticket", "timed_out", "timeout_ms",
-    )  # fmt: skip
+    # What holds for most attempts from beginning to end stands here, and costs none of them anything.
+    pipeline: Pipeline[Any]
+    stage: Stage[Any, Any]
+    context: Context[Any]
+    task: asyncio.Task[None] | None = None
+    ticket: list[None] | None = None
+    """While a stage waits for a thread, one thing to take: by that thread, or by whoever gives the task back."""
+    slot: int | None = None
+    limit_at: int | None = None
+    timeout_ms: int | None = None
+    over_at = NEVER
+    """When the time of the task is over, whatever its stage may take."""
+    started_at = 0
+    reported_at = 0
+    refusals = 0
+    bill: Bill | None = None
+    ended = False
+    lost = False
+    timed_out = False
 
-    def __init__(self, lease: Lease, parts: list[Part], signals: dict[str, bytes]) -> None:
+    def __init__(self, lease: Lease) -> None:
         self.lease = lease
-        self.parts = {(part.stage, part.part): part.value for part in parts} if parts else {}
+        self.parts: dict[tuple[str, str], bytes] = {}
+        self.signals: dict[str, bytes] = {}
+
+    def resume(self, parts: list[Part], signals: dict[str, bytes]) -> None:
+        """Know what is stored of the task: it has run before, or somebody has sent it something."""
+        self.parts = {(part.stage, part.part): part.value for part in parts}
         self.signals = signals
-        self.pipeline: Pipeline[Any]
-        self.stage: Stage[Any, Any]
-        self.context: Context[Any]
-        self.task: asyncio.Task[None] | None = None
-        self.ticket: list[None] = []
-        """While a stage waits for a thread, one thing to take: by that thread, or by whoever gives the task back."""
-        self.slot: int | None = None
-        self.limit_at: int | None = None
-        self.timeout_ms: int | None = None
-        self.over_at = NEVER
-        """When the time of the task is over, whatever its stage may take."""
-        self.started_at = 0
-        self.reported_at = 0
-        self.refusals = 0
-        self.bill: Bill | None = None
-        self.ended = False
-        self.lost = False
-        self.timed_out = False
 
     def take_ticket(self) -> bool:
         """Whether the stage had not begun, and now never will, or will be begun by the caller alone."""
         try:
-            self.ticket.pop()
+            (self.ticket or []).pop()
         except IndexError:
             return False
         return True
@@ -65,7 +67,9 @@ class Attempt:
 
     def limit_from(self, now: int) -> int:
         """When a stage that begins, or has just shown that it gets on, must have ended."""
-        return self.over_at if self.timeout_ms is None else min(self.over_at, now + self.timeout_ms)
+        if self.timeout_ms is None or self.over_at < now + self.timeout_ms:
+            return self.over_at
+        return now + self.timeout_ms
 
     @property
     def charges(self) -> tuple[Charge, ...]:

@@ -13,7 +13,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, cast
+from typing import cast
+
+import msgspec
 
 from onceward.errors import OutcomeUnknown, StoreError
 from onceward.logs import EngineLog
@@ -49,7 +51,7 @@ class Wish:
     """The line in which there is news, if that is known: then the others are not looked at."""
 
 
-class Item(NamedTuple):
+class Item(msgspec.Struct, frozen=True, gc=False):
     """A commit, and who is told what became of it."""
 
     commit: Commit
@@ -222,15 +224,21 @@ class Committer:
         *,
         deliver: Callable[[Written], None],
         look_again: Callable[[], None],
+        gathers_s: float = 0.0,
     ) -> None:
         self._loop = loop
+        self._gathers_s = gathers_s
+        """How long what has ended waits for more to end, where there is no end of that."""
         self._flush_is_coming = False
-        self._waiting_before = 0
+        self._flush_by = 0.0
+        self._submitted_before = 0
+        self._submitted = 0
         self._writer = writer
         self._wakeup = wakeup
         self._deliver = deliver
         self._look_again = look_again
         self._inbox: deque[Item] = deque()
+        self._make_wish: Callable[[], Wish] | None = None
         self._wish: Wish | None = None
         self._wake = threading.Event()
         self._stopping = False
@@ -240,32 +248,38 @@ class Committer:
 
     def start(self) -> None:
         """Begin to write."""
+        self._wakeup.start(self._loop, self._wake)
         self._thread.start()
 
     def submit(self, commit: Commit, answer: Answer) -> None:
         """Have something written; `answer` is called with the verdict by whoever takes the delivery."""
         self._inbox.append(Item(commit, answer))
+        self._submitted += 1
         self._flush_soon()
 
-    def wish(self, wish: Wish) -> None:
-        """Have something claimed with the next transaction."""
-        self._wish = wish
+    def wish(self, make: Callable[[], Wish]) -> None:
+        """Have something claimed with the next transaction: what is wished for then."""
+        self._make_wish = make
         self._flush_soon()
 
     def _flush_soon(self) -> None:
         """Write when nothing more can run without it: while stages end one after the other, their batch grows."""
         if not self._flush_is_coming:
             self._flush_is_coming = True
-            self._waiting_before = 0
+            self._flush_by = self._loop.time() + self._gathers_s
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        waiting = len(self._inbox)
-        if self._waiting_before < waiting < LARGEST_BATCH:
-            self._waiting_before = waiting
+        if self._submitted != self._submitted_before:
+            self._submitted_before = self._submitted
             self._loop.call_soon(self._flush)
-            return
-        self._flush_is_coming = False
+            if len(self._inbox) < LARGEST_BATCH and self._loop.time() < self._flush_by:
+                return
+            self._flush_by = self._loop.time() + self._gathers_s
+        else:
+            self._flush_is_coming = False
+        if self._make_wish is not None:
+            self._wish, self._make_wish = self._make_wish(), None
         self._wake.set()
 
     def watch(self, hungry: bool) -> None:
@@ -283,16 +297,17 @@ class Committer:
 
     def _work(self) -> None:
         while True:
+            self._wait()
             self._wake.clear()
             if self._inbox or self._wish:
                 wish, self._wish = self._wish, None
                 items = [self._inbox.popleft() for _ in range(min(len(self._inbox), LARGEST_BATCH))]
                 written = self._until_written(items, wish)
                 self._deliver(self._without_unsent(written))
+                if len(items) == LARGEST_BATCH:
+                    self._wake.set()
             elif self._stopping:
                 return
-            else:
-                self._wait()
 
     def _without_unsent(self, written: Written) -> Written:
         """What can be told; what had to be sent alone and could not be yet goes into the next batch."""
@@ -306,6 +321,7 @@ class Committer:
         if not unsent:
             return written
         self._inbox.extendleft(reversed(unsent))
+        self._wake.set()
         told = [
             (item, verdict)
             for item, verdict in zip(written.items, written.verdicts, strict=True)
@@ -314,12 +330,12 @@ class Committer:
         return replace(written, items=[item for item, _ in told], verdicts=[verdict for _, verdict in told])
 
     def _wait(self) -> None:
-        while not self._wake.is_set():
+        while not (self._wake.is_set() or self._stopping):
             if not self._hungry:
                 self._wake.wait()
                 return
             try:
-                if self._wakeup.wait(self._wake):
+                if self._wakeup.wait():
                     self._hungry = False
                     self._look_again()
             except (ConnectionLost, TryAgainLater, StoreError):  # the next transaction will say it better

@@ -28,13 +28,11 @@ class Intake:
         self,
         config: Config,
         *,
-        wish: Callable[[Wish], None],
         monotonic: Callable[[], int],
         suspects_only: bool,
         most_claims: int | None,
     ) -> None:
         self.config = config
-        self._wish = wish
         self._monotonic = monotonic
         self._suspects_only = suspects_only
         self._claims_left = most_claims
@@ -48,6 +46,8 @@ class Intake:
         self._look_after_answer = False
         self._news: Line | None = None
         self._rate = 0.0
+        self._ahead = 0
+        """How many to claim beyond the slots there are."""
         self.ended = 0
         """How many attempts have ended since the rate was measured last."""
         self._measured_at = monotonic()
@@ -95,34 +95,44 @@ class Intake:
 
     def next_beside(self, running: int) -> Attempt | None:
         """The next attempt, if it may run beside so many others; none after it was closed, also of what comes then."""
-        if self._buffer and not self.is_closed and running < self._slots_for(self._buffer[0]):
-            return self._buffer.popleft()
-        return None
+        if not self._buffer or self.is_closed:
+            return None
+        slots = self.config.concurrency
+        if self._reserved and self._buffer[0].lease.gates is None:
+            slots = max(1, slots - self._reserved)
+        return self._buffer.popleft() if running < slots else None
 
-    def _slots_for(self, attempt: Attempt) -> int:
-        """How many may run if the next is this one."""
-        concurrency = self.config.concurrency
-        return concurrency if attempt.lease.gates is not None else max(1, concurrency - self._reserved)
-
-    def ask(self, running: int, closing: int) -> None:
-        """Ask for more where there is room, while so many run and so many others wait for their last commit."""
+    def asks(self, running: int, closing: int) -> bool:
+        """Whether to ask for more, while so many run and so many others wait for their last commit. If so, `wish` is
+        what for, when it comes to that."""
         if self.has_asked or self.is_closed or not self.expects_more or self.has_had_enough:
-            return
+            return False
         if self._suspects_only or self.look_for_suspects:
             # Suspects have the process to themselves.
-            if not (running or self._buffer or closing):
-                self.has_asked = True
-                self._wish(Wish(0, suspects=True))
-            return
-        ahead = min(MOST_AHEAD, int(self._rate * AHEAD_S))
-        room = self.config.concurrency + ahead - running - len(self._buffer)
-        slots = max(0, self.config.concurrency - running)
+            self.has_asked = not (running or self._buffer or closing)
+        else:
+            room, slots = self._room(running), self.config.concurrency - running
+            wants = not self._buffer or room * 2 >= self._ahead or (self._reserved and slots > 0)
+            self.has_asked = room > 0 and bool(wants)
+        return self.has_asked
+
+    def wish(self, running: int) -> Wish:
+        """What it could take now, while so many run: it may be more than when it was decided to ask."""
+        if self._suspects_only or self.look_for_suspects:
+            return Wish(0, suspects=True)
+        room, slots = max(0, self._room(running)), max(0, self.config.concurrency - running)
         if self._claims_left is not None:
             room, slots = min(room, self._claims_left), min(slots, self._claims_left)
-        if room > 0 and (not self._buffer or room * 2 >= ahead or (self._reserved and slots)):
-            self.has_asked = True
-            self._wish(Wish(room, slots, line=self._news))
-            self._news = None
+        news, self._news = self._news, None
+        return Wish(room, slots, line=news)
+
+    @property
+    def is_low(self) -> bool:
+        """Whether less waits for a slot than it would rather have."""
+        return not self.has_asked and len(self._buffer) * 2 <= self._ahead
+
+    def _room(self, running: int) -> int:
+        return self.config.concurrency + self._ahead - running - len(self._buffer)
 
     def take(self, written: Written, wish: Wish) -> None:
         """Take what has come of a wish."""
@@ -133,12 +143,13 @@ class Intake:
                 self._claims_left = max(0, self._claims_left - len(claimed.leases))
             points.reach("after claim")
             self._open_claims[claimed.leases[0].token] = [claimed.seq, len(claimed.leases)]
-            attempts = [
-                Attempt(lease, claimed.parts.get(lease.task, []), claimed.signals.get(lease.task, {}))
-                for lease in claimed.leases
-            ]
-            self._buffer.extend(one for one in attempts if one.lease.gates is None)
-            self._buffer.extendleft(one for one in reversed(attempts) if one.lease.gates is not None)
+            governed: list[Attempt] = []
+            for lease in claimed.leases:
+                attempt = Attempt(lease)
+                if lease.touched or lease.signals:
+                    attempt.resume(claimed.parts.get(lease.task, []), claimed.signals.get(lease.task, {}))
+                (self._buffer if lease.gates is None else governed).append(attempt)
+            self._buffer.extendleft(reversed(governed))
         elif wish.suspects:
             self.look_for_suspects = False
             self.expects_more = not self._suspects_only
@@ -161,7 +172,9 @@ class Intake:
         now = self._monotonic()
         elapsed = now - self._measured_at
         if elapsed >= 20:
-            self._rate = 0.5 * self._rate + 0.5 * (self.ended * 1_000 / elapsed)
+            rate = self.ended * 1_000 / elapsed
+            self._rate = 0.5 * self._rate + 0.5 * rate if self._rate else rate
+            self._ahead = min(MOST_AHEAD, int(self._rate * AHEAD_S))
             self.ended = 0
             self._measured_at = now
 

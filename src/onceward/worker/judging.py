@@ -42,14 +42,21 @@ class Judge:
 
     def limit_ms(self, attempt: Attempt) -> int:
         """How long the task of an attempt may take from its last finished stage on."""
-        limit_ms = attempt.pipeline.limit_ms(self.config.task_limit_ms)
+        limit_ms = attempt.pipeline.deadline_ms
+        if limit_ms is None:
+            limit_ms = self.config.task_limit_ms
         return limit_ms if attempt.lease.expiry is None else limit_at_expiry(limit_ms)
 
     def ended(
         self, attempt: Attempt, value: Any, error: BaseException | None, effects: Effects
     ) -> tuple[Move, Effects]:
         """What follows when a stage has returned a value or raised an error, and what is committed with that."""
-        told = () if attempt.lease.gates is None and not effects.told else self._told(attempt, error, effects.told)
+        if attempt.lease.gates is None and not effects.told:
+            if error is None:
+                return self._advanced(attempt, value), effects
+            told: tuple[Told, ...] = ()
+        else:
+            told = self._told(attempt, error, effects.told)
         if error is None:
             return self._advanced(attempt, value), _to_commit(attempt, effects, told, frees=True)
         keeps = isinstance(error, _KEEPS_EFFECTS)
@@ -58,8 +65,8 @@ class Judge:
 
     def _told(self, attempt: Attempt, error: BaseException | None, noted: tuple[Told, ...]) -> tuple[Told, ...]:
         """What the sources hear of a stage: of each call that was noted, or of the stage as a whole."""
-        as_a_whole = told_of(attempt.lease, attempt.stage, attempt.pipeline.retry, error, self._now())
-        if as_a_whole is None or any(one.gate == as_a_whole.gate for one in noted):
+        as_a_whole = told_of(attempt.lease, attempt.stage, attempt.pipeline.retry, error, self._now)
+        if as_a_whole is None or (noted and any(one.gate == as_a_whole.gate for one in noted)):
             return noted
         return (*noted, as_a_whole)
 
@@ -68,7 +75,7 @@ class Judge:
         if attempt.lease.expiry is not None:
             return after_last_stage(None, attempt.lease, attempt.place)
         try:
-            data = value.data if isinstance(value, Stored) else stage.stored(value)
+            data = value.data if type(value) is Stored else stage.stored(value)
         except (PayloadError, ConfigError) as error:
             return Finish(stage.name, None, Status.FAILED, readable(str(error)))
         except Exception as error:  # the application's own types may raise anything when read back
@@ -115,6 +122,9 @@ class Judge:
 
 def _to_commit(attempt: Attempt, effects: Effects, told: tuple[Told, ...], *, frees: bool) -> Effects:
     """What is committed with the end of a stage. What it has charged is, also where everything else is dropped."""
-    if not told and not (attempt.lease.gates and BUDGET in attempt.lease.gates):
+    writes, spawns, _, bill = effects
+    if attempt.charges or BUDGET in (attempt.lease.gates or ""):
+        bill = Bill(attempt.charges, frees)
+    elif not told:
         return effects
-    return effects._replace(told=told, bill=Bill(attempt.charges, frees))
+    return Effects(writes, spawns, told, bill)

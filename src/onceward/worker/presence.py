@@ -49,13 +49,13 @@ class Presence:
         self._free = list(range(slots))
         self._growing = threading.Lock()
 
-    def enter(self, task: int, limit_at: int) -> int:
-        """A stage begins; returns its slot."""
+    def enter(self, task: int, limit_at: int, thread: int) -> int:
+        """A stage begins in a thread, known by its native id; returns its slot."""
         try:
             slot = self._free.pop()
         except IndexError:
             slot = self._one_more()
-        _SLOT.pack_into(self._map, slot * _SLOT.size, task, limit_at, threading.get_native_id())
+        _SLOT.pack_into(self._map, slot * _SLOT.size, task, limit_at, thread)
         return slot
 
     def _one_more(self) -> int:

@@ -139,7 +139,9 @@ class WorkerProcess:
                 loop.call_soon_threadsafe(look_again, line if line in lines else None)
 
         lookups = Lookups(self._store.session(patience_s=5.0))
-        committer = Committer(writer, wakeup, loop, deliver=deliver, look_again=heard)
+        # A server works while stages run. SQLite works in this process, and one of the two would wait for the other.
+        gathers_s = 0.01 if self._store.dialect == "sqlite" else 0.0
+        committer = Committer(writer, wakeup, loop, deliver=deliver, look_again=heard, gathers_s=gathers_s)
         runner = Runner(
             self._registry,
             self._in_force.config,
@@ -204,6 +206,7 @@ class WorkerProcess:
             if listener is not None:
                 listener.stop()
             await asyncio.to_thread(committer.stop)
+            wakeup.close()
             threads.close()
             lookups.close()
             for number in signals:
@@ -272,7 +275,7 @@ class WorkerProcess:
 
     def _wakeup(self, session: Session, heard: Callable[[str], None]) -> tuple[Wakeup, Listener | None]:
         if self._store.dialect == "sqlite":
-            return WatchFile(session), None  # type: ignore[arg-type]
+            return WatchFile(session, self._store.path), None  # type: ignore[arg-type]
         return PollOnly(), Listener(self._store.url, heard)
 
     def _probe(self, listener: Listener) -> None:

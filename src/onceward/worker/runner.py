@@ -75,7 +75,7 @@ class Runner:
         *,
         queues: list[str],
         submit: Callable[[Commit, Callable[[Written_], None]], None],
-        wish: Callable[[Wish], None],
+        wish: Callable[[Callable[[], Wish]], None],
         threads: StageThreads,
         read: Callable[..., Any],
         look_up: Callable[[str, bytes], Cached | None],
@@ -94,6 +94,7 @@ class Runner:
     ) -> None:
         self._registry = registry
         self._submit = submit
+        self._wish = wish
         self._now = now
         self._monotonic = monotonic
         self._ends_at = ends_at
@@ -106,9 +107,7 @@ class Runner:
         self._closing = 0
         """How many others have ended, and wait for their last commit."""
         self._pauses = NO_PAUSES
-        self.intake = Intake(
-            config, wish=wish, monotonic=monotonic, suspects_only=suspects_only, most_claims=most_claims
-        )
+        self.intake = Intake(config, monotonic=monotonic, suspects_only=suspects_only, most_claims=most_claims)
         served = frozenset(queues)
         self._desk = AttemptDesk(
             self._attempts, submit, read, look_up, setting, monotonic, presence, spawner, now, pass_time
@@ -118,13 +117,13 @@ class Runner:
         self._runs = StageRuns(
             config,
             ended=self._ended,
+            begin_next=self._begin_next,
             threads=threads,
             presence=presence,
             desk=self._desk,
             app_path=app_path,
             isolates=isolates,
             limit_ms=self._judge.limit_ms,
-            now=now,
             monotonic=monotonic,
         )
         self.changed = asyncio.Event()
@@ -171,7 +170,24 @@ class Runner:
         """Start what can start, and ask for more where there is room."""
         while (attempt := self.intake.next_beside(len(self._attempts))) is not None:
             self._begin(attempt)
-        self.intake.ask(len(self._attempts), self._closing)
+        self._ask_if_room()
+
+    def _begin_next(self) -> bool:
+        """Begin attempts until one is to be carried on the event loop; whether there is one."""
+        while (attempt := self.intake.next_beside(len(self._attempts))) is not None:
+            if self._begin(attempt):
+                if self.intake.is_low:
+                    self._ask_if_room()
+                return True
+        self._ask_if_room()
+        return False
+
+    def _ask_if_room(self) -> None:
+        if self.intake.asks(len(self._attempts), self._closing):
+            self._wish(self._wish_now)
+
+    def _wish_now(self) -> Wish:
+        return self.intake.wish(len(self._attempts))
 
     def delivered(self, written: Written) -> None:
         """A transaction has been committed: tell the attempts, take what was claimed."""
@@ -184,28 +200,30 @@ class Runner:
         for item, verdict in zip(written.items, written.verdicts, strict=True):
             item.answer(verdict)
         self.intake.measure()
+        self._runs.ahead_ms = self._now() - self._monotonic()
         self.pump()
         if self.is_quiet or not written.claimed.leases:
             self.changed.set()
 
     # One attempt
 
-    def _begin(self, attempt: Attempt) -> None:
+    def _begin(self, attempt: Attempt) -> bool:
+        """Begin an attempt, if it is to begin; whether it waits to be carried now."""
         self._attempts[attempt.lease.task] = attempt
         instead = self._beginning.prepare(attempt)
-        if instead is None:
-            self._run(attempt)
-        else:
+        if instead is not None:
             self._conclude(attempt, *instead)
+            return False
+        return self._runs.start(attempt) if self._ends_at == NEVER else self._run(attempt)
 
-    def _run(self, attempt: Attempt) -> None:
+    def _run(self, attempt: Attempt) -> bool:
         if self._ends_at < NEVER and not self._fits(attempt.stage):
             # Whoever is taken next would be given back as well: the rest is for the next worker.
             self.intake.have_enough()
             self.is_out_of_time = True
             self._conclude(attempt, Release(), NO_EFFECTS)
-            return
-        self._runs.start(attempt)
+            return False
+        return self._runs.start(attempt)
 
     def _fits(self, stage: Stage[Any, Any]) -> bool:
         """Whether a stage would end before this worker does. One that declares no timeout takes what is left."""
@@ -234,24 +252,22 @@ class Runner:
 
     def _conclude(self, attempt: Attempt, move: Move, effects: Effects) -> None:
         """Have a move written. Unless the task goes on here, its slot is free at once."""
-        goes_on = type(move) is Advance
-        if type(move) is Release and attempt.lease.gates is not None and not effects.told:
-            effects = effects._replace(told=unused(attempt.lease, self._registry.limits_of))
-        if not goes_on and self._attempts.pop(attempt.lease.task, None) is not None:
-            self._closing += 1
-            self.intake.ended += 1
+        if type(move) is not Advance:
+            if type(move) is Release and attempt.lease.gates is not None and not effects.told:
+                effects = effects._replace(told=unused(attempt.lease, self._registry.limits_of))
+            if self._attempts.pop(attempt.lease.task, None) is not None:
+                self._closing += 1
+                self.intake.ended += 1
         self._submit(
             Commit(attempt.lease, move, *effects),
             lambda verdict: self._after_commit(attempt, move, verdict, effects.spawns is not None),
         )
-        if not goes_on and self.intake.has_work:
-            self.pump()
 
     def _after_commit(self, attempt: Attempt, move: Move, verdict: Written_, has_children: bool) -> None:
-        if isinstance(verdict, Exception):
+        if verdict is not True and isinstance(verdict, Exception):
             self._after_refusal(attempt, move, verdict)
             return
-        if verdict and not self.intake.expects_more and (has_children or self._may_have_woken(attempt, move)):
+        if not self.intake.expects_more and verdict and (has_children or self._may_have_woken(attempt, move)):
             # Also a gate may have room again, or its next stage stand in a line behind one.
             self.intake.expects_more = True
         if type(move) is Advance and verdict:
@@ -336,6 +352,7 @@ class Runner:
     def tick(self) -> None:
         """Cancel the stages whose time is up."""
         now = self._monotonic()
+        self._runs.ahead_ms = self._now() - now
         for attempt in list(self._attempts.values()):
             self._runs.stop_if_late(attempt, now)
 

@@ -23,7 +23,15 @@ from onceward.model.lineage import (
     refused_by_children,
     refused_by_depth,
 )
-from onceward.model.payload import Payload, checked_key, has_own_key, identity, payload_key, stored_payload
+from onceward.model.payload import (
+    Payload,
+    checked_key,
+    has_own_key,
+    identities,
+    identity,
+    payload_key,
+    stored_payload,
+)
 from onceward.model.stop_list import StopList
 from onceward.model.task import Lease, band_of
 from onceward.model.times import due
@@ -55,29 +63,33 @@ class Spawner:
             raise ConfigError(f"spawn takes a payload, not {type(payload).__name__}")
         after, at, priority, limits = wishes
         pipeline = self._registry[payload.__kind__]
+        first = pipeline.stages[0] if pipeline.stages else None
         data = stored_payload(payload)
-        own = has_own_key(type(payload))
-        key = checked_key(payload) if own else data.decode()
-        bounds = None if limits is None or limits.is_empty else self.bounds_of(lease).narrowed(limits)
+        key = checked_key(payload) if has_own_key(type(payload)) else None
+        key_bytes = data if key is None else key.encode()
+        bounds = scope = None
+        if limits is not None:
+            bounds = None if limits.is_empty else self.bounds_of(lease).narrowed(limits)
+            scope = None if (limits.max_tasks, limits.budget) == (None, None) else uuid.uuid4()
         return Spawn(
-            kind=pipeline.kind,
-            version=pipeline.version,
-            queue=pipeline.stages[0].queue if pipeline.stages else pipeline.queue,
-            band=band_of(pipeline.priority if priority is None else checked_priority(priority)),
-            key=key if own else None,
-            identity=identity(pipeline.kind, key),
-            key_hash=key_hash(key) if pipeline.cycle == "key" else None,
-            payload=data,
-            due_at=due(self._now(), after, at),
-            unique=pipeline.unique,
-            fresh_for_ms=pipeline.fresh_for_ms,
-            bounds=bounds,
-            scope=None if limits is None or (limits.max_tasks, limits.budget) == (None, None) else uuid.uuid4(),
-            stopped=self._stopped(key, payload),
-            policies=pipeline.refusals,
-            gates=pipeline.gates_of(pipeline.stages[0], payload) if pipeline.stages else None,
-            estimate=pipeline.stages[0].costs.estimate(payload) if pipeline.stages else None,
-            counted=pipeline.counted_in(payload),
+            pipeline.kind,
+            pipeline.version,
+            pipeline.queue if first is None else first.queue,
+            band_of(pipeline.priority if priority is None else checked_priority(priority)),
+            key,
+            identities(pipeline.kind, (key_bytes,))[0],
+            codec.digest128(key_bytes) if pipeline.cycle == "key" else None,
+            data,
+            due(self._now(), after, at),
+            pipeline.unique,
+            pipeline.fresh_for_ms,
+            bounds,
+            scope,
+            None if self._stop_list is None else self._stopped(self._stop_list, key_bytes.decode(), payload),
+            pipeline.refusals,
+            None if first is None else pipeline.gates_of(first, payload),
+            None if first is None else first.costs.estimate(payload),
+            pipeline.counted_in(payload),
         )
 
     def bounds_of(self, lease: Lease) -> Bounds:
@@ -88,14 +100,13 @@ class Spawner:
     def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int) -> Refused | None:
         """What the lease of the spawning task already says of a child. The rest is decided when its stage commits."""
         bounds, family = self._standing(lease, payload)
-        refusals = (
-            None if child.stopped is None else Refused(Rule.STOPPED, child.stopped),
-            refused_by_depth(lease.depth + 1, bounds.max_depth),
-            refused_by_ancestors(child, family),
-            refused_by_children(lease.descent.children + asked_before, bounds.max_children),
-        )
-        if refusals.count(None) == len(refusals):
+        stopped = None if child.stopped is None else Refused(Rule.STOPPED, child.stopped)
+        too_deep = refused_by_depth(lease.depth + 1, bounds.max_depth)
+        circle = refused_by_ancestors(child, family)
+        too_many = refused_by_children(lease.descent.children + asked_before, bounds.max_children)
+        if stopped is too_deep is circle is too_many is None:
             return None
+        refusals = (stopped, too_deep, circle, too_many)
         return next((one for one in refusals if one is not None and child.policy(one.rule) != "park"), None)
 
     def _standing(self, lease: Lease, payload: Payload) -> tuple[Bounds, list[Ancestor]]:
@@ -116,8 +127,7 @@ class Spawner:
             return None
         return Spawns(key_hash(payload_key(payload)), self.defaults, asked, aliases, batches)
 
-    def _stopped(self, key: str, payload: Payload) -> str | None:
-        if self._stop_list is None:
-            return None
+    @staticmethod
+    def _stopped(stop_list: StopList, key: str, payload: Payload) -> str | None:
         title = getattr(payload, "title", None)
-        return self._stop_list.match(key, title if isinstance(title, str) else None)
+        return stop_list.match(key, title if isinstance(title, str) else None)

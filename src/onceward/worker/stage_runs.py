@@ -1,12 +1,20 @@
 """Stages while they run: on the event loop, in a thread, or in a process of their own, each with its time limit.
 
 Whatever a stage returns or raises comes back by one way, `ended`, on the event loop.
+
+On the event loop a stage is awaited by a carrier, an asyncio task that goes on to the next stage when one has ended: a
+task for each stage would cost more than a stage that does little. While something waits there is one carrier more than
+run; it begins when the one before it has to wait. A carrier whose stage has left a trace in it ends, and the next stage
+finds a new one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from typing import Any
 
 from onceward.config import Config
@@ -17,11 +25,14 @@ from onceward.stage import Stage
 from onceward.worker import points
 from onceward.worker.attempt import Attempt
 from onceward.worker.isolated import run_isolated
-from onceward.worker.presence import NO_LIMIT, Presence
+from onceward.worker.presence import Presence
 from onceward.worker.threads import StageThreads
 
 Ended = Callable[[Attempt, Stage[Any, Any], Any, BaseException | None], None]
 """Told of an attempt whose stage has returned a value or raised an error."""
+
+CARRY_ON_MS = 2
+"""How long a carrier goes from stage to stage before others on the event loop have their turn."""
 
 
 class StageRuns:
@@ -32,56 +43,67 @@ class StageRuns:
         config: Config,
         *,
         ended: Ended,
+        begin_next: Callable[[], bool],
         threads: StageThreads,
         presence: Presence | None,
         desk: Desk,
         app_path: str | None,
         isolates: bool,
         limit_ms: Callable[[Attempt], int],
-        now: Callable[[], int],
         monotonic: Callable[[], int],
     ) -> None:
         self.config = config
         self._ended = ended
+        self._begin_next = begin_next
+        """Begins attempts until one waits to be carried; false if there is none, or no slot for it."""
         self._threads = threads
         self._presence = presence
         self._desk = desk
         self._app_path = app_path
         self._isolates = isolates
         self._limit_ms = limit_ms
-        self._now = now
         self._monotonic = monotonic
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_native_id()
+        self.ahead_ms = 0
+        """How far the clock of the database is ahead of the one that nobody sets."""
+        self._waiting: deque[Attempt] = deque()
+        """Those whose stages are to run on the event loop."""
+        self._carrier_is_coming = False
+        self._surroundings = copy_context()
+        """The context variables of the worker: a stage sees these, and none that another stage has set."""
         self.has_zombie_thread = False
         """Whether a thread is lost to a stage that does not end."""
 
-    def start(self, attempt: Attempt) -> None:
-        """Run the stage of an attempt."""
+    def start(self, attempt: Attempt) -> bool:
+        """Run the stage of an attempt; whether it waits for a carrier."""
         stage = attempt.stage
         attempt.ended = attempt.timed_out = False
+        attempt.task = attempt.limit_at = None
         if stage.isolation is not None and self._isolates:
-            self._start_clock(attempt)
+            self._start_clock(attempt, self._thread)
             attempt.task = self._loop.create_task(self._run_isolated(attempt))
         elif stage.is_async:
-            self._start_clock(attempt)
-            attempt.task = self._loop.create_task(self._run_async(attempt))
+            self._waiting.append(attempt)
+            self._call_carrier()
+            return True
         else:
-            attempt.task = attempt.limit_at = None
             attempt.ticket = [None]
             self._threads.submit(
                 lambda: self._run_in_thread(attempt),
-                lambda value, error: self._ended(attempt, stage, value, error),
+                lambda value, error: self._make_room(attempt, stage, value, error),
             )
+        return False
 
-    def _start_clock(self, attempt: Attempt) -> None:
+    def _start_clock(self, attempt: Attempt, thread: int) -> None:
         """From here on the stage is running: its time limit counts, and it is a suspect if the process dies."""
         stage = attempt.stage
-        attempt.started_at = self._monotonic()
-        attempt.timeout_ms = stage.limit_ms(self.config.stage_timeout_ms)
-        attempt.over_at = attempt.started_at + attempt.lease.clock_at + self._limit_ms(attempt) - self._now()
-        attempt.limit_at = attempt.limit_from(attempt.started_at)
+        attempt.started_at = now = self._monotonic()
+        attempt.timeout_ms = stage.timeout_ms if stage.declares_timeout else self.config.stage_timeout_ms
+        attempt.over_at = attempt.lease.clock_at + self._limit_ms(attempt) - self.ahead_ms
+        attempt.limit_at = attempt.limit_from(now)
         if self._presence is not None:
-            attempt.slot = self._presence.enter(attempt.lease.task, attempt.limit_at or NO_LIMIT)
+            attempt.slot = self._presence.enter(attempt.lease.task, attempt.limit_at, thread)
         if points.hook is not None:
             points.reach(f"before {stage.name}")
 
@@ -102,30 +124,70 @@ class StageRuns:
             # A thread cannot be stopped. Its stage has failed all the same, and what it says is not heard.
             self.has_zombie_thread = True
             self._threads.abandon_one()
-            self._ended(attempt, attempt.stage, None, None)
+            self._make_room(attempt, attempt.stage, None, None)
 
     def _run_in_thread(self, attempt: Attempt) -> Any:
         if not attempt.take_ticket():
             raise LeaseLost(f"task {attempt.lease.task} was given back before its stage began")
-        self._start_clock(attempt)
+        self._start_clock(attempt, threading.get_native_id())
         current.set(attempt.context)
         return attempt.stage.function(attempt.context)
 
-    async def _run_async(self, attempt: Attempt) -> None:
-        stage = attempt.stage
-        current.set(attempt.context)
-        try:
-            value = await stage.function(attempt.context)
-        except BaseException as error:  # a verdict, an error, a cancellation: all belong to the stage
-            self._ended(attempt, stage, None, error)
-        else:
-            self._ended(attempt, stage, value, None)
+    def _call_carrier(self) -> None:
+        if not self._carrier_is_coming:
+            self._carrier_is_coming = True
+            self._loop.create_task(self._carry(), context=self._surroundings.copy())
+
+    async def _carry(self) -> None:
+        """Run stages, one after the other, until nothing waits, one has left a trace, or it is the turn of others."""
+        self._carrier_is_coming = False
+        carrier = asyncio.current_task()
+        assert carrier is not None
+        current.set(None)
+        untouched = copy_context()
+        turn_ends_at = 0
+        while self._waiting or self._begin_next():
+            attempt = self._waiting.popleft()
+            if attempt.ended or attempt.lost:
+                continue  # it was given back, or taken from us, before it could begin
+            if self._waiting:
+                self._call_carrier()
+            stage = attempt.stage
+            self._start_clock(attempt, self._thread)
+            attempt.task = carrier
+            current.set(attempt.context)
+            value, error = None, None
+            try:
+                value = await stage.function(attempt.context)
+            except BaseException as raised:  # a verdict, an error, a cancellation: all belong to the stage
+                error = raised
+            attempt.task = None
+            self._ended(attempt, stage, value, error)
+            current.set(None)
+            turn_ends_at = turn_ends_at or attempt.started_at + CARRY_ON_MS
+            has_trace = error is not None or carrier.cancelling() or not _is_same(copy_context(), untouched)
+            if has_trace or attempt.started_at >= turn_ends_at:
+                self._call_carrier()
+                return
 
     async def _run_isolated(self, attempt: Attempt) -> None:
         stage = attempt.stage
         try:
             value = await run_isolated(attempt, self._app_path, self._desk)
         except BaseException as error:  # as above; a death of its process is an error too, of a kind of its own
-            self._ended(attempt, stage, None, error)
+            self._make_room(attempt, stage, None, error)
         else:
-            self._ended(attempt, stage, value, None)
+            self._make_room(attempt, stage, value, None)
+
+    def _make_room(self, attempt: Attempt, stage: Stage[Any, Any], value: Any, error: BaseException | None) -> None:
+        """A stage has ended that nobody has carried; another may begin."""
+        self._ended(attempt, stage, value, error)
+        self._begin_next()
+
+
+def _is_same(context: Context, other: Context) -> bool:
+    """Whether two contexts have the same variables with the same values."""
+    try:
+        return context == other
+    except Exception:  # values of the application's own types, of which one is no more than like the other
+        return False

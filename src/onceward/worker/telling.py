@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from onceward.model.gates import Told, read_gates
 from onceward.model.outcome import Retryable, Verdict
 from onceward.model.retry import Retry, described, retry_after_ms
-from onceward.model.source import GateLimits
+from onceward.model.source import BreakerRule, GateLimits
 from onceward.model.task import Lease
 from onceward.stage import Stage
 from onceward.worker.isolated import ProcessDied, RemoteError
 
 
-def told_of(lease: Lease, stage: Stage[Any, Any], retry: Retry, error: BaseException | None, now: int) -> Told | None:
+def told_of(
+    lease: Lease, stage: Stage[Any, Any], retry: Retry, error: BaseException | None, now: Callable[[], int]
+) -> Told | None:
     """What the source of a stage hears of it as a whole.
 
     A failure is whatever would be tried again: a verdict, or an error that is permanent, means that it has answered.
     """
     if stage.source is None or lease.gates is None or isinstance(error, ProcessDied):
         return None
-    gate, breaker = read_gates(lease.gates)[0].name, stage.source.gate.breaker
+    breaker = stage.source.gate.breaker
+    if error is None:
+        return _answered(lease.gates, breaker)
+    gate = read_gates(lease.gates)[0].name
     if isinstance(error, RemoteError):
         pause_ms = None if error.retry_after is None else round(error.retry_after * 1_000)
         return Told(gate, (error.is_permanent,), breaker, pause_ms, str(error))
-    if error is None or isinstance(error, Verdict):
+    if isinstance(error, Verdict):
         return Told(gate, (not isinstance(error, Retryable),), breaker)
     if retry.is_permanent(error):
-        return Told(gate, (True,), breaker)
-    return Told(gate, (False,), breaker, retry_after_ms(error, now), described(error))
+        return _answered(lease.gates, breaker)
+    return Told(gate, (False,), breaker, retry_after_ms(error, now()), described(error))
+
+
+@lru_cache(maxsize=4_096)
+def _answered(gates: str, breaker: BreakerRule | None) -> Told:
+    """That a source has answered. The same for all stages that say so: most have nothing else to say."""
+    return Told(read_gates(gates)[0].name, (True,), breaker)
 
 
 def unused(lease: Lease, limits_of: Callable[[str], GateLimits]) -> tuple[Told, ...]:

@@ -6,17 +6,25 @@ tried at the start, because a pooler in transaction mode swallows them without a
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from onceward.logs import EngineLog
 from onceward.store.session import quietly
 from onceward.store.sqlite import SqliteSession
+from onceward.worker.file_writes import FileWrites
 
 WATCH_EVERY_S = 0.002
 WATCH_SELDOM_S = 0.02
+TOLD_SOON_S = 0.0001
+TOLD_SELDOM_S = 0.1
+EACH_LONGER = 1.25
+"""After a write to the log of a SQLite database each pause is longer than the one before, by this factor: however long
+the disk takes for a commit, it is seen a fraction of that later."""
 PROMPT_FOR_S = 60.0
 PROBE_LIMIT_S = 1.0
 POLL_ONLY_MS = 100
@@ -27,48 +35,79 @@ logger = EngineLog("onceward.wakeup")
 class Wakeup(Protocol):
     """What the committer does while there is nothing to write."""
 
-    mode: str
+    def start(self, loop: asyncio.AbstractEventLoop, wake: threading.Event) -> None:
+        """`wake` ends every wait from now on; called on the event loop."""
 
     def before_looking(self) -> None:
         """A look at the lines is about to be taken: whatever is committed after this must be noticed."""
 
-    def wait(self, wake: threading.Event) -> bool:
+    def wait(self) -> bool:
         """Wait a little, or until woken; true if others have committed since the last look."""
+
+    def close(self) -> None:
+        """Nobody waits any more; called on the event loop."""
 
 
 class PollOnly:
     """Nobody tells: the worker looks at the lines by its own timer."""
 
-    mode = "poll"
+    def start(self, loop: asyncio.AbstractEventLoop, wake: threading.Event) -> None:
+        self._wake = wake
 
     def before_looking(self) -> None:
         pass
 
-    def wait(self, wake: threading.Event) -> bool:
-        wake.wait()
+    def wait(self) -> bool:
+        self._wake.wait()
         return False
+
+    def close(self) -> None:
+        pass
 
 
 class WatchFile:
-    """SQLite: `data_version` moves with every commit of another connection; asking costs a few microseconds."""
+    """SQLite: `data_version` moves with every commit of another connection; asking costs a few microseconds.
 
-    mode = "watch"
+    Where the system tells of writes to the log of the database it is asked often only after one, and seldom else. A
+    commit is there when the disk has it, some time after the first write.
+    """
 
-    def __init__(self, session: SqliteSession) -> None:
+    def __init__(self, session: SqliteSession, path: str) -> None:
         self._session = session
         self._version = -1
         self._looked_at = time.monotonic()
+        self._pause_s = TOLD_SOON_S
+        self._writes: FileWrites | None = None
+        with suppress(OSError):
+            self._writes = FileWrites(f"{path}-wal")
+
+    def start(self, loop: asyncio.AbstractEventLoop, wake: threading.Event) -> None:
+        self._wake = wake
+        if self._writes is not None:
+            self._writes.tell(loop, wake.set)
 
     def before_looking(self) -> None:
         self._version = self._session.data_version()
 
-    def wait(self, wake: threading.Event) -> bool:
-        idle_s = time.monotonic() - self._looked_at
-        wake.wait(WATCH_EVERY_S if idle_s < PROMPT_FOR_S else WATCH_SELDOM_S)
+    def wait(self) -> bool:
+        if self._writes is not None and not self._writes.is_armed and self._writes.arm():
+            self._pause_s = TOLD_SOON_S  # and without a pause now: it may have been written to before
+        else:
+            self._wake.wait(self._next_pause_s())
         if self._session.data_version() == self._version:
             return False
         self._looked_at = time.monotonic()
         return True
+
+    def _next_pause_s(self) -> float:
+        if self._writes is not None and self._writes.is_armed:
+            pause_s, self._pause_s = self._pause_s, min(self._pause_s * EACH_LONGER, TOLD_SELDOM_S)
+            return pause_s
+        return WATCH_EVERY_S if time.monotonic() - self._looked_at < PROMPT_FOR_S else WATCH_SELDOM_S
+
+    def close(self) -> None:
+        if self._writes is not None:
+            self._writes.close()
 
 
 class Listener:

@@ -44,20 +44,6 @@ WHERE id IN :ids
 INSERT INTO onceward_turn (line, lane, gate, next_at)
 ROWS (line text, lane text, gate text, next_at bigint)
 
--- name: leave_gates
-DELETE FROM onceward_slot
-WHERE task IN :ids
-RETURNING gate
-
--- name: tell_success
--- All is well: noted now and then, and at once where it was not.
-UPDATE onceward_gate
-SET streak = 0, last_success_at = :now,
-    is_half_open = CASE WHEN paused_until <= :now THEN 0 ELSE is_half_open END,
-    why = CASE WHEN paused_until <= :now THEN NULL ELSE why END
-WHERE name IN TEXTS :gates
-  AND (streak > 0 OR is_half_open = 1 OR last_success_at IS NULL OR last_success_at < :before)
-
 -- name: set_gate_back
 -- The clock was set back, and the times of a gate go with it.
 UPDATE onceward_gate

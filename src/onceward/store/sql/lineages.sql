@@ -107,13 +107,39 @@ ORDER BY t.id DESC
 LIMIT :limit
 
 -- name: find_by_identity
--- As find_tasks, for one kind and key.
+-- As find_tasks, for one kind and a key of its own.
 SELECT t.id
 FROM onceward_task t
 WHERE t.identity = :identity
+  AND t.key IS NOT NULL
   AND t.id < :before
   AND (t.status = :status) IS NOT FALSE
   AND (t.lineage = :lineage) IS NOT FALSE
+  AND (t.depth >= :min_depth) IS NOT FALSE
+ORDER BY t.id DESC
+LIMIT :limit
+
+-- name: find_by_fields
+-- As find_by_identity, for payloads that are known by all their fields. They have no index: see docs/decisions/0032.
+SELECT t.id
+FROM onceward_task t
+WHERE t.identity = :identity
+  AND t.key IS NULL
+  AND t.id < :before
+  AND (t.status = :status) IS NOT FALSE
+  AND (t.depth >= :min_depth) IS NOT FALSE
+ORDER BY t.id DESC
+LIMIT :limit
+
+-- name: find_by_fields_in_lineage
+-- As find_by_fields, by (lineage, id).
+SELECT t.id
+FROM onceward_task t
+WHERE t.lineage = :lineage
+  AND t.identity = :identity
+  AND t.key IS NULL
+  AND t.id < :before
+  AND (t.status = :status) IS NOT FALSE
   AND (t.depth >= :min_depth) IS NOT FALSE
 ORDER BY t.id DESC
 LIMIT :limit

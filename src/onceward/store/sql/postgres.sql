@@ -28,7 +28,45 @@ FROM pg_current_snapshot() AS s
 
 -- name: insert_tasks
 -- New tasks, numbered in the order of the rows, and their places in line or in the waiting room: in one statement,
--- because the way to the server and back is most of what an enqueue costs.
+-- because the way to the server and back is most of what an enqueue costs. Nothing is sorted: arrays are read in order.
+WITH new AS (
+    INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
+    SELECT :kind::text, :version::integer, :queue::text, :band::smallint, :due_at::bigint, :created_at::bigint, given.key,
+        given.identity, CASE WHEN given.in_blob IS NULL THEN given.payload END,
+        CASE WHEN given.in_blob = 1 THEN given.payload END, given.lineage
+    FROM unnest(:keys::text[], :identities::bytea[], :payloads::bytea[], :in_blob::bigint[], :lineages::uuid[])
+        AS given (key, identity, payload, in_blob, lineage)
+    RETURNING id
+), ready AS (
+    INSERT INTO onceward_ready (lane, band, rank, at, task)
+    SELECT :lane::text, :band::smallint, line.rank, :created_at::bigint, new.id
+    FROM new, (
+        SELECT coalesce(max(rank), 0) AS rank
+        FROM onceward_mark
+        WHERE lane = :lane::text AND band = :band::smallint
+    ) AS line
+    WHERE :due_at::bigint <= :created_at::bigint
+), later AS (
+    INSERT INTO onceward_due (due_at, task, lane, band, rank)
+    SELECT :due_at::bigint, new.id, :lane::text, :band::smallint, 0
+    FROM new
+    WHERE :due_at::bigint > :created_at::bigint
+), told AS (
+    SELECT pg_notify('onceward', :band::smallint || ' ' || :lane::text)
+    WHERE :due_at::bigint <= :created_at::bigint
+)
+SELECT new.id
+FROM new
+LEFT JOIN told ON true
+
+-- name: where_new_ones_stand
+-- Nothing: they stand in line already.
+
+-- name: stand_new
+-- Nothing, likewise.
+
+-- name: insert_governed
+-- New tasks that have gates to pass, each its own.
 WITH new AS (
     INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage,
         gates, estimate)
@@ -146,6 +184,12 @@ WHERE ctid = ANY (ARRAY (
 ))
 RETURNING task, lane, band, rank, due_at
 
+-- name: popped
+-- They were deleted when they were popped.
+
+-- name: lease_these
+-- The statement that reads them has done that.
+
 -- name: lease_tasks
 -- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim; and its claim
 -- row, in one statement, as in insert_tasks. Only for a living worker, whose row is locked so that it cannot be buried
@@ -168,7 +212,7 @@ WITH living AS (
     RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
         t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
         t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
-        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry
+        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits, t.children
 ), claim AS (
     INSERT INTO onceward_claim (token, worker, at, tasks, fences)
     SELECT :token, :worker, :now, array_agg(id ORDER BY id), array_agg(fence ORDER BY id)
@@ -181,6 +225,52 @@ FROM leased, claim
 
 -- name: insert_claim
 -- Nothing: lease_tasks has done it.
+
+-- name: finish_group
+-- Tasks have ended in the same way; with what the log says of it, because the way to the server and back costs more. Their
+-- fence and one of our tokens are their lease, whichever claim it was of.
+WITH ended AS (
+    UPDATE onceward_task
+    SET status = :status, stage = :stage, reason = :reason, ended_at = :now, touched = 1, token = NULL
+    WHERE id IN :ids
+      AND fence = :fence
+      AND token = ANY (:tokens::bytea[])
+      AND status = 1
+    RETURNING id, run, fence, worker, awaited, batch
+), logged AS (
+    INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
+    SELECT id, run, fence, :event, :status, :stage, worker, :now, :reason
+    FROM ended
+)
+SELECT id, awaited, batch
+FROM ended
+
+-- name: log_finish_group
+-- The statement that ends them has done that.
+
+-- name: advance_group
+-- Stages are done and their worker goes on with the next ones, under the same leases; with what the log says of it. What
+-- is different for each is looked up by its id: a join with the list of them is a loop in a loop where the planner takes
+-- it for short.
+WITH advanced AS (
+    UPDATE onceward_task
+    SET stage = :next::jsonb ->> id::text, queue = coalesce(:queue, queue), gates = :gates, touched = 1, failures = 0,
+        crashes = 0, company = 0, same_errors = 0, progressed_at = :now, clock_at = NULL
+    WHERE id IN :ids
+      AND fence = :fence
+      AND token = ANY (:tokens::bytea[])
+      AND status = 1
+    RETURNING id, paused, run, fence, worker
+), logged AS (
+    INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
+    SELECT id, run, fence, :event, 1, :done::jsonb ->> id::text, worker, :now, NULL
+    FROM advanced
+)
+SELECT id, paused
+FROM advanced
+
+-- name: log_advance_group
+-- The statement that has them go on has done that.
 
 -- name: kinds_running
 -- The kinds of what living workers hold: by claim rows, because no index knows what is running.
@@ -342,6 +432,27 @@ SELECT nextval(of_tasks.sequence)
 FROM (SELECT pg_get_serial_sequence('onceward_task', 'id')::regclass AS sequence OFFSET 0) AS of_tasks,
     generate_series(1, :count)
 
+-- name: identities_taken
+-- Nothing: take_many_identities says it.
+
+-- name: take_many_identities
+-- Whoever has an identity keeps it: a holder other than ours comes back. A conflict locks the row, so that what is then
+-- read of its holder stays true for us.
+WITH given AS (
+    SELECT scope, hash, task
+    FROM unnest(:scopes::bytea[], :hashes::bytea[], :tasks::bigint[]) AS given (scope, hash, task)
+), held AS (
+    INSERT INTO onceward_identity (scope, hash, task)
+    SELECT scope, hash, task
+    FROM given
+    ON CONFLICT (scope, hash) DO UPDATE SET task = onceward_identity.task
+    RETURNING scope, hash, task
+)
+SELECT held.scope, held.hash, held.task
+FROM held
+JOIN given ON given.scope = held.scope AND given.hash = held.hash
+WHERE held.task <> given.task
+
 -- name: insert_children
 INSERT INTO onceward_task (created_at, id, kind, version, queue, band, key, identity, payload, payload_blob, lineage, parent,
     depth, batch, due_at, ancestry, limits, scopes, touched, gates, estimate)
@@ -352,13 +463,15 @@ ROWS (same created_at bigint, id bigint, kind text, version integer, queue text,
 
 -- name: insert_alike
 -- Children that differ in little: what they have in common is sent once.
-INSERT INTO onceward_task (created_at, kind, version, queue, band, due_at, lineage, parent, depth, batch, ancestry, limits,
-    scopes, id, key, identity, payload, payload_blob, gates, estimate)
+INSERT INTO onceward_task (created_at, kind, version, queue, band, due_at, gates, estimate, lineage, parent, depth, batch,
+    ancestry, limits, scopes, id, key, identity, payload, payload_blob)
 OVERRIDING SYSTEM VALUE
-ROWS (same created_at bigint, same kind text, same version integer, same queue text, same band smallint,
-      same due_at bigint, same lineage uuid, same parent bigint, same depth smallint, same batch bigint,
-      same ancestry bytea, same limits bytea, same scopes bytea, id bigint, key text, identity bytea, payload bytea,
-      payload_blob bytea, gates text, estimate bigint)
+SELECT :created_at::bigint, :kind::text, :version::integer, :queue::text, :band::smallint, :due_at::bigint, :gates::text,
+    :estimate::bigint, :lineage::uuid, :parent::bigint, :depth::smallint, :batch::bigint, :ancestry::bytea, :limits::bytea,
+    :scopes::bytea, given.id, given.key, given.identity, CASE WHEN given.in_blob IS NULL THEN given.payload END,
+    CASE WHEN given.in_blob = 1 THEN given.payload END
+FROM unnest(:ids::bigint[], :keys::text[], :identities::bytea[], :payloads::bytea[], :in_blob::bigint[])
+    AS given (id, key, identity, payload, in_blob)
 
 -- name: count_family
 WITH asked (task, children, refusals) AS (
@@ -558,6 +671,24 @@ SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
 FROM onceward_gate
 WHERE name = :gate
 FOR UPDATE
+
+-- name: leave_gates
+-- Who leaves makes room. The gates that hear of nothing but success are told in the same statement, because the way to
+-- the server and back costs more than what it does: now and then, and at once where all was not well.
+WITH told AS (
+    UPDATE onceward_gate
+    SET streak = 0, last_success_at = :now,
+        is_half_open = CASE WHEN paused_until <= :now THEN 0 ELSE is_half_open END,
+        why = CASE WHEN paused_until <= :now THEN NULL ELSE why END
+    WHERE name IN TEXTS :gates
+      AND (streak > 0 OR is_half_open = 1 OR last_success_at IS NULL OR last_success_at < :before)
+)
+DELETE FROM onceward_slot
+WHERE task IN :ids
+RETURNING gate
+
+-- name: tell_success
+-- Nothing: leave_gates has done it.
 
 -- name: pop_governed
 -- Nothing: pop_and_take has done it.

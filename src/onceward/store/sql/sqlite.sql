@@ -22,7 +22,37 @@ ROLLBACK /* onceward */
 -- Nothing: other processes see a commit by PRAGMA data_version.
 
 -- name: insert_tasks
--- New tasks, numbered in the order of the rows. They do not stand in line yet: one statement fills one table here.
+-- New tasks, numbered in the order of the rows, in one statement: binding values row by row takes longer than the insert.
+-- Byte strings come one after the other in one blob. A row is where its payload is to be cut, or that and its key: from
+-- the 24th bit on the place of its first byte, below that its length, and in the lowest bit whether it is the hash of
+-- a blob. They do not stand in line yet: one statement fills one table here.
+INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
+SELECT :kind, :version, :queue, :band, :due_at, :created_at, given.key, substr(:identities, 16 * given.place + 1, 16),
+    CASE WHEN given.cut & 1 = 0 THEN substr(:payloads, given.cut >> 24, given.cut >> 1 & 8388607) END,
+    CASE WHEN given.cut & 1 = 1 THEN substr(:payloads, given.cut >> 24, given.cut >> 1 & 8388607) END,
+    substr(:lineages, 16 * given.place + 1, 16)
+FROM (
+    SELECT key AS place, CASE type WHEN 'array' THEN json_extract(value, '$[0]') ELSE value END AS cut,
+        CASE type WHEN 'array' THEN json_extract(value, '$[1]') END AS key
+    FROM json_each(:rows)
+) AS given
+
+-- name: where_new_ones_stand
+-- The number of the last task, and where the next one goes in its line: because one writer at a time makes that safe.
+SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'onceward_task'), line.rank, (
+        SELECT coalesce(max(seq), 0) FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = line.rank
+    )
+FROM (SELECT coalesce(max(rank), 0) AS rank FROM onceward_mark WHERE lane = :lane AND band = :band) AS line
+
+-- name: stand_new
+-- Tasks from the first number to the last, in the line and after the place that were just looked up.
+WITH RECURSIVE new (task) AS (SELECT :first UNION ALL SELECT task + 1 FROM new WHERE task < :last)
+INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
+SELECT :lane, :band, :rank, :at, :seq + 1 + task - :first, task
+FROM new
+
+-- name: insert_governed
+-- New tasks that have gates to pass, each its own. They do not stand in line yet.
 INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage,
     gates, estimate)
 ROWS (same kind text, same version integer, same queue text, same band smallint, same due_at bigint,
@@ -79,18 +109,17 @@ SELECT NULL, NULL, NULL, NULL, min(due_at)
 FROM onceward_due
 
 -- name: pop
--- No locking clause, because there is one writer.
+-- Read first and deleted then, as one range: there is one writer, and rows that a delete returns are stored on the way.
+SELECT task, rank, seq, at
+FROM onceward_ready
+WHERE lane = :lane AND band = :band AND rank <= :rank_max
+ORDER BY rank, seq
+LIMIT :count
+
+-- name: popped
+-- Whoever stood up to here has been popped.
 DELETE FROM onceward_ready
-WHERE lane = :lane
-  AND band = :band
-  AND (rank, seq) IN (
-    SELECT rank, seq
-    FROM onceward_ready
-    WHERE lane = :lane AND band = :band AND rank <= :rank_max
-    ORDER BY rank, seq
-    LIMIT :count
-  )
-RETURNING task, rank, seq, at
+WHERE lane = :lane AND band = :band AND (rank, seq) <= (:rank, :seq)
 
 -- name: pop_due
 DELETE FROM onceward_due
@@ -105,19 +134,61 @@ RETURNING task, lane, band, rank, due_at
 
 -- name: lease_tasks
 -- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim. Only for a
--- living worker. The claim row comes after it: one statement fills one table here.
-UPDATE onceward_task
-SET status = 1, fence = fence + 1, token = :token, worker = :worker,
-    started_at = coalesce(started_at, :now),
-    clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
+-- living worker. Here as it will be, and then written by lease_these: there is one writer, and rows that an update returns
+-- are stored on the way. The claim row comes after it: one statement fills one table here.
+SELECT id, fence + 1, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
+    deferrals, signals, touched, lineage, parent, depth, created_at, coalesce(started_at, :now), gates, scheduled_at,
+    coalesce(CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END, progressed_at, started_at, :now), expiry,
+    ancestry, limits, children, NULL
+FROM onceward_task
 WHERE id IN :ids
   AND status IN (0, 2)
   AND paused = 0
   AND due_at <= :due_by
   AND EXISTS (SELECT 1 FROM onceward_worker w WHERE w.id = :worker AND w.stopped_at IS NULL)
-RETURNING id, fence, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
-    deferrals, signals, touched, lineage, parent, depth, created_at, started_at, gates,
-    scheduled_at, coalesce(clock_at, progressed_at, started_at), expiry, NULL
+
+-- name: lease_these
+UPDATE onceward_task
+SET status = 1, fence = fence + 1, token = :token, worker = :worker,
+    started_at = coalesce(started_at, :now),
+    clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
+WHERE id IN :ids
+
+-- name: finish_group
+-- Tasks have ended in the same way. Their fence and one of our tokens are their lease, whichever claim it was of.
+UPDATE onceward_task
+SET status = :status, stage = :stage, reason = :reason, ended_at = :now, touched = 1, token = NULL
+WHERE id IN :ids
+  AND fence = :fence
+  AND instr(:tokens, token)
+  AND status = 1
+RETURNING id, awaited, batch
+
+-- name: log_finish_group
+-- One statement fills one table here.
+INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
+SELECT id, run, fence, :event, :status, :stage, worker, :now, :reason
+FROM onceward_task
+WHERE id IN :ids
+
+-- name: advance_group
+-- Stages are done and their worker goes on with the next ones, under the same leases; each with the name of its own.
+UPDATE onceward_task
+SET stage = given.atom, queue = coalesce(:queue, queue), gates = :gates, touched = 1, failures = 0, crashes = 0,
+    company = 0, same_errors = 0, progressed_at = :now, clock_at = NULL
+FROM json_each(:next) AS given
+WHERE onceward_task.id = CAST(given.key AS integer)
+  AND fence = :fence
+  AND instr(:tokens, token)
+  AND status = 1
+RETURNING onceward_task.id, paused
+
+-- name: log_advance_group
+-- One statement fills one table here.
+INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
+SELECT t.id, t.run, t.fence, :event, 1, given.atom, t.worker, :now, NULL
+FROM json_each(:done) AS given
+CROSS JOIN onceward_task AS t ON t.id = CAST(given.key AS integer)
 
 -- name: insert_claim
 INSERT INTO onceward_claim (token, worker, at, tasks, fences)
@@ -266,6 +337,22 @@ WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE va
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'onceward_task'), 0) + n.value
 FROM n
 
+-- name: identities_taken
+-- Who has which of these identities: here it can be asked before, because there is one writer. Byte strings come one
+-- after the other in one blob.
+SELECT i.scope, i.hash, i.task
+FROM json_each(:tasks) AS given
+CROSS JOIN onceward_identity AS i
+    ON i.scope = substr(:scopes, 16 * given.key + 1, 16) AND i.hash = substr(:hashes, 16 * given.key + 1, 16)
+
+-- name: take_many_identities
+-- Whoever has an identity keeps it. Nothing is returned: who that is was asked before.
+INSERT INTO onceward_identity (scope, hash, task)
+SELECT substr(:scopes, 16 * key + 1, 16), substr(:hashes, 16 * key + 1, 16), value
+FROM json_each(:tasks)
+WHERE true
+ON CONFLICT (scope, hash) DO NOTHING
+
 -- name: insert_children
 INSERT INTO onceward_task (created_at, id, kind, version, queue, band, key, identity, payload, payload_blob, lineage, parent,
     depth, batch, due_at, ancestry, limits, scopes, touched, gates, estimate)
@@ -274,13 +361,20 @@ ROWS (same created_at bigint, id bigint, kind text, version integer, queue text,
       ancestry bytea, limits bytea, scopes bytea, touched smallint, gates text, estimate bigint)
 
 -- name: insert_alike
--- Children that differ in little: what they have in common is sent once.
-INSERT INTO onceward_task (created_at, kind, version, queue, band, due_at, lineage, parent, depth, batch, ancestry, limits,
-    scopes, id, key, identity, payload, payload_blob, gates, estimate)
-ROWS (same created_at bigint, same kind text, same version integer, same queue text, same band smallint,
-      same due_at bigint, same lineage uuid, same parent bigint, same depth smallint, same batch bigint,
-      same ancestry bytea, same limits bytea, same scopes bytea, id bigint, key text, identity bytea, payload bytea,
-      payload_blob bytea, gates text, estimate bigint)
+-- Children that differ in little: what they have in common is sent once. Byte strings and rows come as in insert_tasks;
+-- a row is a place to cut, or that, a number and a key where numbers are not in a row or there are keys.
+INSERT INTO onceward_task (created_at, kind, version, queue, band, due_at, gates, estimate, lineage, parent, depth, batch,
+    ancestry, limits, scopes, id, key, identity, payload, payload_blob)
+SELECT :created_at, :kind, :version, :queue, :band, :due_at, :gates, :estimate, :lineage, :parent, :depth, :batch,
+    :ancestry, :limits, :scopes, given.id, given.key, substr(:identities, 16 * given.place + 1, 16),
+    CASE WHEN given.cut & 1 = 0 THEN substr(:payloads, given.cut >> 24, given.cut >> 1 & 8388607) END,
+    CASE WHEN given.cut & 1 = 1 THEN substr(:payloads, given.cut >> 24, given.cut >> 1 & 8388607) END
+FROM (
+    SELECT key AS place, CASE type WHEN 'array' THEN json_extract(value, '$[0]') ELSE value END AS cut,
+        CASE type WHEN 'array' THEN json_extract(value, '$[1]') ELSE :first + key END AS id,
+        CASE type WHEN 'array' THEN json_extract(value, '$[2]') END AS key
+    FROM json_each(:rows)
+) AS given
 
 -- name: count_family
 UPDATE onceward_task
@@ -426,23 +520,28 @@ SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
 FROM onceward_gate
 WHERE name = :gate
 
+-- name: leave_gates
+-- Only the places: one statement changes one table here. The gates are told next.
+DELETE FROM onceward_slot
+WHERE task IN :ids
+RETURNING gate
+
+-- name: tell_success
+-- All is well: noted now and then, and at once where it was not.
+UPDATE onceward_gate
+SET streak = 0, last_success_at = :now,
+    is_half_open = CASE WHEN paused_until <= :now THEN 0 ELSE is_half_open END,
+    why = CASE WHEN paused_until <= :now THEN NULL ELSE why END
+WHERE name IN TEXTS :gates
+  AND (streak > 0 OR is_half_open = 1 OR last_success_at IS NULL OR last_success_at < :before)
+
 -- name: pop_governed
--- Line by line, because SQLite has no join with a limit for each row.
-WITH wanted (lane, band, count) AS (
-    ROWS (lane text, band smallint, count bigint)
-)
-DELETE FROM onceward_ready
-WHERE lane = (SELECT lane FROM wanted)
-  AND band = (SELECT band FROM wanted)
-  AND (rank, seq) IN (
-    SELECT r.rank, r.seq
-    FROM onceward_ready r
-    WHERE r.lane = (SELECT lane FROM wanted)
-      AND r.band = (SELECT band FROM wanted)
-    ORDER BY r.rank, r.seq
-    LIMIT (SELECT count FROM wanted)
-  )
-RETURNING rank, seq, task, lane, at
+-- Line by line, because SQLite has no join with a limit for each row. Deleted then, as in pop.
+SELECT rank, seq, task, lane, at
+FROM onceward_ready
+WHERE lane = :lane AND band = :band
+ORDER BY rank, seq
+LIMIT :count
 
 -- name: pop_and_take
 -- Nothing: here one statement changes one table.

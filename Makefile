@@ -11,10 +11,10 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench torture lock clean
+.PHONY: help setup demo test lint format bench bench-long bench-peers torture lock clean
 
 help: ## Show this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv with the pinned packages and this project (PYTHON=python3.12 picks another Python)
 
@@ -51,18 +51,31 @@ format: setup ## Format, and fix what can be fixed safely
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
-bench: setup ## Measure
-	@$(BIN)/python -m bench
+bench: setup ## Measure, in about 10 minutes; writes bench/results/ and docs/reference/performance.md
+	@$(BIN)/python -m bench --save
+
+bench-long: setup ## The same with millions of rows and a snapshot held for 10 minutes: about an hour
+	@$(BIN)/python -m bench --long --save
+
+bench-peers: setup ## Measure other task queues beside this one, in about 20 minutes; installs them into bench/.peers
+	@$(BIN)/python -m bench.peers --save
 
 torture: setup ## Run the long fault tests: kills, freezes, restarts
 	@$(BIN)/python -m pytest -q -m torture --timeout=3600
 
-lock: ## Resolve requirements-dev.txt anew (needs uv; UPGRADE=--upgrade takes newer versions)
+lock: ## Resolve the requirements files anew (needs uv; UPGRADE=--upgrade takes newer versions)
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 		--extra postgres --extra speed pyproject.toml requirements-dev.in -o requirements-dev.txt
-	@! grep -nE '://|^(-|--)[a-z]' requirements-dev.txt || { echo "requirements-dev.txt names an address"; exit 1; }
+	@for wanted in bench/peers/requirements/*.in; do \
+		case $$wanted in */oban.in) python=3.12 ;; *) python=3.11 ;; esac; \
+		$(UV) pip compile --quiet --universal --python-version $$python --generate-hashes $(UPGRADE) \
+			--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+			$$wanted -o $${wanted%.in}.txt || exit 1; \
+	done
+	@! grep -nE '://|^(-|--)[a-z]' requirements-dev.txt bench/peers/requirements/*.txt \
+		|| { echo "a requirements file names an address"; exit 1; }
 
 clean: ## Remove what the tools left behind, .venv included
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
+	@rm -rf $(VENV) bench/.peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
 	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -11,15 +11,15 @@ from typing import TypeVar
 
 from rich.console import Console
 
-from bench import report, runner
-from bench.plan import FULL, QUICK, SIDES, STORES, WORKS, Plan, Side, Store
-from bench.samples import MEASURES, Count, Failure, Sample
+from bench import pages, report, runner
+from bench.measures import MEASURES
+from bench.plan import FULL, LONG, QUICK, SIDES, STORES, WORKS, Plan, Side, Store
+from bench.samples import Count, Failure, Sample
 from bench.servers import Scratch
 from bench.workloads import Part
 
 Name = TypeVar("Name", bound=str)
-WIDTH = 120
-RESULTS = Path(__file__).resolve().parent / "results"
+WIDTH = 150
 
 
 def chosen(text: str, known: Sequence[Name], everything: str) -> tuple[Name, ...]:
@@ -38,7 +38,9 @@ def chosen(text: str, known: Sequence[Name], everything: str) -> tuple[Name, ...
 def parser() -> argparse.ArgumentParser:
     """The options, described."""
     options = argparse.ArgumentParser(prog="python -m bench", description="Onceward beside a hand-written floor.")
-    options.add_argument("--quick", action="store_true", help="small counts, one round, under a minute")
+    size = options.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="small counts, one round, one to two minutes")
+    size.add_argument("--long", action="store_true", help="large tables and a long snapshot, about an hour")
     options.add_argument(
         "--store", type=lambda text: chosen(text, STORES, "both"), default=STORES, help="sqlite, postgres or both"
     )
@@ -52,21 +54,31 @@ def parser() -> argparse.ArgumentParser:
         "--side", type=lambda text: chosen(text, SIDES, "both"), default=SIDES, help="floor, engine or both"
     )
     options.add_argument("--rounds", type=int, help=f"default {FULL.rounds}")
-    options.add_argument("--hold", type=float, help=f"seconds of steady load, default {FULL.hold_seconds:g}")
+    options.add_argument("--hold", type=float, help=f"seconds a snapshot is held, default {FULL.hold_seconds:g}")
     options.add_argument("--scratch", type=Path, help="where to make the databases; must be on a real disk")
     options.add_argument("--json", type=Path, help="write the results here")
-    options.add_argument("--save", action="store_true", help="write bench/results/DATE.md and DATE.json")
+    options.add_argument(
+        "--save",
+        action="store_true",
+        help="write table, plots and JSON to bench/results/, and after a full run docs/reference/performance.md",
+    )
     return options
 
 
 def plan_of(arguments: argparse.Namespace) -> Plan:
     """The plan that the options ask for."""
-    plan = QUICK if arguments.quick else FULL
+    plan = QUICK if arguments.quick else LONG if arguments.long else FULL
     if arguments.rounds is not None:
         plan = replace(plan, rounds=arguments.rounds)
     if arguments.hold is not None:
         plan = replace(plan, hold_seconds=arguments.hold)
     return plan
+
+
+def is_full(arguments: argparse.Namespace) -> bool:
+    """Whether the run measures everything at its usual size: only then are its figures fit for the documentation."""
+    asked = (arguments.store, arguments.work, arguments.side)
+    return asked == (STORES, WORKS, SIDES) and not arguments.quick and not arguments.rounds and not arguments.hold
 
 
 def main() -> int:
@@ -75,6 +87,7 @@ def main() -> int:
     # Unwinds like Ctrl-C does, so that the server and every process started here end with this one.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     plan = plan_of(arguments)
+    began = time.monotonic()
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
@@ -101,13 +114,13 @@ def main() -> int:
 
     date = time.strftime("%Y-%m-%d", time.gmtime())
     report.show(console, results, plan, facts)
-    content = report.document(results, plan, facts, date)
+    console.print(f"took {(time.monotonic() - began) / 60:.1f} minutes", highlight=False)
+    content = report.document(results, plan, facts, date, is_full=is_full(arguments) and results.sound)
     if arguments.json is not None:
         report.write_json(arguments.json, content)
     if arguments.save:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"{date}.md").write_text(report.markdown(results, plan, facts, date), encoding="utf-8")
-        report.write_json(RESULTS / f"{date}.json", content)
+        for path in pages.save(content):
+            console.print(f"wrote {path}", style="dim", highlight=False)
     return 0 if results.sound else 1
 
 

@@ -4,7 +4,9 @@ It is a process of its own because enqueueing from beside a worker is what appli
 process may open a SQLite file through one library only.
 """
 
+import base64
 import json
+import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,10 +20,16 @@ WARM_UPS = 3
 SETTLE_SECONDS = 0.5
 PATIENCE_SECONDS = 30.0
 BATCHES_PER_SECOND = 100
+# Large payloads go in calls of about that many bytes.
+CALL_BYTES = 8_000_000
+PAYLOAD_AROUND = '{"number":12345,"pad":""}'
 
 
 class Client(Protocol):
     """What a side offers to those who enqueue."""
+
+    pad: str
+    """What makes a payload as long as it is."""
 
     def enqueue(self, kind: str, number: int) -> None:
         """One job, durable on return."""
@@ -48,16 +56,25 @@ def connect(target: Target) -> Client:
     return PostgresFloorClient(target.url)
 
 
-def chunks(first: int, end: int) -> Iterator[range]:
+def chunks(first: int, end: int, size: int = BULK_SIZE) -> Iterator[range]:
     """The numbers from `first` to before `end`, in the portions in which they are enqueued."""
-    for start in range(first, end, BULK_SIZE):
-        yield range(start, min(start + BULK_SIZE, end))
+    for start in range(first, end, size):
+        yield range(start, min(start + size, end))
 
 
 def fill(client: Client, kind: str, count: int) -> dict[str, Any]:
     """Make a backlog of `count` jobs."""
     for numbers in chunks(0, count):
         client.enqueue_many(kind, numbers)
+    return {}
+
+
+def fill_with(client: Client, count: int, payload_bytes: int) -> dict[str, Any]:
+    """Make a backlog of jobs with payloads of that length, of letters that no database can compress."""
+    letters = random.Random(payload_bytes).randbytes(payload_bytes)
+    client.pad = base64.b64encode(letters).decode()[: payload_bytes - len(PAYLOAD_AROUND)]
+    for numbers in chunks(0, count, max(1, min(BULK_SIZE, CALL_BYTES // payload_bytes))):
+        client.enqueue_many("noop", numbers)
     return {}
 
 
@@ -124,6 +141,8 @@ def main() -> None:
     match verb, arguments:
         case "fill", [kind, count]:
             measured = fill(client, kind, int(count))
+        case "fill-with", [count, payload_bytes]:
+            measured = fill_with(client, int(count), int(payload_bytes))
         case "enqueue", [singles, bulk]:
             measured = enqueue(client, int(singles), int(bulk))
         case "latency", [count, gap_ms]:
@@ -134,16 +153,24 @@ def main() -> None:
             from bench.engine import enqueue_fans
 
             measured = {"fans": enqueue_fans(int(first_child), int(count))}
-        case "guard", [large]:
+        case "callers", [count]:
+            from bench.engine import callers
+
+            measured = callers(int(count))
+        case "plant", [count]:
+            from bench.kinds import plant
+
+            measured = {"tasks": plant(int(count))}
+        case "guard", [large, rounds]:
             from bench.guard import guard
 
-            measured = guard(int(large))
-        case "governed", [sources]:
+            measured = guard(int(large), int(rounds))
+        case "governed", [sources, rounds]:
             from bench.governed import governed
 
-            measured = governed(int(sources))
+            measured = governed(int(sources), int(rounds))
         case _:
-            known = "fill, enqueue, latency, steady, fans, guard, governed"
+            known = "fill, fill-with, enqueue, latency, steady, fans, callers, plant, guard, governed"
             raise SystemExit(f"unknown request {verb} {arguments}; known: {known}")
     client.close()
     print(json.dumps(measured), flush=True)

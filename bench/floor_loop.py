@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from bench.plan import CONCURRENCY, PAD, STAGES
+from bench.plan import CONCURRENCY, STAGES
 
 AHEAD = CONCURRENCY * 5
 STEP_RESULT = b"true"
@@ -58,9 +58,9 @@ class FloorStore(Protocol):
 encoder = msgspec.json.Encoder()
 
 
-def encode(number: int) -> bytes:
+def encode(number: int, pad: str) -> bytes:
     """The stored payload of one job."""
-    return encoder.encode(Job(number, PAD))
+    return encoder.encode(Job(number, pad))
 
 
 async def work(store: FloorStore, record: Callable[[int], None], *, until_idle: bool) -> None:

@@ -10,6 +10,7 @@ import psycopg
 
 from bench.floor_loop import Claimed, Step, encode
 from bench.loops import new_loop
+from bench.plan import PAD
 
 LOOK_AGAIN_SECONDS = 1.0
 
@@ -88,6 +89,7 @@ class PostgresFloorClient:
     """
 
     def __init__(self, url: str) -> None:
+        self.pad = PAD
         self.loop = new_loop()
         self.bulk = self.loop.run_until_complete(asyncpg.connect(url))
         self.loop.run_until_complete(self.bulk.execute(SCHEMA))
@@ -97,11 +99,11 @@ class PostgresFloorClient:
 
     def enqueue(self, kind: str, number: int) -> None:
         """Insert one job, one statement, one commit."""
-        self.cursor.execute(INSERT_ONE, (kind, encode(number)), prepare=True)
+        self.cursor.execute(INSERT_ONE, (kind, encode(number, self.pad)), prepare=True)
 
     def enqueue_many(self, kind: str, numbers: Sequence[int]) -> None:
         """Insert all of them with one statement."""
-        self.loop.run_until_complete(self.insert_many.fetch(kind, [encode(number) for number in numbers]))
+        self.loop.run_until_complete(self.insert_many.fetch(kind, [encode(number, self.pad) for number in numbers]))
 
     def close(self) -> None:
         """Close both connections and the loop."""

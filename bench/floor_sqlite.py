@@ -9,6 +9,7 @@ from contextlib import suppress
 import apsw
 
 from bench.floor_loop import STEP_RESULT, Claimed, Step, encode
+from bench.plan import PAD
 
 POLL_SECONDS = 0.002
 LEASE_SECONDS = 60
@@ -75,16 +76,17 @@ class SqliteFloorClient:
 
     def __init__(self, url: str) -> None:
         self.connection = connect(url)
+        self.pad = PAD
 
     def enqueue(self, kind: str, number: int) -> None:
         """Insert one job in a transaction of its own."""
-        self.connection.execute(INSERT, (kind, encode(number), time.time()))
+        self.connection.execute(INSERT, (kind, encode(number, self.pad), time.time()))
 
     def enqueue_many(self, kind: str, numbers: Sequence[int]) -> None:
         """Insert all of them in one transaction."""
         now = time.time()
         self.connection.execute("BEGIN IMMEDIATE")
-        self.connection.executemany(INSERT, [(kind, encode(number), now) for number in numbers])
+        self.connection.executemany(INSERT, [(kind, encode(number, self.pad), now) for number in numbers])
         self.connection.execute("COMMIT")
 
     def close(self) -> None:

@@ -22,7 +22,6 @@ from onceward.store.op import Op
 from onceward.store.reader import Reader
 from onceward.store.session import Session
 
-ROUNDS = 40
 IN_A_ROW = 5
 """How many claims one after the other are measured together, as a busy worker makes them."""
 
@@ -66,7 +65,7 @@ KINDS: dict[str, type[Any]] = {"plain": Plain, "one": One, "closed": Closed, "ma
 
 def make_app(url: str) -> App:
     """Pipelines of which only the lines are used."""
-    own = {"per": lambda key: key, "rate": "100000/s"}
+    own: dict[str, Any] = {"per": lambda key: key, "rate": "100000/s"}
     sources = {
         Plain: None,
         One: Source("one", rate="100000/s"),
@@ -85,23 +84,24 @@ async def _nothing(ctx: Context[Any]) -> None:
     """Never runs."""
 
 
-def governed(sources: int) -> dict[str, Any]:
-    """Milliseconds for a claim of a hundred, by what they stand behind."""
+def governed(sources: int, rounds: int) -> dict[str, Any]:
+    """Milliseconds for a claim of a hundred, by what they stand behind, each measured so often."""
     app = make_app(from_environment().url)
     app.prepare()
     session = app._store.session()
     new = claims.NewWorker("bench", "here", 1, None, "", "", 300_000)
     worker = session.transact(lambda: claims.register(new, app._store.clock.now()))
-    for payload in (Plain, One):
-        _fill(app, payload, 10 * CLAIMED)
+    _fill(app, Plain, 10 * CLAIMED)
+    _fill(app, One, 10 * CLAIMED)
     session.transact(lambda: _make_gates(["one"]))
-    found = _measured(app, session, worker, {"plain": ["plain"], "one": ["one"]})
-    for payload in (Closed, Many):
-        _fill(app, payload, sources)
+    found = _measured(app, session, worker, rounds, {"plain": ["plain"], "one": ["one"]})
+    _fill(app, Closed, sources)
+    _fill(app, Many, sources)
     session.transact(lambda: _make_gates([f"many/{one}" for one in range(sources)]))
     app.pause(source="closed")
     _close(app, session, worker)
-    found |= _measured(app, session, worker, {"beside": ["one", "closed"], "behind": ["many"], "again": ["one"]})
+    lines = {"beside": ["one", "closed"], "behind": ["many"], "again": ["one"]}
+    found |= _measured(app, session, worker, rounds, lines)
     session.close()
     app.close()
     return found
@@ -138,10 +138,10 @@ def _claim(app: App, reader: Reader, worker: int) -> Op[claims.Claimed]:
     return (yield from claims.claim(reader, worker, CLAIMED, now, slots=CLAIMED))
 
 
-def _measured(app: App, session: Session, worker: int, kinds: dict[str, list[str]]) -> dict[str, float]:
+def _measured(app: App, session: Session, worker: int, rounds: int, kinds: dict[str, list[str]]) -> dict[str, float]:
     took: dict[str, list[float]] = {name: [] for name in kinds}
     readers = {name: _reader(app, of) for name, of in kinds.items()}
-    for number in range(ROUNDS):
+    for number in range(rounds):
         for name in kinds if number % 2 else reversed(kinds):
             took[name].append(_measure(app, session, worker, readers[name]))
     return {name: statistics.median(values) for name, values in took.items()}

@@ -7,6 +7,7 @@ that no lineage grows, no disk is waited for, and both are measured again and ag
 import statistics
 import time
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -20,7 +21,6 @@ from onceward.store.session import Session
 from onceward.store.spawning import spawn
 from onceward.worker.spawner import key_hash
 
-ROUNDS = 40
 numbers = count(1)
 
 
@@ -28,13 +28,13 @@ class _Undo(Exception):
     """Nothing of this is to be kept."""
 
 
-def guard(large: int) -> dict[str, Any]:
-    """Milliseconds for a hundred children, in a lineage of 10 tasks and in a large one."""
+def guard(large: int, rounds: int) -> dict[str, Any]:
+    """Milliseconds for a hundred children, in a lineage of 10 tasks and in a large one, each measured so often."""
     app.prepare()
     session = app._store.session()
     lineages = {"small": _lineage(session, SMALL_LINEAGE), "large": _lineage(session, large)}
     took: dict[str, list[float]] = {name: [] for name in lineages}
-    for number in range(ROUNDS):
+    for number in range(rounds):
         order = list(lineages.items())
         for name, lease in order if number % 2 else reversed(order):
             took[name].append(_undone(session, lease))
@@ -53,8 +53,7 @@ def _lineage(session: Session, size: int) -> Lease:
         lineage_bytes=task.lineage.bytes, parent=None, depth=0, created_at=created_at, started_at=created_at,
     )  # fmt: skip
     for done in range(1, size, BULK_SIZE):
-        asked = _children(lease, min(BULK_SIZE, size - done))
-        session.transact(lambda asked=asked: spawn(asked, created_at))
+        session.transact(partial(spawn, _children(lease, min(BULK_SIZE, size - done)), created_at))
     return lease
 
 

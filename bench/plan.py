@@ -1,82 +1,175 @@
-"""How much of everything one run does: two plans, and the names of the workloads and stores."""
+"""How much of everything one run does: three plans, and the names of the workloads and stores."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Side = Literal["floor", "engine"]
 Store = Literal["sqlite", "postgres"]
-Work = Literal["enqueue", "drain", "latency", "workflows", "spawn", "governed", "steady"]
+Work = Literal[
+    "enqueue",
+    "callers",
+    "drain",
+    "kinds",
+    "payloads",
+    "workflows",
+    "spawn",
+    "trees",
+    "governed",
+    "latency",
+    "load",
+    "backlog",
+    "finished",
+    "snapshot",
+    "reader",
+    "startup",
+]
 
-SIDES: tuple[Side, ...] = ("floor", "engine")
-STORES: tuple[Store, ...] = ("sqlite", "postgres")
-WORKS: tuple[Work, ...] = ("enqueue", "drain", "latency", "workflows", "spawn", "governed", "steady")
+SIDES: tuple[Side, ...] = get_args(Side)
+STORES: tuple[Store, ...] = get_args(Store)
+WORKS: tuple[Work, ...] = get_args(Work)
 
 STAGES = 5
 CONCURRENCY = 100
 BULK_SIZE = 1_000
 # About 200 bytes of JSON a task, so that a payload costs what a payload costs.
 PAD = "x" * 170
-HELD_SHARE_WANTED = 0.98
+# How many ask at once where many callers are measured.
+CALLERS = 50
 CHILDREN = 100
 # The queue of those who spawn, so that a worker can leave their children for later.
 FANS = "fans"
+# A tree of tasks: so many children each, so many levels below the root.
+TREE_WIDTH = 5
+TREE_LEVELS = 5
 SMALL_LINEAGE = 10
-SPAWN_SHARE_WANTED = 0.5
-GUARD_GROWTH_WANTED = 1.2
 # How many tasks one claim of the governed workload takes.
 CLAIMED = 100
-GOVERNED_COST_WANTED = 1.3
-SOURCES_COST_WANTED = 1.1
+# The payloads that are compared, by the word they go by.
+SIZES = {"200b": 200, "10kb": 10_000, "1mb": 1_000_000}
+# A small backlog, and how many of it are measured: the rest keeps the end of a backlog out of the figure.
+SMALL_BACKLOG = 10_000
+FIRST_SHARE = 0.9
+# The loads under which latency is measured, as shares of the rate at which the same database was drained just before.
+HALF_LOAD = 0.5
+HIGH_LOAD = 0.7
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The counts and times of one run."""
 
+    name: str
     rounds: int
     singles: int
     bulk: int
     drain: int
+    kinds: int
+    payload_bytes: int
     workflows: int
     spawned: int
+    trees: int
     large_lineage: int
     sources: int
+    claims: int
     latencies: int
     gap_ms: int
+    load_seconds: float
+    small: int
+    large_backlog: int
+    finished: int
+    repeats: int
     steady_per_second: int
+    before_seconds: float
     hold_seconds: float
+    starts: int
     probe_seconds: float
 
 
+# About ten minutes.
 FULL = Plan(
+    name="bench",
     rounds=3,
-    singles=5_000,
-    bulk=60_000,
-    drain=60_000,
-    workflows=20_000,
+    singles=1_500,
+    bulk=40_000,
+    drain=40_000,
+    kinds=10_000,
+    payload_bytes=100_000_000,
+    workflows=8_000,
     spawned=20_000,
+    trees=3,
     large_lineage=100_000,
     sources=10_000,
-    latencies=120,
-    gap_ms=50,
-    steady_per_second=3_000,
-    hold_seconds=30.0,
+    claims=40,
+    latencies=200,
+    gap_ms=20,
+    load_seconds=5.0,
+    small=SMALL_BACKLOG,
+    large_backlog=200_000,
+    finished=200_000,
+    repeats=3,
+    steady_per_second=1_000,
+    before_seconds=20.0,
+    hold_seconds=60.0,
+    starts=3,
+    probe_seconds=0.15,
+)
+
+# About an hour: the sizes and the time that a database sees in a year of neglect.
+LONG = Plan(
+    name="long",
+    rounds=3,
+    singles=5_000,
+    bulk=100_000,
+    drain=100_000,
+    kinds=30_000,
+    payload_bytes=200_000_000,
+    workflows=20_000,
+    spawned=40_000,
+    trees=10,
+    large_lineage=100_000,
+    sources=10_000,
+    claims=40,
+    latencies=500,
+    gap_ms=20,
+    load_seconds=20.0,
+    small=SMALL_BACKLOG,
+    large_backlog=1_000_000,
+    finished=5_000_000,
+    repeats=7,
+    steady_per_second=1_000,
+    before_seconds=60.0,
+    hold_seconds=600.0,
+    starts=5,
     probe_seconds=0.15,
 )
 
 # Small enough for a test to run it whole: it proves that nothing is lost, its rates prove little.
 QUICK = Plan(
+    name="quick",
     rounds=1,
-    singles=200,
-    bulk=3_000,
-    drain=3_000,
-    workflows=500,
-    spawned=3_000,
-    large_lineage=3_000,
+    singles=100,
+    bulk=2_000,
+    drain=6_000,
+    kinds=500,
+    payload_bytes=3_000_000,
+    workflows=200,
+    spawned=1_000,
+    trees=1,
+    large_lineage=1_000,
     sources=1_000,
+    claims=3,
     latencies=20,
-    gap_ms=30,
-    steady_per_second=3_000,
-    hold_seconds=2.0,
-    probe_seconds=0.05,
+    gap_ms=20,
+    load_seconds=0.5,
+    small=1_000,
+    large_backlog=3_000,
+    finished=3_000,
+    repeats=1,
+    steady_per_second=1_000,
+    before_seconds=1.0,
+    hold_seconds=1.0,
+    starts=1,
+    probe_seconds=0.02,
 )
+
+PLANS = {plan.name: plan for plan in (FULL, LONG, QUICK)}

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Timer
@@ -33,10 +33,18 @@ def client_command(*request: object) -> list[str]:
     return [sys.executable, "-m", "bench.client", *map(str, request)]
 
 
-def worker_command(*, until_idle: bool = False, fans: bool = False) -> list[str]:
-    """The command of one worker process without a supervisor; with `fans` it runs only those who spawn."""
-    options = [*(["--until-idle"] if until_idle else []), *(["--fans"] if fans else [])]
-    return [sys.executable, "-m", "bench.worker", *options]
+def worker_command(*, until_idle: bool = False, fans: bool = False, kinds: bool = False) -> list[str]:
+    """The command of one worker process without a supervisor.
+
+    With `fans` it runs only those who spawn, with `kinds` what `bench.kinds` knows instead of plain tasks.
+    """
+    options = {"--until-idle": until_idle, "--fans": fans, "--kinds": kinds}
+    return [sys.executable, "-m", "bench.worker", *(name for name, is_set in options.items() if is_set)]
+
+
+def reader_command(seconds: float) -> list[str]:
+    """The command of a process that keeps a read transaction of a SQLite file open for so long, again and again."""
+    return [sys.executable, "-m", "bench.reader", str(seconds)]
 
 
 def supervised_command(processes: int) -> list[str]:
@@ -45,8 +53,8 @@ def supervised_command(processes: int) -> list[str]:
 
 
 @contextmanager
-def started(command: list[str], target: Target) -> Iterator[Process]:
-    """A process in a session of its own; it ends with the block, and after five minutes in any case."""
+def started(command: list[str], target: Target, *, life_seconds: float = LIFE_SECONDS) -> Iterator[Process]:
+    """A process in a session of its own; it ends with the block, and after `life_seconds` in any case."""
     with open(errors_of(target), "a", encoding="utf-8") as errors:
         process = subprocess.Popen(
             command,
@@ -57,7 +65,7 @@ def started(command: list[str], target: Target) -> Iterator[Process]:
             text=True,
             start_new_session=True,
         )
-    watchdog = Timer(LIFE_SECONDS, kill, [process])
+    watchdog = Timer(life_seconds, kill, [process])
     watchdog.start()
     try:
         yield process
@@ -108,10 +116,18 @@ def answer(process: Process, target: Target) -> dict[str, Any]:
     return measured
 
 
-def await_runs(target: Target, count: int, workers: list[Process]) -> None:
-    """Return when `count` handlers have started, when no worker is left, or when nothing has moved for long."""
+def await_runs(target: Target, count: int, workers: list[Process], look: Callable[[int], None] | None = None) -> None:
+    """Return when `count` handlers have started, when no worker is left, or when nothing has moved for long.
+
+    Meanwhile `look` is called with how many there are, again and again, and once when there are enough.
+    """
     seen, moved_at = 0, time.monotonic()
-    while (runs := runlog.length(target.log)) < count:
+    while True:
+        runs = runlog.length(target.log)
+        if look is not None:
+            look(runs)
+        if runs >= count:
+            return
         now = time.monotonic()
         if runs > seen:
             seen, moved_at = runs, now

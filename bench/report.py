@@ -15,22 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.loops import HAS_UVLOOP
-from bench.plan import (
-    GOVERNED_COST_WANTED,
-    GUARD_GROWTH_WANTED,
-    HELD_SHARE_WANTED,
-    SIDES,
-    SMALL_LINEAGE,
-    SOURCES_COST_WANTED,
-    SPAWN_SHARE_WANTED,
-    STORES,
-    Plan,
-    Store,
-)
-from bench.samples import MEASURES, Measure, Results, Spread, spread
+from bench.measures import MEASURES, THEMES, Measure, of_theme
+from bench.plan import SIDES, Plan, Store
+from bench.samples import Results, Spread, spread
+from bench.targets import missed, verdict
 
 # How many times faster the disk may be at its best than at its worst before the speeds are in doubt.
 UNSTEADY = 3
+STORE_NAMES: dict[Store, str] = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +46,29 @@ def figure(value: Spread | None, decimals: int) -> str:
 
 def ratio(value: Spread | None, measure: Measure) -> str:
     """Engine / floor, with an arrow where less is better."""
-    if value is None:
+    if value is None or measure.unit == "×":
         return "–"
     return figure(value, 2) + (" ↓" if measure.lower_is_better else "")
 
 
 def speeds(results: Results, store: Store) -> Grid:
-    """Every measure of one store: floor, engine, ratio."""
-    rows = [
-        (
-            measure.label,
-            measure.unit,
-            figure(results.spread(store, "floor", name), measure.decimals),
-            figure(results.spread(store, "engine", name), measure.decimals),
-            ratio(results.ratio(store, name), measure),
-        )
-        for name, measure in MEASURES.items()
-        if any(results.by_round(store, side, name) for side in SIDES)
-    ]
-    title = f"{store}: median [min–max]; latency is from enqueue to start; ↓ less is better"
-    return Grid(title, ("", "unit", "floor", "engine", "engine / floor"), tuple(rows))
+    """Every measure of one store: floor, engine, ratio, and what must be reached."""
+    rows = []
+    for theme in THEMES:
+        for name, measure in of_theme(theme):
+            if any(results.by_round(store, side, name) for side in SIDES):
+                rows.append(
+                    (
+                        f"{theme.lower()}: {measure.label}",
+                        measure.unit,
+                        figure(results.spread(store, "floor", name), measure.decimals),
+                        figure(results.spread(store, "engine", name), measure.decimals),
+                        ratio(results.ratio(store, name), measure),
+                        str(verdict(results, store, name) or ""),
+                    )
+                )
+    title = f"{STORE_NAMES[store]}: median [min–max]; ↓ less is better"
+    return Grid(title, ("", "unit", "floor", "engine", "engine / floor", "must reach"), tuple(rows))
 
 
 def counts(results: Results) -> Grid:
@@ -83,7 +78,7 @@ def counts(results: Results) -> Grid:
     for store, side in pairs:
         tally = results.tally(store, side)
         numbers = (tally.expected, tally.once, tally.twice, tally.never, tally.unknown)
-        rows.append((store, side, *(f"{number:,}" for number in numbers)))
+        rows.append((STORE_NAMES[store], side, *(f"{number:,}" for number in numbers)))
     columns = ("store", "side", "asked for", "ran once", "more than once", "never", "unknown")
     return Grid("Every handler start, counted from the run logs", columns, tuple(rows))
 
@@ -97,20 +92,11 @@ def grids(results: Results) -> Iterator[Grid]:
 
 def remarks(results: Results, plan: Plan) -> Iterator[str]:
     """What the tables do not say by themselves."""
-    syncs = spread([sample.syncs_per_second for sample in results.samples])
-    if syncs is not None:
-        yield f"fsync probe (4 KiB appends, before each measurement): {figure(syncs, 0)} syncs/s"
-        if syncs.high > syncs.low * UNSTEADY:
-            yield "the disk was unsteady: believe the counts, take the speeds again"
-    kept = results.spread("postgres", "engine", "steady-kept")
-    if kept is not None:
-        verdict = "met" if kept.median >= HELD_SHARE_WANTED else "MISSED"
-        yield (
-            f"steady {plan.steady_per_second:,} tasks/s for {plan.hold_seconds:g} s, snapshot held / not held: "
-            f"{kept.median:.4f} (wanted: {HELD_SHARE_WANTED}) – {verdict}"
-        )
-    yield from spawning(results, plan)
-    yield from governing(results, plan)
+    yield sizes(plan)
+    yield from disk(results)
+    for store, name, found in missed(results):
+        theme = next(theme for theme in THEMES if name in THEMES[theme]).lower()
+        yield f"missed: {STORE_NAMES[store]}, {theme}: {MEASURES[name].label}: must be {found.bound}"
     for failure in results.failures:
         first_line = failure.reason.splitlines()[0]
         yield f"not measured: {failure.part}, {failure.store}, {failure.side}, round {failure.round}: {first_line}"
@@ -120,37 +106,22 @@ def remarks(results: Results, plan: Plan) -> Iterator[str]:
         yield "JOBS WERE LOST OR RAN TWICE: see the counts"
 
 
-def spawning(results: Results, plan: Plan) -> Iterator[str]:
-    """Whether spawning costs as little as is wanted, on each store."""
-    for store in STORES:
-        share = results.spread(store, "engine", "spawn-share")
-        if share is not None:
-            verdict = "met" if share.median >= SPAWN_SHARE_WANTED else "MISSED"
-            yield f"{store}: spawn / plain enqueue: {share.median:.2f} (wanted: {SPAWN_SHARE_WANTED}) – {verdict}"
-        growth = results.spread(store, "engine", "guard-growth")
-        if growth is not None:
-            verdict = "met" if growth.median <= GUARD_GROWTH_WANTED else "MISSED"
-            yield (
-                f"{store}: guard in a lineage of {plan.large_lineage:,} tasks / of {SMALL_LINEAGE}: "
-                f"{growth.median:.2f} (wanted: {GUARD_GROWTH_WANTED}) – {verdict}"
-            )
+def sizes(plan: Plan) -> str:
+    """What the measures mean by many, and by a while."""
+    return (
+        f"many pending: {plan.large_backlog:,}; many finished rows: {plan.finished:,}; steady load: "
+        f"{plan.steady_per_second:,} tasks/s, {plan.before_seconds:g} s before and {plan.hold_seconds:g} s under a "
+        f"held snapshot; large lineage: {plan.large_lineage:,} tasks; many sources: {plan.sources:,}"
+    )
 
 
-def governing(results: Results, plan: Plan) -> Iterator[str]:
-    """Whether gates cost a claim as little as is wanted, on each store."""
-    for store in STORES:
-        cost = results.spread(store, "engine", "governed-cost")
-        if cost is not None:
-            verdict = "met" if cost.median <= GOVERNED_COST_WANTED else "MISSED"
-            wanted = f"(wanted: {GOVERNED_COST_WANTED}) – {verdict}"
-            yield f"{store}: governed claim / ungoverned: {cost.median:.2f} {wanted}"
-        growth = results.spread(store, "engine", "sources-cost")
-        if growth is not None:
-            verdict = "met" if growth.median <= SOURCES_COST_WANTED else "MISSED"
-            yield (
-                f"{store}: governed claim beside {plan.sources:,} closed sources / alone: "
-                f"{growth.median:.2f} (wanted: {SOURCES_COST_WANTED}) – {verdict}"
-            )
+def disk(results: Results) -> Iterator[str]:
+    """How fast the disk synced meanwhile, and a warning if that moved about."""
+    syncs = spread([sample.syncs_per_second for sample in results.samples])
+    if syncs is not None:
+        yield f"fsync probe (4 KiB appends, before each measurement): {figure(syncs, 0)} syncs/s"
+        if syncs.high > syncs.low * UNSTEADY:
+            yield "the disk was unsteady: believe the counts and the ratios of rounds, take the speeds again"
 
 
 def machine(filesystem: str, postgres: str | None) -> dict[str, str]:
@@ -192,28 +163,36 @@ def show(console: Console, results: Results, plan: Plan, facts: dict[str, str]) 
         console.print(remark, highlight=False, markup=False)
 
 
+def table(grid: Grid) -> list[str]:
+    """A table as Markdown."""
+    return [
+        "| " + " | ".join(grid.columns) + " |",
+        "|" + "|".join("---" if number < 2 else "--:" for number in range(len(grid.columns))) + "|",
+        *("| " + " | ".join(row) + " |" for row in grid.rows),
+    ]
+
+
 def markdown(results: Results, plan: Plan, facts: dict[str, str], date: str) -> str:
     """The report as a page."""
     lines = [f"# Benchmark of {date}", "", " · ".join(f"{name} {fact}" for name, fact in facts.items()), ""]
     for grid in grids(results):
-        lines += [f"## {grid.title}", "", "| " + " | ".join(grid.columns) + " |"]
-        lines += ["|" + "|".join("---" if number < 2 else "--:" for number in range(len(grid.columns))) + "|"]
-        lines += ["| " + " | ".join(row) + " |" for row in grid.rows]
-        lines.append("")
+        lines += [f"## {grid.title}", "", *table(grid), ""]
     lines += [f"- {remark}" for remark in remarks(results, plan)]
     return "\n".join(lines) + "\n"
 
 
-def document(results: Results, plan: Plan, facts: dict[str, str], date: str) -> dict[str, Any]:
+def document(results: Results, plan: Plan, facts: dict[str, str], date: str, *, is_full: bool) -> dict[str, Any]:
     """The report for programs. A failure's output may name places on this machine, so only its first line is kept."""
     return {
         "date": date,
+        "is_full": is_full,
         "machine": facts,
         "plan": asdict(plan),
         "sound": results.sound,
         "samples": [asdict(sample) for sample in results.samples],
         "counts": [asdict(count) for count in results.counts],
         "failures": [{**asdict(failure), "reason": failure.reason.splitlines()[0]} for failure in results.failures],
+        "series": [asdict(series) for series in results.series],
     }
 
 

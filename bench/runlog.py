@@ -79,3 +79,21 @@ def tally(runs: list[Run], expected: int) -> Tally:
         never=known.count(0),
         unknown=sum(ran for number, ran in times.items() if not 0 <= number < expected),
     )
+
+
+def tally_of_some(runs: list[Run]) -> Tally:
+    """Count runs of which it is not known how many there should be: none may have run twice."""
+    times = Counter(run.number for run in runs)
+    once = sum(1 for ran in times.values() if ran == 1)
+    return Tally(expected=len(times), once=once, twice=len(times) - once, never=0, unknown=0)
+
+
+def total(tallies: list[Tally]) -> Tally:
+    """Several counts as one."""
+    return Tally(
+        expected=sum(tally.expected for tally in tallies),
+        once=sum(tally.once for tally in tallies),
+        twice=sum(tally.twice for tally in tallies),
+        never=sum(tally.never for tally in tallies),
+        unknown=sum(tally.unknown for tally in tallies),
+    )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from bench.plan import Plan, Side, Store, Work
 from bench.processes import BenchError
-from bench.samples import Count, Failure, Results, Sample
+from bench.samples import Count, Failure, Results, Sample, Series
 from bench.servers import Scratch
 from bench.workloads import PARTS, Part
 
@@ -24,6 +24,7 @@ def run(
     samples: list[Sample] = []
     counts: list[Count] = []
     failures: list[Failure] = []
+    series: list[Series] = []
     for round in range(1, plan.rounds + 1):
         # Who goes first changes: the second to run finds the caches and the disk as the first has left them.
         order = sides if round % 2 else tuple(reversed(sides))
@@ -45,22 +46,5 @@ def run(
                     for measure, value in outcome.values.items():
                         samples.append(Sample(store, side, measure, round, value, syncs_per_second))
                         say(round, part, store, side, samples[-1])
-    return Results((*samples, *kept_under_snapshot(samples)), tuple(counts), tuple(failures))
-
-
-def kept_under_snapshot(samples: list[Sample]) -> list[Sample]:
-    """For each side, the share of the steady load it keeps up with while an old snapshot is held."""
-    plain = {sample.side: sample for sample in samples if sample.measure == "steady-plain"}
-    held = {sample.side: sample for sample in samples if sample.measure == "steady-held"}
-    return [
-        Sample(
-            held[side].store,
-            side,
-            "steady-kept",
-            held[side].round,
-            held[side].value / plain[side].value,
-            held[side].syncs_per_second,
-        )
-        for side in held
-        if side in plain and plain[side].value
-    ]
+                    series += [Series(store, side, name, tuple(values)) for name, values in outcome.series.items()]
+    return Results(tuple(samples), tuple(counts), tuple(failures), tuple(series))

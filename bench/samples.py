@@ -1,57 +1,20 @@
 """What was measured, and what a set of measurements comes to."""
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from bench.plan import BULK_SIZE, CHILDREN, CLAIMED, Side, Store
-from bench.runlog import Tally
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """One thing that is measured, as a reader sees it."""
-
-    label: str
-    unit: str
-    decimals: int = 0
-    lower_is_better: bool = False
-
-
-MEASURES = {
-    "enqueue-one": Measure("enqueue, one by one", "tasks/s"),
-    "enqueue-bulk": Measure(f"enqueue, {BULK_SIZE:,} a call", "tasks/s"),
-    "drain-1": Measure("drain, 1 process", "tasks/s"),
-    "drain-2": Measure("drain, 2 processes", "tasks/s"),
-    "workflows": Measure("5-stage workflows", "workflows/s"),
-    "spawn": Measure(f"spawn, {CHILDREN} a stage", "children/s"),
-    "spawn-bulk": Measure(f"beside it: enqueue, {BULK_SIZE:,} a call", "tasks/s"),
-    "spawn-share": Measure("spawn / enqueue", "share", 2),
-    "guard-small": Measure(f"guard, {CHILDREN} children, small lineage", "ms", 2, lower_is_better=True),
-    "guard-large": Measure(f"guard, {CHILDREN} children, large lineage", "ms", 2, lower_is_better=True),
-    "guard-growth": Measure("guard, large / small", "share", 2, lower_is_better=True),
-    "claim-plain": Measure(f"claim of {CLAIMED}, no gates", "ms", 2, lower_is_better=True),
-    "claim-governed": Measure(f"claim of {CLAIMED}, behind one source", "ms", 2, lower_is_better=True),
-    "claim-behind": Measure(f"claim of {CLAIMED}, each behind its own", "ms", 2, lower_is_better=True),
-    "governed-cost": Measure("claim, one source / no gates", "share", 2, lower_is_better=True),
-    "sources-cost": Measure("claim, beside many closed sources / alone", "share", 2, lower_is_better=True),
-    "behind-cost": Measure("claim, each behind its own source / one", "share", 2, lower_is_better=True),
-    "latency-p50": Measure("idle latency, p50", "ms", 2, lower_is_better=True),
-    "latency-p95": Measure("idle latency, p95", "ms", 2, lower_is_better=True),
-    "latency-p99": Measure("idle latency, p99", "ms", 2, lower_is_better=True),
-    "steady-plain": Measure("steady, started in time", "share", 4),
-    "steady-plain-p99": Measure("steady latency, p99", "ms", 1, lower_is_better=True),
-    "steady-held": Measure("held, started in time", "share", 4),
-    "steady-held-p99": Measure("held latency, p99", "ms", 1, lower_is_better=True),
-    "steady-kept": Measure("held / steady", "share", 4),
-}
+from bench.plan import Side, Store
+from bench.runlog import Tally, total
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one measurement gave: values by measure, and how often each job ran."""
+    """What one measurement gave: values by measure, how often each job ran, and what can be drawn over time."""
 
     values: dict[str, float]
     tally: Tally
+    series: dict[str, list[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +38,16 @@ class Count:
     part: str
     round: int
     tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Values of one measurement, second by second."""
+
+    store: Store
+    side: Side
+    name: str
+    values: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +90,7 @@ class Results:
     samples: tuple[Sample, ...]
     counts: tuple[Count, ...]
     failures: tuple[Failure, ...]
+    series: tuple[Series, ...] = ()
 
     @property
     def sound(self) -> bool:
@@ -144,10 +118,14 @@ class Results:
     def tally(self, store: Store, side: Side) -> Tally:
         """All counts of one side on one store, added up."""
         tallies = [count.tally for count in self.counts if (count.store, count.side) == (store, side)]
-        return Tally(
-            expected=sum(tally.expected for tally in tallies),
-            once=sum(tally.once for tally in tallies),
-            twice=sum(tally.twice for tally in tallies),
-            never=sum(tally.never for tally in tallies),
-            unknown=sum(tally.unknown for tally in tallies),
-        )
+        return total(tallies)
+
+
+def read_results(document: dict[str, Any]) -> Results:
+    """The results that a report for programs holds."""
+    return Results(
+        tuple(Sample(**one) for one in document["samples"]),
+        tuple(Count(**{**one, "tally": Tally(**one["tally"])}) for one in document["counts"]),
+        tuple(Failure(**one) for one in document["failures"]),
+        tuple(Series(**{**one, "values": tuple(one["values"])}) for one in document["series"]),
+    )

@@ -1,4 +1,4 @@
-"""The process that runs jobs: `python -m bench.worker [--until-idle] [--fans]`."""
+"""The process that runs jobs: `python -m bench.worker [--until-idle] [--fans] [--kinds]`."""
 
 import sys
 
@@ -31,7 +31,8 @@ def main() -> None:
         loops.make_fast_loops_the_default()
         from bench import engine
 
-        engine.work(until_idle=until_idle, queues=[FANS] if "--fans" in sys.argv[1:] else None)
+        queues = [FANS] if "--fans" in sys.argv[1:] else None
+        engine.work(until_idle=until_idle, queues=queues, kinds="--kinds" in sys.argv[1:])
     elif target.store == "sqlite":
         loops.run(floor_sqlite(target, until_idle=until_idle))
     else:

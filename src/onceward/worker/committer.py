@@ -32,6 +32,8 @@ from onceward.worker import points
 from onceward.worker.wakeup import Wakeup
 
 LARGEST_BATCH = 500
+LONGEST_GATHERING_S = 0.01
+"""How long what has ended waits for more to end, where there is no end of that."""
 PAUSE_AFTER_TROUBLE_S = 1.0
 LAST_TRIES_S = 5.0
 
@@ -224,11 +226,8 @@ class Committer:
         *,
         deliver: Callable[[Written], None],
         look_again: Callable[[], None],
-        gathers_s: float = 0.0,
     ) -> None:
         self._loop = loop
-        self._gathers_s = gathers_s
-        """How long what has ended waits for more to end, where there is no end of that."""
         self._flush_is_coming = False
         self._flush_by = 0.0
         self._submitted_before = 0
@@ -266,7 +265,7 @@ class Committer:
         """Write when nothing more can run without it: while stages end one after the other, their batch grows."""
         if not self._flush_is_coming:
             self._flush_is_coming = True
-            self._flush_by = self._loop.time() + self._gathers_s
+            self._flush_by = self._loop.time() + LONGEST_GATHERING_S
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
@@ -275,7 +274,7 @@ class Committer:
             self._loop.call_soon(self._flush)
             if len(self._inbox) < LARGEST_BATCH and self._loop.time() < self._flush_by:
                 return
-            self._flush_by = self._loop.time() + self._gathers_s
+            self._flush_by = self._loop.time() + LONGEST_GATHERING_S
         else:
             self._flush_is_coming = False
         if self._make_wish is not None:

@@ -139,9 +139,7 @@ class WorkerProcess:
                 loop.call_soon_threadsafe(look_again, line if line in lines else None)
 
         lookups = Lookups(self._store.session(patience_s=5.0))
-        # A server works while stages run. SQLite works in this process, and one of the two would wait for the other.
-        gathers_s = 0.01 if self._store.dialect == "sqlite" else 0.0
-        committer = Committer(writer, wakeup, loop, deliver=deliver, look_again=heard, gathers_s=gathers_s)
+        committer = Committer(writer, wakeup, loop, deliver=deliver, look_again=heard)
         runner = Runner(
             self._registry,
             self._in_force.config,

@@ -53,7 +53,7 @@ def panel(sheet: Sheet, findings: Findings, measure: str, bars: Bars, top: float
     for power in range(scale.low, scale.high + 1):
         x = LEFT + scale.place(10.0**power)
         sheet.line(x, top + HEAD - 4, x, top + HEAD + ROW * len(bars), "grid")
-        sheet.text(x, top + HEAD - 9, f"{10.0**power:,g}", "soft", "middle")
+        sheet.text(x, top + HEAD - 9, f"{10**power:,}", "soft", "middle")
     for place, (system, spread) in enumerate(bars):
         y = top + HEAD + ROW * place + (ROW - BAR) / 2
         length = scale.place(spread.median)

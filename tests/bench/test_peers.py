@@ -143,6 +143,7 @@ def test_the_chart_draws_one_bar_for_each_figure() -> None:
     assert "prefers-color-scheme: dark" in drawn
 
 
+@pytest.mark.torture
 def test_floor_and_engine_pass_every_measurement_through_their_adapter() -> None:
     systems = ours("sqlite")
     with Scratch(None) as scratch:

@@ -252,7 +252,7 @@ def kill_who_is_inside(fleet: Fleet, outside: Outside, *, kills: int) -> None:
     """Four places, always taken; and now and then somebody who holds one is killed."""
     dice = random.Random(7)
     outside.takes_s["crowded"] = 0.15
-    tasks = fleet.enqueue(Crowded(number) for number in range(40 + 25 * kills))
+    tasks = fleet.enqueue(Crowded(number) for number in range(40 + 50 * kills))
     start(fleet, outside, 4, concurrency=3)
     for _ in range(kills):
         seen = len(outside.visits)

@@ -28,10 +28,13 @@ def test_a_bad_regex_of_ten_seconds_keeps_its_lease_of_two(fleet: Fleet) -> None
 
 def keep_blocking(fleet: Fleet, *, lease: str, seconds: float, with_regex: bool) -> None:
     """The supervisor renews the lease, so that a second worker, which has nothing to do, does not take the task."""
-    [task] = fleet.enqueue([Block(1, seconds, with_regex)])
+    file = fleet.folder / "both are there"
+    [task] = fleet.enqueue([Block(1, seconds, str(file), with_regex)])
     supervisor = fleet.start(processes=1, lease=lease)
     wait_until(lambda: fleet.app.task(task).status is Status.RUNNING, "the stage has begun", fleet.state)
     idle = fleet.start(lease=lease)
+    wait_until(lambda: idle.pid in fleet.living_pids(), "a second worker might take it", fleet.state)
+    file.touch()
     wait_until(lambda: fleet.ended() == 1, "the stage has ended", fleet.state)
     for worker in (supervisor, idle):
         worker.send(signal.SIGTERM)

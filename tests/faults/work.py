@@ -204,11 +204,19 @@ def follow_up(ctx: Context[Follow]) -> None:
 
 
 class Block(Payload, kind="block"):
-    """A stage that stays in C and keeps the interpreter to itself."""
+    """A stage that stays in C and keeps the interpreter to itself, once a file is there."""
 
     number: int
     seconds: float
+    wait_for: str | None = None
     with_regex: bool = False
+
+
+def await_file(ctx: Context[Any], file: str | None) -> None:
+    """Wait until a file is there, if one is named."""
+    while file is not None and not Path(file).exists():
+        time.sleep(0.005)
+        ctx.progress(0)
 
 
 def hold_the_interpreter(seconds: float, *, with_regex: bool) -> None:
@@ -240,6 +248,7 @@ patient = Pipeline(Block)
 
 @patient.stage
 def block(ctx: Context[Block]) -> None:
+    await_file(ctx, ctx.payload.wait_for)
     hold_the_interpreter(ctx.payload.seconds, with_regex=ctx.payload.with_regex)
     leave_row(ctx)
 
@@ -257,9 +266,7 @@ overdue = Pipeline(Overdue, retry=Retry(retries=0))
 
 @overdue.stage(timeout="1s")
 def block_too_long(ctx: Context[Overdue]) -> None:
-    while ctx.payload.wait_for is not None and not Path(ctx.payload.wait_for).exists():
-        time.sleep(0.005)
-        ctx.progress(0)
+    await_file(ctx, ctx.payload.wait_for)
     hold_the_interpreter(ctx.payload.seconds, with_regex=False)
     leave_row(ctx)
 

@@ -7,16 +7,13 @@ What a no-op task costs is decided here, so stages that simply advance or finish
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from onceward.errors import StoreError
-from onceward.model.budget import Bill
 from onceward.model.cache import Taken
 from onceward.model.decide import readable
-from onceward.model.gates import BUDGET, Told
 from onceward.model.lineage import Family
 from onceward.model.source import NotYet
 from onceward.model.status import Event, Status
@@ -44,18 +41,14 @@ from onceward.model.task import (
     TryAgain,
     lane_of,
 )
-from onceward.store.asking import Asked
-from onceward.store.budgets import reserve_more, settle, settle_so_far
-from onceward.store.cache import count_lookups, fill, filled
-from onceward.store.enqueue import kept
-from onceward.store.expiry import expire
-from onceward.store.families import Ended, after_end, join, read_families
-from onceward.store.lines import Standing, stand
-from onceward.store.log import Entry, log
+from onceward.store.budgets import reserve_more
+from onceward.store.cache import fill, filled
+from onceward.store.families import Ended, read_families
+from onceward.store.gathered import Gathered, back_in_line
+from onceward.store.lines import Standing
 from onceward.store.op import Call, Many, Op, Query, Rows
-from onceward.store.passing import leave, take
+from onceward.store.passing import take
 from onceward.store.session import ConnectionLost, TryAgainLater
-from onceward.store.stage_batches import Opening, spawn_all
 
 Params = dict[str, Any]
 Verdict = bool | Family | Exception
@@ -71,112 +64,9 @@ class SendAlone(Exception):
     """The domain rows of a commit met a deadlock: it is to be tried in a transaction of its own."""
 
 
-@dataclass(slots=True)
-class _Batch:
-    """What the commits of one transaction have in common to write once their fences have held."""
-
-    now: int
-    entries: list[Entry] = field(default_factory=list)
-    parts: list[tuple[Lease, Part]] = field(default_factory=list)
-    standings: list[Standing] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
-    opening: list[Opening] = field(default_factory=list)
-    aliases: list[tuple[bytes, bytes, int]] = field(default_factory=list)
-    joins: list[tuple[Lease, HandOver]] = field(default_factory=list)
-    ended: list[Ended] = field(default_factory=list)
-    left: list[tuple[Lease, tuple[Told, ...]]] = field(default_factory=list)
-    """Attempts that had passed gates and are over, with what they say of their sources."""
-    billed: list[tuple[Lease, Bill | None]] = field(default_factory=list)
-    """Attempts for which something was set aside, and which are over."""
-    billed_so_far: list[tuple[Lease, Bill]] = field(default_factory=list)
-    """Attempts that have charged something, and go on."""
-    limits: list[tuple[int, int]] = field(default_factory=list)
-    """When the time of tasks that go back in line is over."""
-    expired: dict[str, list[int]] = field(default_factory=dict)
-    """Tasks whose time is over, by what is said of it."""
-
-    def note(self, lease: Lease, event: Event, status: Status, stage: str | None, note: str | None = None) -> None:
-        self.entries.append(
-            Entry(lease.task, lease.run, lease.fence, event, status, stage, lease.worker, self.now, note)
-        )
-
-    def goes_back(self, lease: Lease, due_at: int, over_at: int) -> None:
-        """A task goes back in line after its stage has run: its time goes on."""
-        self.standings.append(_back(lease, due_at))
-        if over_at < NEVER:
-            self.limits.append((over_at, lease.task))
-
-    def flush(self) -> Op[None]:
-        """Write everything gathered but what is settled in the end, in the lock order of the engine."""
-        if self.parts:
-            places = yield from kept([part.value for _, part in self.parts])
-            yield Many(
-                "insert_checkpoints",
-                [
-                    (lease.task, lease.run, part.stage, part.part, value, blob)
-                    for (lease, part), (value, blob) in zip(self.parts, places, strict=True)
-                ],
-                (self.now,),
-            )
-        if self.entries:
-            yield from log(self.entries)
-        if self.aliases:  # whoever has that identity keeps it
-            yield Many("take_identities", sorted(set(self.aliases)))
-        added: list[int] = []
-        opened: list[int] = []
-        if self.asked or self.opening:
-            spawned = yield from spawn_all(self.asked, self.opening, self.now)
-            added, opened = spawned.added, spawned.opened
-        for lease, move in self.joins:
-            yield from join(lease, move, self.now)
-        if self.ended or added or opened:
-            yield from after_end(self.ended, self.now, added, opened)
-        for reason, tasks in sorted(self.expired.items()):
-            yield from expire(tasks, reason, self.now)
-        if self.standings:
-            yield from stand(self.standings, self.now)
-        if self.limits:
-            yield Many("limit_times", sorted(set(self.limits)))
-
-    def settle_up(self, commits: Sequence[Commit]) -> Op[None]:
-        """Leave gates and pay, for all commits of the transaction at once: in the order in which their attempts have
-        ended, because a breaker counts failures in a row; and gates before budgets, as the claim locks them."""
-        if self.left:
-            places = {one.lease.task: place for place, one in enumerate(commits)}
-            self.left.sort(key=lambda left: places[left[0].task])
-            yield from leave(self.left, self.now)
-            yield from count_lookups(self.left, self.now)
-        if self.billed:
-            yield from settle(self.billed)
-        if self.billed_so_far:
-            yield from settle_so_far(self.billed_so_far)
-
-    def leave(self, one: Commit, move: Move) -> None:
-        """The fence of a commit has held: if its attempt is over it leaves the gates it had passed, and pays."""
-        lease = one.lease
-        if _stays(move):
-            if one.bill is not None and one.bill.charges:
-                self.billed_so_far.append((lease, one.bill))
-            return
-        if lease.gates is not None or one.told:
-            self.left.append((lease, one.told))
-        if lease.gates is not None and BUDGET in lease.gates:
-            self.billed.append((lease, one.bill))
-
-    def accept_spawns(self, one: Commit) -> None:
-        """The fence of a commit has held: its children are asked for, and its batches opened."""
-        if one.spawns is not None:
-            stage: str = one.move.stage  # type: ignore[attr-defined]
-            self.aliases += [(one.lease.lineage_bytes, alias, one.lease.task) for alias in one.spawns.aliases]
-            self.asked += [
-                Asked(one.lease, stage, one.spawns.key_hash, one.spawns.defaults, child) for child in one.spawns.asked
-            ]
-            self.opening += [Opening(one.lease, new) for new in one.spawns.batches]
-
-
 def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
     """Write what attempts have to say; returns one verdict each."""
-    batch = _Batch(now)
+    batch = Gathered(now)
     verdicts: list[Verdict] = [True] * len(commits)
     finishes: dict[tuple[int, str, Status, str | None], list[int]] = {}
     advances: dict[tuple[int, str | None, str | None], list[int]] = {}
@@ -260,7 +150,7 @@ def _accept(
     accepted: Collection[int],
     places: Sequence[int],
     commits: Sequence[Commit],
-    batch: _Batch,
+    batch: Gathered,
     verdicts: list[Verdict],
     paused: Collection[int] = (),
 ) -> None:
@@ -303,14 +193,7 @@ def _order_in_cache(move: Move) -> tuple[str, bytes]:
     return (move.source, move.hash) if isinstance(move, Fill | Filled) else ("", b"")
 
 
-def _stays(move: Move) -> bool:
-    """Whether an attempt goes on inside the gates that it has passed."""
-    return isinstance(move, Keep | Report | Take | Fill | Filled) or (
-        isinstance(move, Advance) and move.gates is not None
-    )
-
-
-def _alone(one: Commit, batch: _Batch) -> Op[bool | Family | NotYet | Taken]:
+def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | NotYet | Taken]:
     """One commit: its fence, and what follows from it. True if the fence held, or what is true then."""
     lease = one.lease
     move = (yield from _or_giving_up(lease, one.move)) if isinstance(one.move, TryAgain) else one.move
@@ -427,7 +310,7 @@ def _park(lease: Lease, move: Park, now: int) -> Op[Rows]:
     return rows
 
 
-def _record(lease: Lease, move: Move, batch: _Batch) -> None:
+def _record(lease: Lease, move: Move, batch: Gathered) -> None:
     """What an accepted commit leaves besides its task row."""
     match move:
         case Finish(stage, value, status, reason):
@@ -447,19 +330,19 @@ def _record(lease: Lease, move: Move, batch: _Batch) -> None:
             batch.standings.append(Standing(lease.task, lane, lease.band, lease.rank, batch.now))
         case TryAgain(stage, due_at, reason):
             batch.note(lease, Event.RETRY_SCHEDULED, Status.RETRYABLE, stage, reason)
-            batch.goes_back(lease, due_at, move.over_at)
+            batch.goesback_in_line(lease, due_at, move.over_at)
         case Defer(stage, due_at, reason):
             batch.note(lease, Event.DEFERRED, Status.PENDING, stage, reason)
-            batch.goes_back(lease, due_at, move.over_at)
+            batch.goesback_in_line(lease, due_at, move.over_at)
         case Park(stage, waiting_for, due_at, _):
             batch.note(lease, Event.PARKED, Status.WAITING, stage, waiting_for)
             if due_at < NEVER:
                 # Never straight into line: only who comes out of the waiting room is woken.
-                batch.standings.append(_back(lease, max(due_at, batch.now + 1)))
+                batch.standings.append(back_in_line(lease, max(due_at, batch.now + 1)))
         case Crash(stage, reason, status):
             batch.note(lease, Event.CRASHED, status, stage, reason)
             if not status.is_terminal:
-                batch.goes_back(lease, batch.now, move.over_at)
+                batch.goesback_in_line(lease, batch.now, move.over_at)
         case Expire(_, reason):
             batch.expired.setdefault(reason, []).append(lease.task)
         case Release():
@@ -471,14 +354,9 @@ def _record(lease: Lease, move: Move, batch: _Batch) -> None:
                 batch.note(lease, Event.PROGRESSED, Status.RUNNING, stage)
 
 
-def _record_loss(lease: Lease, move: Move, batch: _Batch) -> None:
+def _record_loss(lease: Lease, move: Move, batch: Gathered) -> None:
     """A refused commit leaves one thing: a row that says so."""
     batch.note(lease, Event.LOST, Status.RUNNING, lease.stage, f"{type(move).__name__} refused by the fence")
-
-
-def _back(lease: Lease, due_at: int) -> Standing:
-    """The place in line of a task whose stage came to an end, good or bad: it killed nobody, so it is no suspect."""
-    return Standing(lease.task, lane_of(lease.queue, lease.kind, lease.gates), lease.band, lease.rank, due_at)
 
 
 def _back_unjudged(lease: Lease, move: Release, now: int) -> Standing:
@@ -490,11 +368,11 @@ def _back_unjudged(lease: Lease, move: Release, now: int) -> Standing:
     return Standing(lease.task, lane, lease.band, rank, now)
 
 
-def _with_writes(one: Commit, others: _Batch, *, alone: bool) -> Op[Verdict]:
+def _with_writes(one: Commit, others: Gathered, *, alone: bool) -> Op[Verdict]:
     """One commit with domain rows, in a savepoint of its own: if they cannot be written, nothing of it is. What it owes
     is settled with the others."""
     yield Query("savepoint")
-    batch = _Batch(others.now)
+    batch = Gathered(others.now)
     try:
         accepted = yield from _alone(one, batch)
         if accepted:

@@ -214,7 +214,7 @@ class Runner:
         if instead is not None:
             self._conclude(attempt, *instead)
             return False
-        return self._runs.start(attempt) if self._ends_at == NEVER else self._run(attempt)
+        return self._run(attempt)
 
     def _run(self, attempt: Attempt) -> bool:
         if self._ends_at < NEVER and not self._fits(attempt.stage):

@@ -1,0 +1,151 @@
+"""What the commits of one transaction write together, once their fences have held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from onceward.model.budget import Bill
+from onceward.model.gates import BUDGET, Told
+from onceward.model.status import Event, Status
+from onceward.model.task import (
+    NEVER,
+    Advance,
+    Commit,
+    Fill,
+    Filled,
+    HandOver,
+    Keep,
+    Lease,
+    Move,
+    Part,
+    Report,
+    Take,
+    lane_of,
+)
+from onceward.store.asking import Asked
+from onceward.store.budgets import settle, settle_so_far
+from onceward.store.cache import count_lookups
+from onceward.store.enqueue import kept
+from onceward.store.expiry import expire
+from onceward.store.families import Ended, after_end, join
+from onceward.store.lines import Standing, stand
+from onceward.store.log import Entry, log
+from onceward.store.op import Many, Op
+from onceward.store.passing import leave
+from onceward.store.stage_batches import Opening, spawn_all
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What the commits of one transaction have in common to write once their fences have held."""
+
+    now: int
+    entries: list[Entry] = field(default_factory=list)
+    parts: list[tuple[Lease, Part]] = field(default_factory=list)
+    standings: list[Standing] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    opening: list[Opening] = field(default_factory=list)
+    aliases: list[tuple[bytes, bytes, int]] = field(default_factory=list)
+    joins: list[tuple[Lease, HandOver]] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
+    left: list[tuple[Lease, tuple[Told, ...]]] = field(default_factory=list)
+    """Attempts that had passed gates and are over, with what they say of their sources."""
+    billed: list[tuple[Lease, Bill | None]] = field(default_factory=list)
+    """Attempts for which something was set aside, and which are over."""
+    billed_so_far: list[tuple[Lease, Bill]] = field(default_factory=list)
+    """Attempts that have charged something, and go on."""
+    limits: list[tuple[int, int]] = field(default_factory=list)
+    """When the time of tasks that go back in line is over."""
+    expired: dict[str, list[int]] = field(default_factory=dict)
+    """Tasks whose time is over, by what is said of it."""
+
+    def note(self, lease: Lease, event: Event, status: Status, stage: str | None, note: str | None = None) -> None:
+        self.entries.append(
+            Entry(lease.task, lease.run, lease.fence, event, status, stage, lease.worker, self.now, note)
+        )
+
+    def goesback_in_line(self, lease: Lease, due_at: int, over_at: int) -> None:
+        """A task goes back in line after its stage has run: its time goes on."""
+        self.standings.append(back_in_line(lease, due_at))
+        if over_at < NEVER:
+            self.limits.append((over_at, lease.task))
+
+    def flush(self) -> Op[None]:
+        """Write everything gathered but what is settled in the end, in the lock order of the engine."""
+        if self.parts:
+            places = yield from kept([part.value for _, part in self.parts])
+            yield Many(
+                "insert_checkpoints",
+                [
+                    (lease.task, lease.run, part.stage, part.part, value, blob)
+                    for (lease, part), (value, blob) in zip(self.parts, places, strict=True)
+                ],
+                (self.now,),
+            )
+        if self.entries:
+            yield from log(self.entries)
+        if self.aliases:  # whoever has that identity keeps it
+            yield Many("take_identities", sorted(set(self.aliases)))
+        added: list[int] = []
+        opened: list[int] = []
+        if self.asked or self.opening:
+            spawned = yield from spawn_all(self.asked, self.opening, self.now)
+            added, opened = spawned.added, spawned.opened
+        for lease, move in self.joins:
+            yield from join(lease, move, self.now)
+        if self.ended or added or opened:
+            yield from after_end(self.ended, self.now, added, opened)
+        for reason, tasks in sorted(self.expired.items()):
+            yield from expire(tasks, reason, self.now)
+        if self.standings:
+            yield from stand(self.standings, self.now)
+        if self.limits:
+            yield Many("limit_times", sorted(set(self.limits)))
+
+    def settle_up(self, commits: Sequence[Commit]) -> Op[None]:
+        """Leave gates and pay, for all commits of the transaction at once: in the order in which their attempts have
+        ended, because a breaker counts failures in a row; and gates before budgets, as the claim locks them."""
+        if self.left:
+            places = {one.lease.task: place for place, one in enumerate(commits)}
+            self.left.sort(key=lambda left: places[left[0].task])
+            yield from leave(self.left, self.now)
+            yield from count_lookups(self.left, self.now)
+        if self.billed:
+            yield from settle(self.billed)
+        if self.billed_so_far:
+            yield from settle_so_far(self.billed_so_far)
+
+    def leave(self, one: Commit, move: Move) -> None:
+        """The fence of a commit has held: if its attempt is over it leaves the gates it had passed, and pays."""
+        lease = one.lease
+        if _stays(move):
+            if one.bill is not None and one.bill.charges:
+                self.billed_so_far.append((lease, one.bill))
+            return
+        if lease.gates is not None or one.told:
+            self.left.append((lease, one.told))
+        if lease.gates is not None and BUDGET in lease.gates:
+            self.billed.append((lease, one.bill))
+
+    def accept_spawns(self, one: Commit) -> None:
+        """The fence of a commit has held: its children are asked for, and its batches opened."""
+        if one.spawns is not None:
+            stage: str = one.move.stage  # type: ignore[attr-defined]
+            self.aliases += [(one.lease.lineage_bytes, alias, one.lease.task) for alias in one.spawns.aliases]
+            self.asked += [
+                Asked(one.lease, stage, one.spawns.key_hash, one.spawns.defaults, child) for child in one.spawns.asked
+            ]
+            self.opening += [Opening(one.lease, new) for new in one.spawns.batches]
+
+
+def back_in_line(lease: Lease, due_at: int) -> Standing:
+    """The place in line of a task whose stage came to an end, good or bad: it killed nobody, so it is no suspect."""
+    return Standing(lease.task, lane_of(lease.queue, lease.kind, lease.gates), lease.band, lease.rank, due_at)
+
+
+def _stays(move: Move) -> bool:
+    """Whether an attempt goes on inside the gates that it has passed."""
+    return isinstance(move, Keep | Report | Take | Fill | Filled) or (
+        isinstance(move, Advance) and move.gates is not None
+    )

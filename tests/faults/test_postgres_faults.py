@@ -242,16 +242,18 @@ def test_a_commit_in_doubt_for_longer_than_the_session_is_patient_is_still_not_r
 
     proxy.choose = lose
     commit = Commit(lease, Advance("first", b"1", "second"), ((record, (task, "first")),))
-    committer.submit(commit, lambda _: None)
-    loop.call_later(0.01, loop.stop)
-    loop.run_forever()  # it is flushed from the loop
-    loop.close()
+    turning = threading.Thread(target=loop.run_forever)
+    turning.start()
+    loop.call_soon_threadsafe(committer.submit, commit, lambda _: None)
     wait_until(lambda: proxy.is_down, "the commit is in doubt")
     heard.wait(1.0)  # for longer than the session is patient
     assert not told
     proxy.is_down = False
     wait_until(lambda: told, "the commit is told of")
     committer.stop()
+    loop.call_soon_threadsafe(loop.stop)
+    turning.join()
+    loop.close()
     assert [written.verdicts for written in told] == [[True]]
     postgres_fleet.exactly_once([(task, "first")])
     session.transact(lambda: stop(worker, "stopped", clock.now()))

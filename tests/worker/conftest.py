@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from onceward import App, Connection, Migration, Pipeline
+from onceward.model.task import Lease
 from onceward.store.op import Op, drive
 from onceward.store.session import Session
 from onceward.testing import FakeClock, Harness
@@ -34,6 +35,15 @@ class Start(Protocol):
     """Starts an app of some pipelines on the database of this test."""
 
     def __call__(self, *pipelines: Pipeline[Any], after: Harness | None = None, **options: Any) -> Harness: ...
+
+
+def lease(task: int) -> Lease:
+    """The right to a job that nobody has run yet."""
+    return Lease(
+        task=task, fence=1, token=b"t" * 16, worker=1, run=1, kind="job", version=1, queue="default", band=2, rank=0,
+        stage=None, payload=b"{}", failures=0, crashes=0, company=0, deferrals=0, signals=0, touched=0,
+        lineage_bytes=bytes(16), parent=None, depth=0, created_at=0, started_at=0,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from onceward import Config, Context, Payload, Pipeline
-from onceward.model.task import Commit, Lease, Move, Release, band_of, lane_of
+from onceward.model.task import Commit, Move, Release, band_of, lane_of
 from onceward.store.claims import NOTHING, Claimed
 from onceward.store.lines import line_told
 from onceward.store.reader import Reader
@@ -13,7 +13,7 @@ from onceward.worker.committer import Wish, Writer, Written
 from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner
 from onceward.worker.spawner import Spawner
-from tests.worker.conftest import Clockwork
+from tests.worker.conftest import Clockwork, lease
 
 
 class Job(Payload, kind="job"):
@@ -78,15 +78,6 @@ def test_what_is_claimed_while_the_worker_stops_is_given_back_and_never_begins()
         return [(commit.lease.task, type(commit.move)) for commit in commits]
 
     assert asyncio.run(scene()) == [(1, Release), (2, Release), (3, Release)]
-
-
-def lease(task: int) -> Lease:
-    """The right to a job that nobody has run yet."""
-    return Lease(
-        task=task, fence=1, token=b"t" * 16, worker=1, run=1, kind="job", version=1, queue="default", band=2, rank=0,
-        stage=None, payload=b"{}", failures=0, crashes=0, company=0, deferrals=0, signals=0, touched=0,
-        lineage_bytes=bytes(16), parent=None, depth=0, created_at=0, started_at=0,
-    )  # fmt: skip
 
 
 def test_news_of_one_line_are_looked_at_first_and_the_others_after_it() -> None:

@@ -47,6 +47,8 @@ class Session(ABC):
     """A connection that one thread uses at a time. It opens itself when first needed and again when it was lost."""
 
     dialect: Dialect
+    is_near = False
+    """Whether a transaction takes no more than this process and its disk: no other machine has to answer."""
 
     def __init__(self, clock: StoreClock, patience_s: float) -> None:
         self.clock = clock
@@ -120,6 +122,15 @@ class Session(ABC):
                 raise
             time.sleep(pause_s * (0.5 + secrets.randbelow(1000) / 1000))
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    @contextmanager
+    def without_waiting(self) -> Iterator[None]:
+        """Meanwhile nothing is waited for: what is locked or away is at once an error, also if it came to a commit."""
+        patience_s, self._patience_s = self._patience_s, 0.0
+        try:
+            yield
+        finally:
+            self._patience_s = patience_s
 
     def patiently(self, work: Callable[[], Result]) -> Result:
         """Do something that may be done again from the start: asking, or what commits by itself. Past lost connections

@@ -40,21 +40,6 @@ def bound(value: Any) -> Any:
     return value
 
 
-def polite_wait(limit_s: float) -> Callable[[int], bool]:
-    """A busy handler that asks again every millisecond or so: SQLite's own backs off so far that a process starves."""
-    started = [0.0]
-
-    def wait(tries: int) -> bool:
-        if tries == 0:
-            started[0] = time.monotonic()
-        if time.monotonic() - started[0] > limit_s:
-            return False
-        time.sleep(random.uniform(0.0002, 0.002))
-        return True
-
-    return wait
-
-
 def flags_for(path: str) -> int:
     """How a database is opened: one in memory by an address, a file by its path."""
     usual = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -65,6 +50,7 @@ class SqliteSession(Session):
     """One connection to a SQLite database."""
 
     dialect: Dialect = "sqlite"
+    is_near = True
 
     def __init__(
         self,
@@ -81,6 +67,7 @@ class SqliteSession(Session):
         self._read_only = read_only
         self._connection: apsw.Connection | None = None
         self._lending = False
+        self._busy_since = 0.0
 
     def opened(self) -> apsw.Connection:
         if self._connection is None:
@@ -95,7 +82,7 @@ class SqliteSession(Session):
             folder = Path(self._path).absolute().parent
             why = "its folder does not exist" if not folder.exists() else str(error)
             raise StoreUnavailable(f"the database file {self._path} cannot be opened: {why}") from error
-        connection.set_busy_handler(polite_wait(BUSY_LIMIT_S))
+        connection.set_busy_handler(self._wait_politely)
         # A plan is made once, whatever is bound: else every use of an index prepares its statement anew (STAT4).
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         try:
@@ -115,6 +102,15 @@ class SqliteSession(Session):
         # Asked when a statement is prepared, not when it runs: the engine's own statements stay in apsw's cache.
         connection.authorizer = self._allow
         return connection
+
+    def _wait_politely(self, tries: int) -> bool:
+        """What to do while others write: SQLite's own answer backs off so far that a process starves."""
+        if tries == 0:
+            self._busy_since = time.monotonic()
+        if not self._patience_s or time.monotonic() - self._busy_since > BUSY_LIMIT_S:
+            return False
+        time.sleep(random.uniform(0.0002, 0.002))
+        return True
 
     def discard(self) -> None:
         if self._connection is not None:

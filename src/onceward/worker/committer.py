@@ -1,7 +1,8 @@
 """The one writer of a process: everything that its attempts have to say, and the next claim, in one transaction.
 
 It writes when nothing more can run without it, not by timer: an idle system answers after one fsync, and a busy one
-makes large batches by itself. `submit`, `wish` and `watch` belong to the event loop; the writing to a thread.
+makes large batches by itself. `submit`, `wish` and `watch` belong to the event loop; the writing to a thread, or to the
+event loop as well where nobody there would have to wait for it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from onceward.worker.wakeup import Wakeup
 LARGEST_BATCH = 500
 LONGEST_GATHERING_S = 0.01
 """How long what has ended waits for more to end, where there is no end of that."""
+LONGEST_STANDSTILL_S = 0.004
+"""How long the event loop may stand still for the disk; where it is slower, stages run meanwhile."""
 PAUSE_AFTER_TROUBLE_S = 1.0
 LAST_TRIES_S = 5.0
 
@@ -104,8 +107,11 @@ class Writer:
     counts: Counts = field(default_factory=Counts)
     low_claim: int = 0
 
-    def write(self, items: Sequence[Item], wish: Wish | None) -> Written:
-        """Commit what is there and claim what is wished for. Each item is accepted or refused on its own."""
+    def write(self, items: Sequence[Item], wish: Wish | None, *, patiently: bool = True) -> Written:
+        """Commit what is there and claim what is wished for. Each item is accepted or refused on its own.
+
+        Without patience nothing is waited for: what is to be sent alone is left to the caller, and trouble is raised.
+        """
         points.reach("before commit")
         sight = None
         if not items and wish is not None and wish.line is None:
@@ -119,7 +125,7 @@ class Writer:
         points.reach("after commit")
         # From here on no trouble with the database may be raised: the caller would hand everything in again, and what
         # is committed would be committed twice.
-        if not written.all_accepted and any(isinstance(verdict, SendAlone) for verdict in written.verdicts):
+        if patiently and not written.all_accepted and any(type(verdict) is SendAlone for verdict in written.verdicts):
             written.verdicts = self._one_by_one(items, written.verdicts)
         self._count(written)
         return written
@@ -215,8 +221,18 @@ class Writer:
         self.counts.claimed += len(written.claimed.leases)
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What goes into one transaction."""
+
+    items: Sequence[Item]
+    wish: Wish | None
+    doubt: OutcomeUnknown | None = None
+    """Set if it may have been written already."""
+
+
 class Committer:
-    """A thread around a `Writer`."""
+    """A thread around a `Writer`. Whoever holds the pen, this thread or the event loop's, uses the session."""
 
     def __init__(
         self,
@@ -226,7 +242,10 @@ class Committer:
         *,
         deliver: Callable[[Written], None],
         look_again: Callable[[], None],
+        may_stand_still: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`deliver` is called on the event loop with what was written, and `may_stand_still` with every batch: whether
+        nothing runs there that would have to wait. `look_again` is called from the thread."""
         self._loop = loop
         self._flush_is_coming = False
         self._flush_by = 0.0
@@ -236,6 +255,11 @@ class Committer:
         self._wakeup = wakeup
         self._deliver = deliver
         self._look_again = look_again
+        self._may_stand_still = may_stand_still
+        self._pen = threading.Lock()
+        self._standstill_s = 0.0
+        self._delivered = self._handed_over = 0
+        self._in_doubt: _Batch | None = None
         self._inbox: deque[Item] = deque()
         self._make_wish: Callable[[], Wish] | None = None
         self._wish: Wish | None = None
@@ -269,17 +293,50 @@ class Committer:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        if self._submitted != self._submitted_before:
-            self._submitted_before = self._submitted
+        is_growing = self._submitted != self._submitted_before
+        self._submitted_before = self._submitted
+        if is_growing and len(self._inbox) < LARGEST_BATCH and self._loop.time() < self._flush_by:
             self._loop.call_soon(self._flush)
-            if len(self._inbox) < LARGEST_BATCH and self._loop.time() < self._flush_by:
-                return
-            self._flush_by = self._loop.time() + LONGEST_GATHERING_S
-        else:
-            self._flush_is_coming = False
+            return
+        self._flush_is_coming = False
         if self._make_wish is not None:
             self._wish, self._make_wish = self._make_wish(), None
-        self._wake.set()
+        if not self._write_here():
+            self._wake.set()
+
+    def _write_here(self) -> bool:
+        """Write on the event loop's own thread; false if that is to be left to the other one.
+
+        Two threads of one interpreter that only take turns cost more than they win. But what takes long, or may take
+        long, has no place here: the other machine, other writers, a slow disk, trouble, the application's own rows.
+        """
+        if not self._writer.session.is_near or self._standstill_s > LONGEST_STANDSTILL_S or self._stopping:
+            return False
+        if not self._pen.acquire(blocking=False):
+            return False
+        try:
+            if self._in_doubt is not None or self._delivered != self._handed_over or not self._may_stand_still():
+                return False
+            return not any(item.commit.writes for item in self._inbox) and self._try_here(self._next_batch())
+        finally:
+            self._pen.release()
+
+    def _try_here(self, batch: _Batch) -> bool:
+        began_s, worked_s = time.monotonic(), time.thread_time()
+        try:
+            with self._writer.session.without_waiting():
+                written = self._write(batch, patiently=False)
+        except OutcomeUnknown as doubt:
+            self._in_doubt = replace(batch, doubt=doubt)
+            return False
+        except Exception:  # nothing was written; the other thread will meet the same trouble, and can wait
+            self._inbox.extendleft(reversed(batch.items))
+            self._wish = batch.wish
+            return False
+        waited_s = time.monotonic() - began_s - (time.thread_time() - worked_s)
+        self._standstill_s += (waited_s - self._standstill_s) / 8
+        self._deliver(self._without_unsent(written))
+        return True
 
     def watch(self, hungry: bool) -> None:
         """Say whether it is worth watching for the commits of others."""
@@ -298,15 +355,29 @@ class Committer:
         while True:
             self._wait()
             self._wake.clear()
-            if self._inbox or self._wish:
-                wish, self._wish = self._wish, None
-                items = [self._inbox.popleft() for _ in range(min(len(self._inbox), LARGEST_BATCH))]
-                written = self._until_written(items, wish)
-                self._deliver(self._without_unsent(written))
-                if len(items) == LARGEST_BATCH:
-                    self._wake.set()
-            elif self._stopping:
-                return
+            with self._pen:
+                batch, self._in_doubt = self._in_doubt or self._next_batch(), None
+                if batch.items or batch.wish:
+                    self._hand_over(self._without_unsent(self._until_written(batch)))
+                    self._standstill_s *= 0.98  # now and then it is tried whether the disk has become faster
+                elif self._stopping:
+                    return
+            if self._inbox:
+                self._wake.set()
+
+    def _next_batch(self) -> _Batch:
+        wish, self._wish = self._wish, None
+        return _Batch([self._inbox.popleft() for _ in range(min(len(self._inbox), LARGEST_BATCH))], wish)
+
+    def _hand_over(self, written: Written) -> None:
+        """Have the event loop take delivery of what this thread has written."""
+        self._handed_over += 1
+        with suppress(RuntimeError):  # the loop may have closed this very moment
+            self._loop.call_soon_threadsafe(self._take_over, written)
+
+    def _take_over(self, written: Written) -> None:
+        self._delivered += 1
+        self._deliver(written)
 
     def _without_unsent(self, written: Written) -> Written:
         """What can be told; what had to be sent alone and could not be yet goes into the next batch."""
@@ -334,7 +405,9 @@ class Committer:
                 self._wake.wait()
                 return
             try:
-                if self._wakeup.wait():
+                with self._pen:
+                    has_news = self._wakeup.wait()
+                if has_news:
                     self._hungry = False
                     self._look_again()
             except (ConnectionLost, TryAgainLater, StoreError):  # the next transaction will say it better
@@ -352,28 +425,34 @@ class Committer:
                 continue  # each time the session has been patient already
             return cast(Written, doubt.result) if committed else None
 
-    def _until_written(self, items: Sequence[Item], wish: Wish | None) -> Written:
+    def _write(self, batch: _Batch, *, patiently: bool = True) -> Written:
+        if batch.wish is not None:
+            self._wakeup.before_looking()
+        return self._writer.write(batch.items, batch.wish, patiently=patiently)
+
+    def _until_written(self, batch: _Batch) -> Written:
         """The database may be away or full for a while: nothing that was handed over is given up."""
         while True:
-            try:
-                if wish is not None:
-                    self._wakeup.before_looking()
-                return self._writer.write(items, wish)
-            except OutcomeUnknown as doubt:
-                settled = self._until_settled(doubt)
+            if batch.doubt is not None:
+                settled = self._until_settled(batch.doubt)
                 if settled is not None:
                     return settled
+                batch = replace(batch, doubt=None)
+            try:
+                return self._write(batch)
+            except OutcomeUnknown as doubt:
+                batch = replace(batch, doubt=doubt)
             except (StoreError, ConnectionLost, TryAgainLater) as error:
-                logger.warning("the database takes no writes, trying again", error=str(error), waiting=len(items))
+                logger.warning("the database takes no writes, trying again", error=str(error), waiting=len(batch.items))
                 self._writer.session.discard()
                 if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
                     # The leases end by themselves, and what was not written is done again: nothing is lost.
-                    return Written((), (), asked=wish)
+                    return Written((), (), asked=batch.wish)
                 time.sleep(PAUSE_AFTER_TROUBLE_S)
             except Exception:
                 # The thread must live: whoever waits for it would wait for ever.
                 logger.exception("a claim failed")
                 self._writer.session.discard()
                 time.sleep(PAUSE_AFTER_TROUBLE_S)
-                if not items or self._stopping:
-                    return Written((), (), asked=wish)
+                if not batch.items or self._stopping:
+                    return Written((), (), asked=batch.wish)

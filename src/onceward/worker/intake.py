@@ -37,6 +37,8 @@ class Intake:
         self._suspects_only = suspects_only
         self._claims_left = most_claims
         self._buffer: deque[Attempt] = deque()
+        self.going_on: deque[Attempt] = deque()
+        """Attempts whose stage is durable, and which wait for a slot for their next one."""
         self._reserved = 0
         """Slots that are kept for governed work: it is there, but is only claimed for a free slot."""
         self.has_asked = False
@@ -49,7 +51,7 @@ class Intake:
         self._ahead = 0
         """How many to claim beyond the slots there are."""
         self.ended = 0
-        """How many attempts have ended since the rate was measured last."""
+        """How many stages have ended since the rate was measured last."""
         self._measured_at = monotonic()
         self._open_claims: dict[bytes, list[int]] = {}
         self.is_closed = False
@@ -58,11 +60,6 @@ class Intake:
         self.next_due_at: int | None = None
         self.low_claim = self._low_claim_told = 0
         """Below which number no claim of this process is open, if that is news."""
-
-    @property
-    def has_work(self) -> bool:
-        """Whether something waits for a slot."""
-        return bool(self._buffer)
 
     @property
     def is_quiet(self) -> bool:
@@ -94,33 +91,40 @@ class Intake:
         self.next_due_at = due_at if self.next_due_at is None else min(self.next_due_at, due_at)
 
     def next_beside(self, running: int) -> Attempt | None:
-        """The next attempt, if it may run beside so many others; none after it was closed, also of what comes then."""
-        if not self._buffer or self.is_closed:
-            return None
-        slots = self.config.concurrency
-        if self._reserved and self._buffer[0].lease.gates is None:
-            slots = max(1, slots - self._reserved)
-        return self._buffer.popleft() if running < slots else None
+        """The next attempt, if it may run beside so many others; none after it was closed, also of what comes then.
 
-    def asks(self, running: int, closing: int) -> bool:
-        """Whether to ask for more, while so many run and so many others wait for their last commit. If so, `wish` is
-        what for, when it comes to that."""
+        Governed ones first, which were claimed for a slot; then those that go on; then the others.
+        """
+        if self.is_closed:
+            return None
+        buffer, slots = self._buffer, self.config.concurrency
+        is_governed = bool(buffer) and buffer[0].lease.gates is not None
+        if self.going_on and not is_governed:
+            return self.going_on.popleft() if running < slots else None
+        if self._reserved and not is_governed:
+            slots = max(1, slots - self._reserved)
+        return buffer.popleft() if buffer and running < slots else None
+
+    def asks(self, held: int, running: int, closing: int) -> bool:
+        """Whether to ask for more, while it has so many, so many of them run, and so many others wait for their last
+        commit. If so, `wish` is what for, when it comes to that."""
         if self.has_asked or self.is_closed or not self.expects_more or self.has_had_enough:
             return False
         if self._suspects_only or self.look_for_suspects:
             # Suspects have the process to themselves.
-            self.has_asked = not (running or self._buffer or closing)
+            self.has_asked = not (held or self._buffer or closing)
         else:
-            room, slots = self._room(running), self.config.concurrency - running
+            room, slots = self._room(held), self.config.concurrency - running
             wants = not self._buffer or room * 2 >= self._ahead or (self._reserved and slots > 0)
             self.has_asked = room > 0 and bool(wants)
         return self.has_asked
 
-    def wish(self, running: int) -> Wish:
-        """What it could take now, while so many run: it may be more than when it was decided to ask."""
+    def wish(self, held: int, running: int) -> Wish:
+        """What it could take now, while it has so many and so many of them run: it may be more than when it was decided
+        to ask."""
         if self._suspects_only or self.look_for_suspects:
             return Wish(0, suspects=True)
-        room, slots = max(0, self._room(running)), max(0, self.config.concurrency - running)
+        room, slots = max(0, self._room(held)), max(0, self.config.concurrency - running)
         if self._claims_left is not None:
             room, slots = min(room, self._claims_left), min(slots, self._claims_left)
         news, self._news = self._news, None
@@ -131,8 +135,8 @@ class Intake:
         """Whether less waits for a slot than it would rather have."""
         return not self.has_asked and len(self._buffer) * 2 <= self._ahead
 
-    def _room(self, running: int) -> int:
-        return self.config.concurrency + self._ahead - running - len(self._buffer)
+    def _room(self, held: int) -> int:
+        return self.config.concurrency + self._ahead - held - len(self._buffer)
 
     def take(self, written: Written, wish: Wish) -> None:
         """Take what has come of a wish."""
@@ -164,11 +168,12 @@ class Intake:
             self.expects_more = True
 
     def give_up(self) -> Attempt | None:
-        """One that has not begun, whatever room there is; None if there is none."""
-        return self._buffer.popleft() if self._buffer else None
+        """One that has not begun, or waits to go on, whatever room there is; None if there is none."""
+        waiting = self.going_on or self._buffer
+        return waiting.popleft() if waiting else None
 
     def measure(self) -> None:
-        """See how fast attempts have ended of late."""
+        """See how fast stages have ended of late."""
         now = self._monotonic()
         elapsed = now - self._measured_at
         if elapsed >= 20:

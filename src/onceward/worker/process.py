@@ -131,15 +131,19 @@ class WorkerProcess:
         threads = StageThreads(loop, self._in_force.config.threads)
         wakeup, listener = self._wakeup(session, lambda notification: heard(line_told(notification)))
 
-        def deliver(written: Written) -> None:
-            loop.call_soon_threadsafe(delivered, written)
-
         def heard(line: Line | None = None) -> None:
             with suppress(RuntimeError):  # the loop may have closed this very moment
                 loop.call_soon_threadsafe(look_again, line if line in lines else None)
 
         lookups = Lookups(self._store.session(patience_s=5.0))
-        committer = Committer(writer, wakeup, loop, deliver=deliver, look_again=heard)
+        committer = Committer(
+            writer,
+            wakeup,
+            loop,
+            deliver=lambda written: delivered(written),
+            look_again=heard,
+            may_stand_still=lambda: not runner.runs_anything,
+        )
         runner = Runner(
             self._registry,
             self._in_force.config,

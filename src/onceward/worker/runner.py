@@ -106,6 +106,8 @@ class Runner:
         self._attempts: dict[int, Attempt] = {}
         self._closing = 0
         """How many others have ended, and wait for their last commit."""
+        self._committing = 0
+        """How many of the attempts wait for the commit of a stage, to go on with the next. They need no slot."""
         self._pauses = NO_PAUSES
         self.intake = Intake(config, monotonic=monotonic, suspects_only=suspects_only, most_claims=most_claims)
         served = frozenset(queues)
@@ -156,6 +158,11 @@ class Runner:
         """The tasks being worked on."""
         return list(self._attempts)
 
+    @property
+    def runs_anything(self) -> bool:
+        """Whether a stage is running at this moment, not only claimed, waiting for its turn or for its commit."""
+        return any(attempt.limit_at is not None and not attempt.ended for attempt in self._attempts.values())
+
     def runs_under(self, task: int, token: bytes) -> bool:
         """Whether a stage of a task still runs here under a token."""
         attempt = self._attempts.get(task)
@@ -168,13 +175,13 @@ class Runner:
 
     def pump(self) -> None:
         """Start what can start, and ask for more where there is room."""
-        while (attempt := self.intake.next_beside(len(self._attempts))) is not None:
+        while (attempt := self.intake.next_beside(self._slots_taken)) is not None:
             self._begin(attempt)
         self._ask_if_room()
 
     def _begin_next(self) -> bool:
         """Begin attempts until one is to be carried on the event loop; whether there is one."""
-        while (attempt := self.intake.next_beside(len(self._attempts))) is not None:
+        while (attempt := self.intake.next_beside(self._slots_taken)) is not None:
             if self._begin(attempt):
                 if self.intake.is_low:
                     self._ask_if_room()
@@ -183,11 +190,15 @@ class Runner:
         return False
 
     def _ask_if_room(self) -> None:
-        if self.intake.asks(len(self._attempts), self._closing):
+        if self.intake.asks(len(self._attempts), self._slots_taken, self._closing):
             self._wish(self._wish_now)
 
     def _wish_now(self) -> Wish:
-        return self.intake.wish(len(self._attempts))
+        return self.intake.wish(len(self._attempts), self._slots_taken)
+
+    @property
+    def _slots_taken(self) -> int:
+        return len(self._attempts) - self._committing - len(self.intake.going_on)
 
     def delivered(self, written: Written) -> None:
         """A transaction has been committed: tell the attempts, take what was claimed."""
@@ -208,7 +219,12 @@ class Runner:
     # One attempt
 
     def _begin(self, attempt: Attempt) -> bool:
-        """Begin an attempt, if it is to begin; whether it waits to be carried now."""
+        """Begin an attempt or go on with it, if that is to be; whether it waits to be carried now."""
+        if attempt.ended:
+            if not attempt.lost:
+                return self._run(attempt)
+            self._forget(attempt)
+            return False
         self._attempts[attempt.lease.task] = attempt
         instead = self._beginning.prepare(attempt)
         if instead is not None:
@@ -252,18 +268,22 @@ class Runner:
 
     def _conclude(self, attempt: Attempt, move: Move, effects: Effects) -> None:
         """Have a move written. Unless the task goes on here, its slot is free at once."""
-        if type(move) is not Advance:
+        if type(move) is Advance:
+            self._committing += 1
+        else:
             if type(move) is Release and attempt.lease.gates is not None and not effects.told:
                 effects = effects._replace(told=unused(attempt.lease, self._registry.limits_of))
             if self._attempts.pop(attempt.lease.task, None) is not None:
                 self._closing += 1
-                self.intake.ended += 1
+        self.intake.ended += 1
         self._submit(
             Commit(attempt.lease, move, *effects),
             lambda verdict: self._after_commit(attempt, move, verdict, effects.spawns is not None),
         )
 
     def _after_commit(self, attempt: Attempt, move: Move, verdict: Written_, has_children: bool) -> None:
+        if type(move) is Advance:
+            self._committing -= 1
         if verdict is not True and isinstance(verdict, Exception):
             self._after_refusal(attempt, move, verdict)
             return
@@ -276,7 +296,7 @@ class Runner:
             stays = not (attempt.lost or self.intake.is_closed or self._is_paused(attempt, move, verdict))
             attempt.go_on(move, self._desk, self._now())
             if stays:
-                self._run(attempt)
+                self.intake.going_on.append(attempt)
             else:
                 self._conclude(attempt, Release(), NO_EFFECTS)
             return
@@ -403,7 +423,7 @@ class Runner:
     def _give_back_unbegun(self) -> None:
         while (attempt := self.intake.give_up()) is not None:
             self._attempts[attempt.lease.task] = attempt
-            self._conclude(attempt, Release(), NOTHING_DONE)
+            self._conclude(attempt, Release(), NO_EFFECTS if attempt.ended else NOTHING_DONE)
 
 
 _OUTCOMES: dict[type[Move], str] = {

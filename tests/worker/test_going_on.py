@@ -1,0 +1,159 @@
+"""From stage to stage: who waits for a commit needs no slot, and who goes on waits for one."""
+
+from __future__ import annotations
+
+import asyncio
+
+from onceward import Config, Context, Payload, Pipeline
+from onceward.model.task import Advance, Commit, Finish, Release
+from onceward.store.claims import Claimed
+from onceward.worker.committer import Answer, Item, Wish, Written
+from onceward.worker.registry import Registry
+from onceward.worker.runner import Runner
+from onceward.worker.spawner import Spawner
+from tests.worker.conftest import lease
+
+CONCURRENCY = 2
+
+
+class Job(Payload, kind="job"):
+    name: str = "job"
+
+
+class Scene:
+    """A runner with two slots, whose commits become durable when the test says so."""
+
+    def __init__(self) -> None:
+        self.undecided: list[Item] = []
+        self.went_on: list[int] = []
+        self.may_end = asyncio.Event()
+        job = Pipeline(Job)
+
+        @job.stage
+        async def first(ctx: Context[Job]) -> None:
+            """Nothing."""
+
+        @job.stage
+        async def second(ctx: Context[Job]) -> None:
+            self.went_on.append(ctx.task.id)
+            await self.may_end.wait()
+
+        registry = Registry([job])
+        self.runner = Runner(
+            registry,
+            Config(concurrency=CONCURRENCY),
+            queues=["default"],
+            submit=self.submit,
+            wish=lambda _make: None,
+            threads=None,
+            read=lambda: None,
+            look_up=lambda _source, _hash: None,
+            setting=lambda _name: None,
+            now=lambda: 0,
+            monotonic=lambda: 0,
+            presence=None,
+            app_path=None,
+            spawner=Spawner(registry, Config().bounds, None, lambda: 0),
+        )
+        self.runner.intake.look_for_suspects = False
+
+    def submit(self, commit: Commit, answer: Answer) -> None:
+        self.undecided.append(Item(commit, answer))
+
+    def claim(self, *tasks: int) -> None:
+        claimed = Claimed(1, [lease(task) for task in tasks], {}, {})
+        self.runner.delivered(Written((), (), claimed, Wish(len(tasks))))
+
+    async def run(self) -> list[tuple[str, list[int]]]:
+        """Let everything happen that can; what wants to be written then, by kind."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+        moves: dict[str, list[int]] = {}
+        for item in self.undecided:
+            moves.setdefault(type(item.commit.move).__name__, []).append(item.commit.lease.task)
+        return sorted((kind, sorted(tasks)) for kind, tasks in moves.items())
+
+    def write(self) -> None:
+        """All that wants to be written is durable."""
+        items, self.undecided = self.undecided, []
+        self.runner.delivered(Written(items, [True] * len(items)))
+
+
+def test_who_waits_for_a_commit_holds_no_slot() -> None:
+    async def played() -> None:
+        scene = Scene()
+        scene.claim(1, 2, 3, 4, 5)
+        assert await scene.run() == [(Advance.__name__, [1, 2, 3, 4, 5])]
+        scene.may_end.set()
+        scene.write()
+        assert await scene.run() == [(Finish.__name__, [1, 2, 3, 4, 5])]
+        scene.write()
+        assert scene.runner.running == []
+
+    asyncio.run(played())
+
+
+def test_no_more_run_than_there_are_slots_and_who_has_begun_goes_first() -> None:
+    async def played() -> None:
+        scene = Scene()
+        scene.claim(1, 2, 3)
+        await scene.run()
+        scene.claim(4)
+        scene.write()
+        await scene.run()
+        assert scene.went_on == [1, 2]
+        scene.may_end.set()
+        await scene.run()
+        assert scene.went_on == [1, 2, 3]
+        assert await scene.run() == [(Advance.__name__, [4]), (Finish.__name__, [1, 2, 3])]
+
+    asyncio.run(played())
+
+
+def test_who_waits_to_go_on_is_given_back_when_the_worker_stops() -> None:
+    async def played() -> None:
+        scene = Scene()
+        scene.claim(1, 2, 3, 4)
+        await scene.run()
+        scene.write()
+        await scene.run()
+        scene.runner.stop_claiming()
+        assert await scene.run() == [(Release.__name__, [3, 4])]
+        scene.may_end.set()
+        assert await scene.run() == [(Finish.__name__, [1, 2]), (Release.__name__, [3, 4])]
+        scene.write()
+        assert scene.runner.is_drained
+
+    asyncio.run(played())
+
+
+def test_everything_is_given_back_at_once_when_asked_twice() -> None:
+    async def played() -> None:
+        scene = Scene()
+        scene.claim(1, 2, 3, 4)
+        await scene.run()
+        scene.write()
+        await scene.run()
+        scene.runner.release_all()
+        assert await scene.run() == [(Release.__name__, [1, 2, 3, 4])]
+        scene.write()
+        assert scene.runner.is_drained
+
+    asyncio.run(played())
+
+
+def test_who_has_lost_its_lease_while_it_waited_does_not_go_on() -> None:
+    async def played() -> None:
+        scene = Scene()
+        scene.claim(1, 2, 3, 4)
+        await scene.run()
+        scene.write()
+        await scene.run()
+        scene.runner.lost({3})
+        scene.may_end.set()
+        assert await scene.run() == [(Finish.__name__, [1, 2, 4])]
+        assert scene.went_on == [1, 2, 4]
+        scene.write()
+        assert scene.runner.running == []
+
+    asyncio.run(played())

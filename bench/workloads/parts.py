@@ -1,9 +1,13 @@
 """What all workloads are made of: a part, phases of it, workers that run a backlog, rates and waits."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
 
 from bench import processes
 from bench.meter import Meter
@@ -28,6 +32,22 @@ class Part:
 def phase(target: Target, name: str) -> Target:
     """The same database with a run log of its own, for one of several steps of a measurement."""
     return replace(target, log=target.log.with_suffix(f".{name}.runs"))
+
+
+@contextmanager
+def second_database(target: Target) -> Iterator[Target]:
+    """Another fresh database beside that of a measurement, for what is to be compared with it in turns."""
+    if target.store == "sqlite":
+        yield replace(target, url=f"{target.url.removesuffix('.db')}.second.db")
+        return
+    address = urlsplit(target.url)
+    name = f"{address.path.removeprefix('/')}_second"
+    with psycopg.connect(target.url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield replace(target, url=urlunsplit(address._replace(path=f"/{name}")))
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def run_backlog(target: Target, count: int, workers: int = 1, *, kinds: bool = False) -> Meter:

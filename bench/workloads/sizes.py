@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from bench.runlog import Run, Tally
 from bench.samples import Outcome, percentile
 from bench.servers import held_snapshot
 from bench.target import Target
-from bench.workloads.parts import phase, run_backlog, run_first, starts_per_second, waits_ms
+from bench.workloads.parts import phase, run_backlog, run_first, second_database, starts_per_second, waits_ms
 
 # Beyond the time that is asked for: to begin, to warm up, to catch up.
 SPARE_SECONDS = 120.0
@@ -23,46 +24,57 @@ LINGER_SECONDS = 2.0
 
 
 def backlog(target: Target, plan: Plan) -> Outcome:
-    """The first tasks of small backlogs, then the first tasks of a large one, again and again."""
-    small, tallies = _small_backlogs(target, plan, "small")
-    processes.ask(target, "fill", "noop", plan.large_backlog)
-    large: list[float] = []
-    for number in range(plan.repeats):
-        here = phase(target, f"large-{number}")
-        large.append(_first(here, plan))
-        tallies.append(runlog.tally_of_some(runlog.read(here.log)))
-    values = {"backlog-small": statistics.median(small), "backlog-large": statistics.median(large)}
-    return Outcome(values | {"backlog-share": values["backlog-large"] / values["backlog-small"]}, runlog.total(tallies))
+    """The first tasks of small backlogs and the first tasks of a large one, in turns."""
+    with second_database(target) as large:
+        processes.ask(large, "fill", "noop", plan.large_backlog)
+        return _in_turns(
+            "backlog", plan, lambda name: _small_backlog(target, plan, name), lambda name: _first(large, plan, name)
+        )
 
 
 def finished(target: Target, plan: Plan) -> Outcome:
-    """The first tasks of small backlogs, before and after very many finished ones are kept in the same tables."""
-    few, tallies = _small_backlogs(target, plan, "few")
-    multiply_finished(target, plan.finished)
-    many, more = _small_backlogs(target, plan, "many")
-    values = {"finished-small": statistics.median(few), "finished-large": statistics.median(many)}
-    share = values["finished-large"] / values["finished-small"]
-    return Outcome(values | {"finished-share": share}, runlog.total([*tallies, *more]))
+    """The first tasks of small backlogs beside few finished ones and beside very many, in turns."""
+    with second_database(target) as many:
+        for here in (target, many):
+            _small_backlog(here, plan, "before")
+        multiply_finished(many, plan.finished)
+        return _in_turns(
+            "finished",
+            plan,
+            lambda name: _small_backlog(target, plan, name),
+            lambda name: _small_backlog(many, plan, name),
+        )
 
 
-def _small_backlogs(target: Target, plan: Plan, name: str) -> tuple[list[float], list[Tally]]:
-    """Rates of the first tasks of so many small backlogs, each run to its end before the next."""
-    rates: list[float] = []
-    tallies: list[Tally] = []
-    for number in range(plan.repeats):
-        here = phase(target, f"{name}-{number}")
-        processes.ask(here, "fill", "noop", plan.small)
-        run_backlog(here, plan.small)
-        runs = runlog.read(here.log)
-        rates.append(starts_per_second(runs[: int(plan.small * FIRST_SHARE)]))
-        tallies.append(runlog.tally(runs, plan.small))
-    return rates, tallies
+def _in_turns(
+    name: str, plan: Plan, small: Callable[[str], tuple[float, Tally]], large: Callable[[str], tuple[float, Tally]]
+) -> Outcome:
+    """Rates of two that take turns; how they compare is the median of how each pair does."""
+    pairs = [(small(f"small-{number}"), large(f"large-{number}")) for number in range(plan.repeats)]
+    values = {
+        f"{name}-small": statistics.median(rate for (rate, _), _ in pairs),
+        f"{name}-large": statistics.median(rate for _, (rate, _) in pairs),
+        f"{name}-share": statistics.median(large / small for (small, _), (large, _) in pairs),
+    }
+    return Outcome(values, runlog.total([tally for pair in pairs for _, tally in pair]))
 
 
-def _first(target: Target, plan: Plan) -> float:
+def _small_backlog(target: Target, plan: Plan, name: str) -> tuple[float, Tally]:
+    """The rate of the first tasks of a small backlog that is run to its end."""
+    here = phase(target, name)
+    processes.ask(here, "fill", "noop", plan.small)
+    run_backlog(here, plan.small)
+    runs = runlog.read(here.log)
+    return starts_per_second(runs[: int(plan.small * FIRST_SHARE)]), runlog.tally(runs, plan.small)
+
+
+def _first(target: Target, plan: Plan, name: str) -> tuple[float, Tally]:
+    """The rate of the first tasks of what is there."""
+    here = phase(target, name)
     first = int(plan.small * FIRST_SHARE)
-    run_first(target, first)
-    return starts_per_second(runlog.read(target.log)[:first])
+    run_first(here, first)
+    runs = runlog.read(here.log)
+    return starts_per_second(runs[:first]), runlog.tally_of_some(runs)
 
 
 def snapshot(target: Target, plan: Plan) -> Outcome:

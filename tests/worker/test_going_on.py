@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from onceward import Config, Context, Payload, Pipeline
 from onceward.model.task import Advance, Commit, Finish, Release
@@ -26,6 +27,7 @@ class Scene:
     def __init__(self) -> None:
         self.undecided: list[Item] = []
         self.went_on: list[int] = []
+        self.wishes: list[Callable[[], Wish]] = []
         self.may_end = asyncio.Event()
         job = Pipeline(Job)
 
@@ -44,7 +46,7 @@ class Scene:
             Config(concurrency=CONCURRENCY),
             queues=["default"],
             submit=self.submit,
-            wish=lambda _make: None,
+            wish=self.wishes.append,
             threads=None,
             read=lambda: None,
             look_up=lambda _source, _hash: None,
@@ -89,6 +91,16 @@ def test_who_waits_for_a_commit_holds_no_slot() -> None:
         assert await scene.run() == [(Finish.__name__, [1, 2, 3, 4, 5])]
         scene.write()
         assert scene.runner.running == []
+
+    asyncio.run(played())
+
+
+def test_while_stages_are_written_others_are_claimed() -> None:
+    async def played() -> None:
+        scene = Scene()
+        scene.claim(*range(1, 10))
+        assert await scene.run() == [(Advance.__name__, [*range(1, 10)])]
+        assert scene.wishes[-1]().count == CONCURRENCY
 
     asyncio.run(played())
 

@@ -106,7 +106,7 @@ class Intake:
         return buffer.popleft() if buffer and running < slots else None
 
     def asks(self, held: int, running: int, closing: int) -> bool:
-        """Whether to ask for more, while it has so many, so many of them run, and so many others wait for their last
+        """Whether to ask for more, while it has so many, so many of them run, and so many others wait for a
         commit. If so, `wish` is what for, when it comes to that."""
         if self.has_asked or self.is_closed or not self.expects_more or self.has_had_enough:
             return False

@@ -107,7 +107,8 @@ class Runner:
         self._closing = 0
         """How many others have ended, and wait for their last commit."""
         self._committing = 0
-        """How many of the attempts wait for the commit of a stage, to go on with the next. They need no slot."""
+        """How many of the attempts wait for the commit of a stage, to go on with the next. They need no slot, and while
+        they are written others run: so they do not count for what else may be claimed."""
         self._pauses = NO_PAUSES
         self.intake = Intake(config, monotonic=monotonic, suspects_only=suspects_only, most_claims=most_claims)
         served = frozenset(queues)
@@ -190,15 +191,19 @@ class Runner:
         return False
 
     def _ask_if_room(self) -> None:
-        if self.intake.asks(len(self._attempts), self._slots_taken, self._closing):
+        if self.intake.asks(self._held, self._slots_taken, self._closing + self._committing):
             self._wish(self._wish_now)
 
     def _wish_now(self) -> Wish:
-        return self.intake.wish(len(self._attempts), self._slots_taken)
+        return self.intake.wish(self._held, self._slots_taken)
+
+    @property
+    def _held(self) -> int:
+        return len(self._attempts) - self._committing
 
     @property
     def _slots_taken(self) -> int:
-        return len(self._attempts) - self._committing - len(self.intake.going_on)
+        return self._held - len(self.intake.going_on)
 
     def delivered(self, written: Written) -> None:
         """A transaction has been committed: tell the attempts, take what was claimed."""

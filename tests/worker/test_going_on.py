@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from onceward import Config, Context, Payload, Pipeline
 from onceward.model.task import Advance, Commit, Finish, Release
-from onceward.store.claims import Claimed
+from onceward.store.claims import NOTHING, Claimed
 from onceward.worker.committer import Answer, Item, Wish, Written
 from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner
@@ -76,9 +76,10 @@ class Scene:
         return sorted((kind, sorted(tasks)) for kind, tasks in moves.items())
 
     def write(self) -> None:
-        """All that wants to be written is durable."""
+        """All that wants to be written is durable; nothing more was there to be claimed."""
         items, self.undecided = self.undecided, []
-        self.runner.delivered(Written(items, [True] * len(items)))
+        asked = self.wishes.pop()() if self.wishes else None
+        self.runner.delivered(Written(items, [True] * len(items), NOTHING, asked))
 
 
 def test_who_waits_for_a_commit_holds_no_slot() -> None:
@@ -100,7 +101,7 @@ def test_while_stages_are_written_others_are_claimed() -> None:
         scene = Scene()
         scene.claim(*range(1, 10))
         assert await scene.run() == [(Advance.__name__, [*range(1, 10)])]
-        assert scene.wishes[-1]().count == CONCURRENCY
+        assert [make().count for make in scene.wishes] == [CONCURRENCY]
 
     asyncio.run(played())
 

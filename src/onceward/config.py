@@ -6,7 +6,6 @@ Live settings in the database override all of these; `worker/in_force.py` puts t
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -304,6 +303,8 @@ def _of_file(folder: Path, declared: Mapping[str, Setting]) -> Level:
     path = folder / FILE
     if not path.is_file():
         return Level("file", {})
+    import tomllib  # few have such a file
+
     try:
         written = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:

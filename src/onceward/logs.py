@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import structlog
-from structlog.typing import EventDict, Processor
+if TYPE_CHECKING:  # structlog brings rich with it: it is imported where the first line is written
+    from structlog.typing import EventDict, Processor
 
 Form = Literal["text", "json"]
 VARIABLE = "ONCEWARD_LOG"
@@ -25,11 +25,23 @@ class EngineLog:
         self._name = name
 
     def __getattr__(self, method: str) -> Any:
-        return getattr(bound_logger(self._name), method)
+        return getattr(bound_logger(self._name), method) if is_heard(self._name, method) else _nothing
+
+
+def is_heard(name: str, method: str) -> bool:
+    """Whether a line would be written. Where nobody has imported structlog, nobody has set it up."""
+    level = logging.ERROR if method == "exception" else getattr(logging, method.upper())
+    return "structlog" in sys.modules or logging.getLogger(name).isEnabledFor(level)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    pass
 
 
 def bound_logger(name: str) -> Any:
     """A structured logger, in the form that the application has chosen."""
+    import structlog
+
     if structlog.is_configured():
         return structlog.get_logger(name)
     return structlog.wrap_logger(
@@ -50,6 +62,8 @@ def configure(form: Form, *, level: int = logging.INFO) -> None:
 
     An application that has set up structlog itself keeps its own log, unless JSON lines were asked for.
     """
+    import structlog
+
     os.environ[VARIABLE] = form
     if form == "text" and structlog.is_configured():
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from typing import Any
 
@@ -65,6 +64,8 @@ def checked_author(author: str | None) -> str:
 
 
 def _user() -> str:
+    import getpass  # it reads up on terminals, and few processes are asked
+
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # a container may run under a number that has no name

@@ -10,11 +10,9 @@ import json
 import os
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from email.message import Message
-from typing import IO, Any
+from typing import Any
 
 from onceward.errors import ConfigError
 from onceward.model.times import Duration, milliseconds
@@ -68,13 +66,6 @@ class SubprocessTrigger:
         return [self.python, "-m", "onceward", "tick", str(tick.app), *bounds, *chain, *self.arguments]
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
-    ) -> None:
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class HttpTrigger:
     """Posts the next tick to an address, as JSON. Whoever answers there starts it; any answer but 2xx is an error.
@@ -93,15 +84,9 @@ class HttpTrigger:
 
     def __call__(self, tick: NextTick) -> None:
         """Post it."""
-        request = urllib.request.Request(
-            self.url,
-            data=json.dumps(tick.document).encode(),
-            headers={"Content-Type": "application/json", "User-Agent": "onceward", **self.headers},
-            method="POST",
-        )
-        opener = urllib.request.build_opener(_NoRedirects)
-        with opener.open(request, timeout=milliseconds(self.timeout) / 1_000):
-            pass
+        from onceward.posting import post  # not before: it takes all of urllib and http, and few processes post
+
+        post(self.url, tick.document, self.headers, time_limit_s=milliseconds(self.timeout) / 1_000)
 
 
 @dataclass(frozen=True, slots=True)

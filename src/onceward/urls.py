@@ -9,12 +9,13 @@ Keys are stored. A rule that changes makes new keys for old pages, so it changes
 from __future__ import annotations
 
 import re
-from typing import Final
-
-from ada_url import URL
+from typing import TYPE_CHECKING, Final
 
 from onceward.errors import PayloadError
 from onceward.model.hosts import parsed, plain_host
+
+if TYPE_CHECKING:
+    from ada_url import URL
 
 __all__ = ["LONGEST", "TRACKING", "TRACKING_ON", "TRACKING_PREFIXES", "VERSION", "canonical", "host_of"]
 

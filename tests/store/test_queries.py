@@ -131,13 +131,13 @@ def test_both_databases_know_the_same_queries() -> None:
 def test_every_query_is_prepared_by_its_database(hands: Hands, subtests: pytest.Subtests) -> None:
     connection = hands.session.opened()
     if hands.session.dialect == "sqlite":
-        for name, statement in catalogue.statements("sqlite", catalogue.colon).items():
+        for name, statement in catalogue.Statements("sqlite", catalogue.colon).items():
             with subtests.test(name):
                 if not statement.text:  # nothing to do on this database
                     continue
                 connection.execute(f"EXPLAIN {statement.text}", dict.fromkeys(statement.places)).fetchall()
     else:
-        for name, statement in catalogue.statements("postgres", catalogue.dollar).items():
+        for name, statement in catalogue.Statements("postgres", catalogue.dollar).items():
             with subtests.test(name):
                 for text in {statement.text, statement.text_for_one}:
                     answer = connection.pgconn.prepare(b"", text.encode())
@@ -145,7 +145,7 @@ def test_every_query_is_prepared_by_its_database(hands: Hands, subtests: pytest.
 
 
 def test_no_text_holds_what_a_driver_would_take_for_a_parameter() -> None:
-    for name, statement in catalogue.statements("postgres", catalogue.percent).items():
+    for name, statement in catalogue.Statements("postgres", catalogue.percent).items():
         assert "%" not in re.sub(r"%\(\w+\)s", "", statement.text), name
 
 
@@ -201,7 +201,7 @@ def read_through(plan: list[str]) -> list[str]:
 
 
 def sqlite_plan(hands: Hands, name: str) -> list[str]:
-    statement = catalogue.statements("sqlite", catalogue.colon)[name]
+    statement = catalogue.Statements("sqlite", catalogue.colon)[name]
     given = {place: bound(HOT[name][place]) for place in statement.places}
     rows = hands.session.opened().execute(f"EXPLAIN QUERY PLAN {statement.text}", given).fetchall()
     return [str(row[3]) for row in rows]
@@ -209,7 +209,7 @@ def sqlite_plan(hands: Hands, name: str) -> list[str]:
 
 def postgres_plan(hands: Hands, name: str, mode: str) -> list[str]:
     connection = hands.session.opened()
-    statement = catalogue.statements("postgres", catalogue.dollar)[name]
+    statement = catalogue.Statements("postgres", catalogue.dollar)[name]
     values = sql.SQL(", ").join(sql.Literal(HOT[name][place]) for place in statement.places)
     call = sql.SQL("EXPLAIN EXECUTE hot ({})").format(values) if statement.places else sql.SQL("EXPLAIN EXECUTE hot")
     connection.execute(f"PREPARE hot AS {statement.text}", prepare=False)

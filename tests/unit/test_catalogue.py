@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceward.store.catalogue import colon, dollar, migrations, parsed, percent, queries, spelled, statements
+from onceward.store.catalogue import Statements, colon, dollar, migrations, parsed, percent, queries, spelled
 
 FILE = """-- What stands before the first name is not read.
 
@@ -58,9 +58,9 @@ def test_many_rows_are_arrays_in_order_or_a_statement_a_row() -> None:
 
 
 def test_every_driver_gets_its_own_way_of_naming_parameters() -> None:
-    assert ":task" in statements("sqlite", colon)["cancel"].text
-    assert "%(task)s" in statements("postgres", percent)["cancel"].text
-    numbered = statements("postgres", dollar)["cancel"]
+    assert ":task" in Statements("sqlite", colon)["cancel"].text
+    assert "%(task)s" in Statements("postgres", percent)["cancel"].text
+    numbered = Statements("postgres", dollar)["cancel"]
     assert sorted(numbered.places) == ["now", "reason", "task"]
     assert f"id = ${numbered.places.index('task') + 1}" in numbered.text
     assert "::" not in numbered.text.replace("::bigint", "")

@@ -402,11 +402,11 @@ def best_ms(ask: Callable[[], Any], times: int = 5) -> float:
 def plan(app: App, name: str, params: dict[str, Any]) -> str:
     connection = app._session().opened()
     if app.dialect == "sqlite":
-        statement = catalogue.statements("sqlite", catalogue.colon)[name]
+        statement = catalogue.Statements("sqlite", catalogue.colon)[name]
         given = {place: bound(params[place]) for place in statement.places}
         rows = connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", given)
         return "\n".join(str(row[3]) for row in rows)
-    statement = catalogue.statements("postgres", catalogue.percent)[name]
+    statement = catalogue.Statements("postgres", catalogue.percent)[name]
     return "\n".join(row[0] for row in connection.execute(f"EXPLAIN {statement.text}", params).fetchall())
 
 

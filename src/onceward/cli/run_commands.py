@@ -6,7 +6,6 @@ import logging
 import time
 from typing import Annotated
 
-import structlog
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
@@ -58,7 +57,7 @@ def run(
     found = asking.loaded(app)
     found.registry.lanes(wanted)  # a queue that nobody uses is refused before anything begins
     logs.configure("json" if log_json else "text", level=logging.DEBUG if output.debug else logging.INFO)
-    logger = structlog.get_logger("onceward.cli")
+    logger = logs.EngineLog("onceward.cli")
     logger.info(
         "working",
         database=asking.place_of(found),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from ada_url import URL
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ada_url import URL
 
 
 def parsed(text: str) -> URL | None:
     """The address that a browser would see in the text; none where it would see none."""
+    from ada_url import URL  # a library of its own, not loaded where no address is looked at
+
     try:
         return URL(text)
     except ValueError:  # also for a lone surrogate, which is not text

@@ -7,7 +7,6 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from onceward.errors import ConfigError, SpawnRefused
@@ -115,6 +114,8 @@ def retry_after_ms(error: BaseException, now: int) -> int | None:
         return max(0, round(seconds * 1_000))
     if not isinstance(asked, str):
         return None
+    from email.utils import parsedate_to_datetime  # half of the email package, for one way to write a time
+
     try:
         until = parsedate_to_datetime(asked)
     except ValueError:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
 from typing import Literal, NamedTuple, get_args
-from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
@@ -143,6 +142,8 @@ def _is_legible(expression: str) -> bool:
 def _zone(tz: str) -> tzinfo:
     if tz == "UTC":
         return UTC  # also where a machine has no time zones
+    from zoneinfo import ZoneInfo  # not where nothing is scheduled
+
     try:
         return ZoneInfo(tz)
     except (ValueError, OSError, TypeError, LookupError) as error:

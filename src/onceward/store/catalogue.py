@@ -12,10 +12,10 @@ both databases where only the spelling differs:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 from onceward.model.connection import Dialect
@@ -25,6 +25,7 @@ _COMMON = (
     "families", "batches", "transactions", "gates", "schedules", "settings", "watches", "budgets", "expiry", "ticks",
     "cache", "stats",
 )  # fmt: skip
+_FOLDER = Path(__file__).parent / "sql"
 _BLOCK = re.compile(r"^-- name: (\w+)\n", re.M)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _LIST = re.compile(r"\bIN (TEXTS )?:(\w+)")
@@ -59,7 +60,7 @@ def parsed(text: str) -> dict[str, str]:
 
 def read(name: str) -> str:
     """A file of the sql folder."""
-    return (files("onceward.store") / "sql" / name).read_text(encoding="utf-8")
+    return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -118,25 +119,43 @@ def spelled(text: str, dialect: Dialect, *, one_row: bool = False) -> str:
     return _ROWS.sub(_rows_as_values, _LIST.sub(r"IN (SELECT value FROM json_each(:\2))", text))
 
 
-def statements(dialect: Dialect, placeholder: Callable[[str, int], str]) -> dict[str, Statement]:
-    """All queries of a database for one driver; `placeholder(name, place)` writes a parameter its way."""
-    made: dict[str, Statement] = {}
-    for name, text in queries(dialect).items():
+class Statements(Mapping[str, Statement]):
+    """All queries of a database for one driver; `placeholder(name, place)` writes a parameter its way.
+
+    Each is made when it is first asked for: there are hundreds, and most processes ask for a few dozen.
+    """
+
+    def __init__(self, dialect: Dialect, placeholder: Callable[[str, int], str]) -> None:
+        self._dialect = dialect
+        self._placeholder = placeholder
+        self._made: dict[str, Statement] = {}
+
+    def __getitem__(self, name: str) -> Statement:
+        return self._made.get(name) or self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(queries(self._dialect))
+
+    def __len__(self) -> int:
+        return len(queries(self._dialect))
+
+    def _make(self, name: str) -> Statement:
+        text = queries(self._dialect)[name]
         rows = _ROWS.search(text)
         declared = _columns(rows[1]) if rows else []
         columns = tuple(column.name for column in declared)
         kinds = tuple(column.kind for column in declared)
         places: list[str] = []
 
-        def place(match: re.Match[str], places: list[str] = places) -> str:
+        def place(match: re.Match[str]) -> str:
             if match[1] not in places:
                 places.append(match[1])
-            return placeholder(match[1], places.index(match[1]) + 1)
+            return self._placeholder(match[1], places.index(match[1]) + 1)
 
-        spelled_out = _PARAMETER.sub(place, spelled(text, dialect))
-        for_one = _PARAMETER.sub(place, spelled(text, dialect, one_row=True))
-        made[name] = Statement(spelled_out, tuple(places), columns, for_one, kinds)
-    return made
+        spelled_out = _PARAMETER.sub(place, spelled(text, self._dialect))
+        for_one = _PARAMETER.sub(place, spelled(text, self._dialect, one_row=True))
+        self._made[name] = made = Statement(spelled_out, tuple(places), columns, for_one, kinds)
+        return made
 
 
 def colon(name: str, _place: int) -> str:
@@ -161,9 +180,8 @@ def brace(name: str, _place: int) -> str:
 
 def migrations(dialect: Dialect) -> list[tuple[int, str, list[str]]]:
     """The numbered steps of the schema: number, name, statements."""
-    folder = files("onceward.store") / "sql" / "migrations"
     steps = []
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+    for entry in sorted((_FOLDER / "migrations").iterdir()):
         stem, _, rest = entry.name.partition(".")
         if rest == f"{dialect}.sql":
             number, _, name = stem.partition("_")

@@ -25,7 +25,7 @@ from onceward.store.op import Many, Query, Request, Row, Rows, Uuids
 from onceward.store.sqlite import bound
 
 Placeholder = Callable[[str, int], str]
-_statements = cache(catalogue.statements)
+_statements = cache(catalogue.Statements)
 _MISSING_TABLE = re.compile(r'no such table: onceward_|relation "onceward_\w+" does not exist')
 
 _TAKEN = (

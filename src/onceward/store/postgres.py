@@ -26,8 +26,8 @@ except ImportError as missing:  # pragma: no cover - the extra is part of the de
 
 OnConnect = Callable[[Any], None]
 
-_STATEMENTS = catalogue.statements("postgres", catalogue.percent)
-_IN_WORDS = catalogue.statements("postgres", catalogue.brace)
+_STATEMENTS = catalogue.Statements("postgres", catalogue.percent)
+_IN_WORDS = catalogue.Statements("postgres", catalogue.brace)
 _BEGIN_WITH_RECEIPT = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_receipt'].text}"
 MOST_PREPARED = 1_000
 """More than there are: a statement that is forgotten is planned again, which takes longer than what it does."""

@@ -26,7 +26,7 @@ CHECKPOINT_PAGES = 1_000
 IN_MEMORY = "?vfs=memdb"
 """The end of the address of a database in memory that all connections of a process share, with locks as on a file."""
 
-_STATEMENTS = catalogue.statements("sqlite", catalogue.colon)
+_STATEMENTS = catalogue.Statements("sqlite", catalogue.colon)
 
 
 def bound(value: Any) -> Any:

@@ -23,7 +23,7 @@ from onceward.store.op import Call, Many, Query, Request, Rows
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
 from onceward.store.sqlite import BUSY_LIMIT_S, OnConnect, SqliteSession, bound
 
-_STATEMENTS = catalogue.statements("sqlite", catalogue.colon)
+_STATEMENTS = catalogue.Statements("sqlite", catalogue.colon)
 _ENDS = (sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
 _WRITES = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE, sqlite3.SQLITE_DROP_TABLE)
 _warned = threading.Lock()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +18,8 @@ class FileWrites:
 
     def __init__(self, path: str) -> None:
         """Raises `OSError` where nobody tells."""
+        import ctypes  # only who looks at a file needs it
+
         library = ctypes.CDLL(None, use_errno=True)
         try:
             self._add_watch = library.inotify_add_watch

@@ -19,7 +19,6 @@ from onceward.model.watch import Finding, failed_watch
 from onceward.store import alerts, watches
 from onceward.store.op import Op, drive
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
-from onceward.worker.webhook import post
 
 ENGINE = ""
 """The name under which the rules of the engine are looked at, all together."""
@@ -161,6 +160,8 @@ class Watcher:
             logger.warning("more of the same, not kept as alerts", count=change.left_out, rules=list(rules))
 
     def _tell(self, url: str, form: str) -> None:
+        from onceward.worker.webhook import post  # not before: it takes all of urllib and http
+
         for number, tries in self._ask(lambda: alerts.to_tell(self._session.clock.now())):
             if self._stopping.is_set():
                 return

@@ -1,0 +1,67 @@
+"""A process starts light: what most of them never need is imported by those who do, when they do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "structlog", "rich", "pygments", "attr",    # to write a line of the log
+    "cyclopts",                                 # the command line
+    "psycopg", "asyncpg", "sqlalchemy",         # the other database, or somebody's connection
+    "sqlite3",                                  # the SQLite library of those who use it themselves
+    "urllib.request", "http.client", "email",   # to tell a webhook, or to start a tick elsewhere
+    "tomllib", "getpass", "ctypes", "uvloop", "importlib.resources", "importlib.metadata", "tempfile",
+    "zoneinfo",                                 # for a schedule outside of UTC
+    "ada_url",                                  # where an address is looked at
+}  # fmt: skip
+
+PSYCOPG_NEEDS = {"psycopg", "email", "importlib.metadata", "importlib.resources", "tempfile", "zoneinfo", "ctypes"}
+
+SHOW = "\nimport sys\nprint(*sys.modules)"
+
+APP = """
+from onceward import App, Context, Payload, Pipeline
+
+class Note(Payload, kind="note"):
+    number: int
+
+note = Pipeline(Note)
+
+@note.stage
+async def read(ctx: Context[Note]) -> int:
+    return ctx.payload.number
+
+@note.stage
+def check(ctx: Context[Note]) -> None:
+    assert ctx.result(read) == 7
+
+app = App({url!r}, [note])
+"""
+
+
+def heavy_modules(code: str) -> set[str]:
+    """What a fresh interpreter has imported of all that when it has run some code."""
+    done = subprocess.run([sys.executable, "-c", code + SHOW], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return HEAVY & set(done.stdout.split())
+
+
+def test_to_import_onceward_is_to_import_little_else() -> None:
+    assert heavy_modules("import onceward") == set()
+
+
+def test_a_worker_imports_what_it_works_with(store_url: str) -> None:
+    app = APP.format(url=store_url)
+    heavy_modules(f"{app}app.enqueue(Note(7))")  # elsewhere: who asks for work may need more
+    its_own = {"ctypes", "sqlite3"} if store_url.startswith("sqlite") else PSYCOPG_NEEDS
+    found = heavy_modules(f"{app}assert app.run(until_idle=True).counts.commits == 2")
+    assert found - its_own - {"uvloop"} == set()
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_the_command_line_knows_no_database_before_it_is_asked(argument: str) -> None:
+    code = f"from onceward.cli import main\nassert main([{argument!r}]) == 0"
+    assert heavy_modules(code) & {"structlog", "psycopg", "sqlite3", "uvloop", "urllib.request"} == set()

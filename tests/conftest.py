@@ -1,17 +1,25 @@
-"""Empty databases for tests: a SQLite file, and a database of a real PostgreSQL that is started once for them all."""
+"""Databases for tests: SQLite files, and databases of a real PostgreSQL that is started once for them all."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
-from itertools import count
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
-_numbers = count(1)
+from onceward import App
+
+MEMORY = Path("/dev/shm")
+ROOM = 1 << 30
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+    # A test survives the death of a process, not of the machine: the files of all tests may be in memory.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.fixture
@@ -38,11 +46,57 @@ def postgres_server_url() -> Iterator[str]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def postgres_database(server_url: str, pattern: str = "template1") -> Iterator[str]:
+    """The address of a new PostgreSQL database like another one, dropped in the end."""
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {pattern} STRATEGY file_copy")
+        yield server_url.replace("/postgres?", f"/{name}?", 1)
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @pytest.fixture
 def postgres_url(postgres_server_url: str) -> Iterator[str]:
     """The address of an empty PostgreSQL database, dropped after the test."""
-    name = f"test_{next(_numbers)}"
+    with postgres_database(postgres_server_url) as url:
+        yield url
+
+
+# To copy a database that has the engine's tables is a lot faster than to make them.
+
+
+@pytest.fixture(scope="session")
+def sqlite_pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with the engine's tables."""
+    pattern = tmp_path_factory.mktemp("pattern") / "onceward.db"
+    _migrate(f"sqlite:///{pattern}")
+    return pattern
+
+
+@pytest.fixture
+def migrated_sqlite_url(sqlite_url: str, sqlite_pattern: Path) -> str:
+    """The address of a SQLite file with the engine's tables, and nothing in them."""
+    shutil.copy(sqlite_pattern, sqlite_url.removeprefix("sqlite:///"))
+    return sqlite_url
+
+
+@pytest.fixture(scope="session")
+def postgres_pattern(postgres_server_url: str) -> str:
+    """The name of a PostgreSQL database with the engine's tables."""
     with psycopg.connect(postgres_server_url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-        yield postgres_server_url.replace("/postgres?", f"/{name}?", 1)
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        connection.execute("CREATE DATABASE pattern")
+    _migrate(postgres_server_url.replace("/postgres?", "/pattern?", 1))
+    return "pattern"
+
+
+@pytest.fixture
+def migrated_postgres_url(postgres_server_url: str, postgres_pattern: str) -> Iterator[str]:
+    """The address of a PostgreSQL database with the engine's tables, and nothing in them; dropped after the test."""
+    with postgres_database(postgres_server_url, postgres_pattern) as url:
+        yield url
+
+
+def _migrate(url: str) -> None:
+    with App(url) as app:
+        app.migrate()

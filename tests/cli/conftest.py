@@ -6,17 +6,17 @@ import json
 import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 import pytest
 
 from onceward import App
 from onceward.cli import main
 from tests.cli import shop
+from tests.conftest import postgres_database
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,16 @@ def command() -> Ask:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest) -> str:
+def empty_url(request: pytest.FixtureRequest) -> str:
     """An empty database, once of each kind."""
     found: str = request.getfixturevalue(f"{request.param}_url")
+    return found
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest) -> str:
+    """The same with the engine's tables."""
+    found: str = request.getfixturevalue(f"migrated_{request.param}_url")
     return found
 
 
@@ -96,17 +103,13 @@ def worked(app: App) -> App:
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def unchanged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     """The same for tests that only look: they share it."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path_factory.mktemp('shop') / 'shop.db'}"
-    else:
-        server: str = request.getfixturevalue("postgres_server_url")
-        name = f"shop_{uuid.uuid4().hex}"
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}".encode())
-        url = server.replace("/postgres?", f"/{name}?", 1)
-    made = shop.app.on(url)
-    yield _work(made)
-    made.close()
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            url = f"sqlite:///{tmp_path_factory.mktemp('shop') / 'shop.db'}"
+        else:
+            server: str = request.getfixturevalue("postgres_server_url")
+            url = stack.enter_context(postgres_database(server, request.getfixturevalue("postgres_pattern")))
+        yield _work(stack.enter_context(shop.app.on(url)))
 
 
 def _work(app: App) -> App:

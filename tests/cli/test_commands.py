@@ -219,9 +219,9 @@ def test_verify_ends_with_1_and_names_the_tasks_of_a_breach(worked: App, ask: As
     assert [breach["tasks"] for breach in broken["breaches"]] == [[1], [3]]
 
 
-def test_migrate_lists_what_it_applied_once(url: str, ask: Ask) -> None:
-    first = ask("migrate", "--json", "--app", "tests.cli.shop:app", "--db", url)
-    second = ask("migrate", "--app", "tests.cli.shop:app", "--db", url)
+def test_migrate_lists_what_it_applied_once(empty_url: str, ask: Ask) -> None:
+    first = ask("migrate", "--json", "--app", "tests.cli.shop:app", "--db", empty_url)
+    second = ask("migrate", "--app", "tests.cli.shop:app", "--db", empty_url)
 
     assert first.document["applied"][0] == "engine"
     assert first.document["applied"][-1] == "001 parcels"

@@ -7,20 +7,19 @@ import json
 import os
 import re
 import shlex
-import signal
 import socket
+import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import apsw
 import psycopg
 import pytest
 
 from onceward import App
-from tests.docs.nursery import Nursery
 from tests.docs.pages import PAGES, ROOT, RUNS, Block, blocks_of, name_of
+from tests.nursery import Process, nursery
 
 WITH_EXAMPLES = [page for page in PAGES if any(block.language in RUNS for block in blocks_of(page))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -33,22 +32,13 @@ NOT_RUN = ("pip install", "make ", "git clone")
 """Commands of set-up: they are what brought this test here."""
 
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Where what the pages run comes from."""
-    with Nursery() as one:
-        yield one
-
-
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name_of)
-def test_the_examples_of_a_page_run(
-    page: Path, nursery: Nursery, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     blocks = blocks_of(page)
     environment = _environment()
     if any(POSTGRES_VARIABLE in block.text for block in blocks):
         environment[POSTGRES_VARIABLE] = request.getfixturevalue("postgres_url")
-    with _Page(nursery, tmp_path, environment) as running:
+    with _Page(tmp_path, environment) as running:
         for block in blocks:
             if block.why_not_run is not None:
                 continue
@@ -125,12 +115,11 @@ def _environment() -> dict[str, str]:
 class _Page:
     """What a page runs: its interpreter, and the commands beside it."""
 
-    def __init__(self, nursery: Nursery, folder: Path, environment: dict[str, str]) -> None:
-        self._nursery = nursery
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._folder = folder
         self._environment = environment
-        self._behind: list[int] = []
-        self._interpreter: int | None = None
+        self._behind: list[Process] = []
+        self._interpreter: Process | None = None
         self._connection = socket.socketpair()
         self._answers = self._connection[0].makefile("rb")
 
@@ -142,16 +131,20 @@ class _Page:
         for end in self._connection:
             end.close()
         running = [*self._behind, *([] if self._interpreter is None else [self._interpreter])]
-        for pid in running:
-            if self._nursery.wait(pid, 5.0) is None:
-                os.kill(pid, signal.SIGKILL)
-                self._nursery.wait(pid, 5.0)
+        for process in running:
+            try:
+                process.wait(5.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(5.0)
 
     def run(self, block: Block) -> str:
         """Run a block in the page's interpreter; returns what it printed."""
         if self._interpreter is None:
             theirs = self._connection[1]
-            self._interpreter = self._start(["interpreter"], [theirs.fileno(), theirs.fileno(), 2])
+            self._interpreter = self._start(
+                ["python", "-m", "tests.docs.interpreter"], theirs.fileno(), theirs.fileno()
+            )
             theirs.close()
         request = {"code": block.text, "line": block.line, "page": block.page}
         self._connection[0].sendall(json.dumps(request).encode() + b"\n")
@@ -162,27 +155,37 @@ class _Page:
         printed: str = answer["printed"]
         return printed
 
-    def carry_out(self, command: str) -> tuple[int | None, str]:
+    def carry_out(self, command: str) -> tuple[int, str]:
         """Carry out one command; returns its exit code and what it printed."""
         if command.startswith(NOT_RUN):
             _check_set_up(command)
             return 0, ""
         behind = command.endswith("&")
-        command = command.removesuffix("&").replace("$!", str(self._behind[-1]) if self._behind else "")
+        command = command.removesuffix("&").replace("$!", str(self._behind[-1].pid) if self._behind else "")
         command, _, errors = command.partition(" 2> ")
         words = shlex.split(command, comments=True)
         with (self._folder / (errors.strip() or ".printed")).open("w+b") as printed:
             with open(os.devnull, "rb") as nothing:
-                pid = self._start(words, [nothing.fileno(), printed.fileno(), printed.fileno()])
+                process = self._start(words, nothing, printed, subprocess.STDOUT)
             if behind:
-                self._behind.append(pid)
+                self._behind.append(process)
                 return 0, ""
-            code = self._nursery.wait(pid, LONGEST_S)
+            code = process.wait(LONGEST_S)
             printed.seek(0)
             return code, printed.read().decode()
 
-    def _start(self, argv: list[str], descriptors: list[int]) -> int:
-        return self._nursery.start(argv, self._folder, self._environment, descriptors)
+    def _start(
+        self, argv: list[str], stdin: int | IO[bytes], stdout: int | IO[bytes], stderr: int | None = None
+    ) -> Process:
+        return nursery().start(
+            argv,
+            folder=self._folder,
+            environment=self._environment,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            warnings_are_errors=True,
+        )
 
 
 def _check_set_up(command: str) -> None:

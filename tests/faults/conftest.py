@@ -11,6 +11,7 @@ import pytest
 
 from tests.faults import fleet as fleets_
 from tests.faults.fleet import Fleet, Fleets
+from tests.nursery import ROOT
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,22 +20,22 @@ def _compile_once(pytestconfig: pytest.Config) -> None:
     assert pytestconfig.cache is not None
     fleets_.COMPILED = pytestconfig.cache.mkdir("faults-compiled")
     command = [sys.executable, "-c", "import psycopg, tests.faults.worker, onceward.worker.disposable, uvloop"]
-    subprocess.run(command, cwd=fleets_.ROOT, env=fleets_.compiling_once(), check=True)
+    subprocess.run(command, cwd=ROOT, env=fleets_.compiling_once(), check=True)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     """A database with the application's tables, and its worker processes; at the end all invariants hold."""
-    url: str = request.getfixturevalue(f"{request.param}_url")
+    url: str = request.getfixturevalue(f"migrated_{request.param}_url")
     with Fleet(url, tmp_path) as fleet:
         yield fleet
         fleet.verified()
 
 
 @pytest.fixture
-def postgres_fleet(postgres_url: str, tmp_path: Path) -> Iterator[Fleet]:
+def postgres_fleet(migrated_postgres_url: str, tmp_path: Path) -> Iterator[Fleet]:
     """The same on PostgreSQL alone."""
-    with Fleet(postgres_url, tmp_path) as fleet:
+    with Fleet(migrated_postgres_url, tmp_path) as fleet:
         yield fleet
         fleet.verified()
 

@@ -6,10 +6,9 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -22,11 +21,11 @@ import psycopg
 
 from onceward import App, Event, Payload, Status
 from tests.faults.work import DATABASE, make_app
+from tests.nursery import Process, nursery
 
-ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0
 COMPILED: Path | None = None
-"""Where worker processes keep their compiled code."""
+"""Where processes that are not forked, such as the children of a supervisor, keep their compiled code."""
 
 
 def compiling_once() -> dict[str, str]:
@@ -35,6 +34,11 @@ def compiling_once() -> dict[str, str]:
         return dict(os.environ)
     mine = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**mine, "PYTHONPYCACHEPREFIX": str(COMPILED)}
+
+
+def begin(command: Sequence[str], variables: Mapping[str, str] | None = None, **streams: Any) -> Process:
+    """Start a process of the fault tests, with more variables in its environment."""
+    return nursery().start(command, environment={**compiling_once(), **(variables or {})}, **streams)
 
 
 def wait_until(
@@ -57,7 +61,7 @@ def wait_until(
 class Worker:
     """A process that works: a supervisor with its children, or one alone."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     output: Path
 
     @property
@@ -131,14 +135,13 @@ class Fleet:
         environment: Mapping[str, str] | None = None,
     ) -> Worker:
         """Start a worker process, in a process group of its own."""
-        command = [sys.executable, "-m", self._module]
+        command = ["python", "-m", self._module]
         if processes is not None:
             command += ["--processes", str(processes)]
         if until_idle:
             command += ["--until-idle"]
         told = {"lease": lease, **(settings or {})}
         variables = {
-            **compiling_once(),
             DATABASE: self.url,
             **{f"ONCEWARD_{name.upper()}": str(value) for name, value in told.items()},
             **(environment or {}),
@@ -147,9 +150,7 @@ class Fleet:
             variables["ONCEWARD_CRASH_POINT"] = crash_at
         output = self.folder / f"worker-{len(self.workers) + 1}.log"
         with output.open("wb") as file:
-            process = subprocess.Popen(
-                command, cwd=ROOT, env=variables, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
-            )
+            process = begin(command, variables, stdout=file, stderr=subprocess.STDOUT, new_session=True)
         worker = Worker(process, output)
         self.workers.append(worker)
         return worker

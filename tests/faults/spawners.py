@@ -22,7 +22,8 @@ from onceward.model.task import Commit, Finish, Lease
 from onceward.model.times import StoreClock, SystemClock
 from onceward.store import commits
 from onceward.store.open import open_store
-from tests.faults.fleet import ROOT, compiling_once
+from tests.faults.fleet import begin
+from tests.nursery import Process
 
 PROCESSES, THREADS = 4, 16
 PATIENCE_S = 60.0
@@ -39,13 +40,8 @@ class Spawners:
     """Processes that are ready, round after round."""
 
     def __init__(self, url: str) -> None:
-        command = [sys.executable, "-m", "tests.faults.spawners", url, str(THREADS)]
-        self._processes = [
-            subprocess.Popen(
-                command, cwd=ROOT, env=compiling_once(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-            for _ in range(PROCESSES)
-        ]
+        command = ["python", "-m", "tests.faults.spawners", url, str(THREADS)]
+        self._processes = [begin(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(PROCESSES)]
         for process in self._processes:
             assert _answer(process) == "ready"
 
@@ -69,7 +65,7 @@ class Spawners:
             assert json.loads(_answer(process)) == [True] * len(wishes[number::PROCESSES])
 
 
-def _answer(process: subprocess.Popen[str]) -> str:
+def _answer(process: Process) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from onceward import App, Status
 from onceward.store.budget_waits import sweep_budgets
 from onceward.store.budgets import set_aside
 from onceward.store.session import Session
-from tests.faults.fleet import ROOT, compiling_once, wait_until
+from tests.faults.fleet import begin, wait_until
 from tests.faults.spenders import (
     DEAREST,
     LIMIT,
@@ -32,12 +31,13 @@ from tests.faults.spenders import (
     spending_app,
 )
 from tests.faults.work import DATABASE
+from tests.nursery import Process
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest) -> str:
     """A new database."""
-    found: str = request.getfixturevalue(f"{request.param}_url")
+    found: str = request.getfixturevalue(f"migrated_{request.param}_url")
     return found
 
 
@@ -122,9 +122,9 @@ class Workers:
     """Worker processes of their own, some of which are killed."""
 
     def __init__(self, url: str, where: str, limit: str, folder: Path) -> None:
-        self._variables = {**compiling_once(), DATABASE: url, PROVIDER: where, LIMIT: limit}
+        self._variables = {DATABASE: url, PROVIDER: where, LIMIT: limit}
         self._folder = folder
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._running: list[Process] = []
         self._started = 0
         self.killed = 0
 
@@ -133,12 +133,8 @@ class Workers:
         while len(self._running) < many:
             self._started += 1
             with (self._folder / f"worker-{self._started}.log").open("wb") as output:
-                self._running.append(
-                    subprocess.Popen(
-                        [sys.executable, "-m", "tests.faults.spenders"],
-                        cwd=ROOT, env=self._variables, stdout=output, stderr=subprocess.STDOUT,
-                    )
-                )  # fmt: skip
+                command = ["python", "-m", "tests.faults.spenders"]
+                self._running.append(begin(command, self._variables, stdout=output, stderr=subprocess.STDOUT))
 
     def kill_one(self, dice: random.Random) -> None:
         """One of them is gone, in the middle of whatever it does."""
@@ -166,8 +162,7 @@ class Workers:
 def test_what_a_stage_in_a_process_of_its_own_charges_is_spent(url: str, fate: str, spent: str) -> None:
     with alone_app.on(url) as app:
         app.enqueue(Alone(fate))
-        command = [sys.executable, "-m", "tests.faults.spenders", "alone"]
-        subprocess.run(command, cwd=ROOT, env={**compiling_once(), DATABASE: url}, check=True, timeout=60)
+        assert begin(["python", "-m", "tests.faults.spenders", "alone"], {DATABASE: url}).wait(60) == 0
         [status] = app.budgets()
         assert (status.spent, status.reserved) == (Decimal(spent), 0)
         assert app.verify().ok

@@ -61,7 +61,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture(params=["sqlite", "postgres"])
 def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     """Worker processes that ask; in the end all invariants hold."""
-    url: str = request.getfixturevalue(f"{request.param}_url")
+    url: str = request.getfixturevalue(f"migrated_{request.param}_url")
     with Fleet(url, tmp_path, make_app, "tests.faults.askers") as made:
         yield made
         made.verified()

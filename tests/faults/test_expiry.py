@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 
 from onceward import App, Status
 from tests.faults.expiring import Job, app_on
-from tests.faults.fleet import ROOT, compiling_once, wait_until
+from tests.faults.fleet import begin, wait_until
 from tests.faults.work import DATABASE
 
 JOBS = 12
@@ -21,7 +19,7 @@ KILLS = 4
 @pytest.fixture(params=["sqlite", "postgres"])
 def app(request: pytest.FixtureRequest) -> Iterator[App]:
     """The app on a new database; in the end all invariants hold."""
-    with app_on(request.getfixturevalue(f"{request.param}_url")) as made:
+    with app_on(request.getfixturevalue(f"migrated_{request.param}_url")) as made:
         made.prepare()
         yield made
         assert made.verify().ok
@@ -33,14 +31,13 @@ def rows(app: App, query: str) -> list[Any]:
 
 def test_what_is_done_at_expiry_survives_kills(app: App) -> None:
     tasks = app.enqueue_many([Job(number) for number in range(JOBS)])
-    command = [sys.executable, "-m", "onceward", "run", "tests.faults.expiring:app", "--processes", "0", "--until-idle"]
-    environment = {**compiling_once(), DATABASE: app.url}
+    command = ["onceward", "run", "tests.faults.expiring:app", "--processes", "0", "--until-idle"]
     for _ in range(KILLS):
-        worker = subprocess.Popen(command, cwd=ROOT, env=environment)
+        worker = begin(command, {DATABASE: app.url})
         wait_until(lambda: _running_last_stages(app) > 0, "something is done at expiry")
         worker.kill()
         worker.wait()
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=120)
+    assert begin(command, {DATABASE: app.url}).wait(120) == 0
     ended = [app.task(task.id) for task in tasks]
     assert {(task.status, task.reason) for task in ended} == {(Status.FAILED, "exceeded 1s")}
     assert sorted(rows(app, "SELECT job, remote FROM kept")) == [(number, f"remote {number}") for number in range(JOBS)]

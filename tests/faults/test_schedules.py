@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +15,10 @@ from onceward import App, ScheduleStatus
 from onceward.model.times import instant
 from onceward.store.op import Op, Query
 from onceward.worker.scheduler import fire_due
-from tests.faults.fleet import ROOT, compiling_once, wait_until
+from tests.faults.fleet import begin, wait_until
 from tests.faults.schedulers import MINUTE_MS, QUARTERS, app_with_schedules, expected, fired
 from tests.faults.work import DATABASE
+from tests.nursery import Process
 
 PROCESSES = 8
 DAY_MS = 86_400_000
@@ -28,7 +28,7 @@ SUMMER = instant(datetime(2026, 6, 1, tzinfo=UTC))
 @pytest.fixture(params=["sqlite", "postgres"])
 def app(request: pytest.FixtureRequest) -> Iterator[App]:
     """The app with its schedules, on a new database; in the end all invariants hold."""
-    with app_with_schedules(request.getfixturevalue(f"{request.param}_url")) as made:
+    with app_with_schedules(request.getfixturevalue(f"migrated_{request.param}_url")) as made:
         made.prepare()
         yield made
         assert made.verify().ok
@@ -57,15 +57,10 @@ def race(app: App, *, rounds: int) -> None:
 @contextmanager
 def racers(url: str) -> Iterator[Callable[[int], list[int]]]:
     """Processes that look at the schedules when told what time it is; what each of them has fired."""
-    command = [sys.executable, "-m", "tests.faults.schedulers", "race", url]
-    processes = [
-        subprocess.Popen(
-            command, cwd=ROOT, env=compiling_once(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(PROCESSES)
-    ]
+    command = ["python", "-m", "tests.faults.schedulers", "race", url]
+    processes = [begin(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(PROCESSES)]
 
-    def said(process: subprocess.Popen[str]) -> str:
+    def said(process: Process) -> str:
         assert process.stdout is not None
         return process.stdout.readline().strip()
 
@@ -90,9 +85,9 @@ def test_the_children_of_a_supervisor_fire_what_is_due(app: App, tmp_path: Path)
     quarter = 15 * MINUTE_MS
     due_at = app._store.clock.now() // quarter * quarter
     fire_due(app._session(), app._schedules, due_at - 1)
-    command = [sys.executable, "-m", "onceward", "run", "tests.faults.schedulers:app", "--processes", "2"]
+    command = ["onceward", "run", "tests.faults.schedulers:app", "--processes", "2"]
     with (tmp_path / "log").open("wb") as log:
-        supervisor = subprocess.Popen(command, cwd=ROOT, env={**compiling_once(), DATABASE: app.url}, stderr=log)
+        supervisor = begin(command, {DATABASE: app.url}, stderr=log)
     try:
         first = wait_until(lambda: fired(app), "the first is fired")
         [quarters] = [one for one in app.schedules() if one.name == QUARTERS]
@@ -144,13 +139,12 @@ def live_through(app: App, clock: Path, start: int, end: int, *, step_ms: int, d
     fire_due(app._session(), app._schedules, start)
     clock.write_text(str(start))
     killed = 0
-    living: list[subprocess.Popen[bytes]] = []
+    living: list[Process] = []
     seeds = iter(range(1_000_000))
 
-    def begin_one() -> subprocess.Popen[bytes]:
+    def begin_one() -> Process:
         numbers = (end, step_ms, death_within, next(seeds))
-        command = [sys.executable, "-m", "tests.faults.schedulers", "live", app.url, str(clock), *map(str, numbers)]
-        return subprocess.Popen(command, cwd=ROOT, env=compiling_once())
+        return begin(["python", "-m", "tests.faults.schedulers", "live", app.url, str(clock), *map(str, numbers)])
 
     try:
         living += [begin_one() for _ in range(3)]

@@ -48,7 +48,7 @@ def outside() -> Iterator[Outside]:
 @pytest.fixture(params=["sqlite", "postgres"])
 def governed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     """A database, and worker processes that go to the service; at the end all invariants hold."""
-    url: str = request.getfixturevalue(f"{request.param}_url")
+    url: str = request.getfixturevalue(f"migrated_{request.param}_url")
     with Fleet(url, tmp_path, make_app, "tests.faults.outside") as fleet:
         yield fleet
         fleet.verified()

@@ -6,35 +6,34 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from onceward import App, Status
-from tests.faults.fleet import ROOT, compiling_once, wait_until
+from tests.faults.fleet import begin, wait_until
 from tests.faults.ticks import Note, app_on
 from tests.faults.work import DATABASE
+from tests.nursery import Process
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def app(request: pytest.FixtureRequest) -> Iterator[App]:
     """The app on a new database; in the end all invariants hold."""
-    with app_on(request.getfixturevalue(f"{request.param}_url")) as made:
+    with app_on(request.getfixturevalue(f"migrated_{request.param}_url")) as made:
         made.prepare()
         yield made
         assert made.verify().ok
 
 
-def started(app: App, *options: str) -> subprocess.Popen[bytes]:
+def started(app: App, *options: str) -> Process:
     """A scheduled tick, as cron starts it."""
-    command = [sys.executable, "-m", "onceward", "tick", "tests.faults.ticks:app", *options]
-    environment = {**compiling_once(), DATABASE: app.url}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE)
+    command = ["onceward", "tick", "tests.faults.ticks:app", *options]
+    return begin(command, {DATABASE: app.url}, stdout=subprocess.PIPE)
 
 
-def reported(tick: subprocess.Popen[bytes]) -> dict[str, Any]:
+def reported(tick: Process) -> dict[str, Any]:
     """What a tick has said in the end."""
     out, _ = tick.communicate(timeout=60)
     assert tick.returncode == 0

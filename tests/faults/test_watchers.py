@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from tests.faults import watched
-from tests.faults.fleet import ROOT, wait_until
+from tests.faults.fleet import begin, wait_until
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 @pytest.mark.parametrize("processes", [0, 2])
 def test_a_worker_looks_and_ends_in_good_order(request: pytest.FixtureRequest, store: str, processes: int) -> None:
-    url: str = request.getfixturevalue(f"{store}_url")
+    url: str = request.getfixturevalue(f"migrated_{store}_url")
     app = watched.app.on(url)
     app.prepare()
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "onceward", "run", "tests.faults.watched:app", "--processes", str(processes)],
-        cwd=ROOT,
-        env={**os.environ, watched.DATABASE: url},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = ["onceward", "run", "tests.faults.watched:app", "--processes", str(processes)]
+    worker = begin(command, {watched.DATABASE: url}, stderr=subprocess.PIPE)
     try:
         wait_until(
             lambda: app.alerts() or worker.poll() is not None, "the watch of the application has found something"

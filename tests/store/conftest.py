@@ -27,9 +27,11 @@ NOON = 1_700_000_000_000
 @pytest.fixture(params=["sqlite", "postgres"])
 def store_url(request: pytest.FixtureRequest) -> str:
     """An empty database, once of each kind."""
-    # Those who take it in hand have it migrated anyway; to empty a database is a lot faster than to make one.
-    reused = request.param == "postgres" and "hands" in request.fixturenames
-    url: str = request.getfixturevalue("emptied_postgres_url" if reused else f"{request.param}_url")
+    # Those who take it in hand have it migrated anyway; to copy or to empty a database is a lot faster.
+    reused = {"sqlite": "migrated_sqlite_url", "postgres": "emptied_postgres_url"}
+    url: str = request.getfixturevalue(
+        reused[request.param] if "hands" in request.fixturenames else f"{request.param}_url"
+    )
     return url
 
 

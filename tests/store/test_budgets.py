@@ -26,7 +26,7 @@ def ask(ctx: Context[Ask]) -> None:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def app(request: pytest.FixtureRequest) -> Iterator[App]:
-    with App(request.getfixturevalue(f"{request.param}_url"), [asking]) as made:
+    with App(request.getfixturevalue(f"migrated_{request.param}_url"), [asking]) as made:
         made.enqueue_many([Ask(1), Ask(2)])
         made.run(until_idle=True)
         assert made.verify().ok

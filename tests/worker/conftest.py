@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import psycopg
@@ -55,11 +54,11 @@ def worker_postgres_url(postgres_server_url: str) -> str:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database, once of each kind."""
+def store_url(request: pytest.FixtureRequest) -> str:
+    """A database with nothing in it but the engine's tables, once of each kind."""
+    url: str = request.getfixturevalue("migrated_sqlite_url" if request.param == "sqlite" else "worker_postgres_url")
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'onceward.db'}"
-    url: str = request.getfixturevalue("worker_postgres_url")
+        return url
     with psycopg.connect(url, autocommit=True) as connection:
         tables = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
         for name in tables:

@@ -44,7 +44,7 @@ def look(ctx: Context[Named]) -> None:
 @pytest.fixture(params=["sqlite", "postgres"])
 def app(request: pytest.FixtureRequest) -> Iterator[App]:
     SEEN.clear()
-    with App(request.getfixturevalue(f"{request.param}_url"), [line, named]) as app:
+    with App(request.getfixturevalue(f"migrated_{request.param}_url"), [line, named]) as app:
         app.prepare()
         yield app
 

@@ -413,7 +413,7 @@ def plan(app: App, name: str, params: dict[str, Any]) -> str:
 @pytest.fixture(params=["sqlite", "postgres"])
 def vast(request: pytest.FixtureRequest) -> Iterator[App]:
     """An app on a database that is thrown away, not emptied."""
-    with App(request.getfixturevalue(f"{request.param}_url")) as app:
+    with App(request.getfixturevalue(f"migrated_{request.param}_url")) as app:
         app.prepare()
         yield app
 

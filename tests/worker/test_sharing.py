@@ -39,7 +39,7 @@ def read(ctx: Context[Note]) -> None:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def app(request: pytest.FixtureRequest) -> Iterator[App]:
-    with App(request.getfixturevalue(f"{request.param}_url"), [note]) as app:
+    with App(request.getfixturevalue(f"migrated_{request.param}_url"), [note]) as app:
         app.prepare()
         yield app
 
@@ -143,10 +143,13 @@ def test_one_that_the_database_refuses_fails_alone(app: App, threads: ThreadPool
     assert sum(app.counts().values()) == 3, "all of a call, or nothing"
 
 
-def test_a_group_whose_connection_is_killed_is_enqueued_once(postgres_url: str, threads: ThreadPoolExecutor) -> None:
-    with App(postgres_url, [note]) as app, psycopg.connect(postgres_url, autocommit=True) as other:
+def test_a_group_whose_connection_is_killed_is_enqueued_once(
+    migrated_postgres_url: str, threads: ThreadPoolExecutor
+) -> None:
+    url = migrated_postgres_url
+    with App(url, [note]) as app, psycopg.connect(url, autocommit=True) as other:
         app.prepare()
-        with psycopg.connect(postgres_url) as holder:
+        with psycopg.connect(url) as holder:
             holder.execute("LOCK TABLE onceward_task IN ACCESS EXCLUSIVE MODE")
             calls = [lambda place=place: app.enqueue(Note(f"n{place}")) for place in range(CALLERS)]
             asked = asking_together(app, calls, threads)

@@ -13,7 +13,7 @@ from onceward.model.times import StoreClock
 from onceward.store import catalogue
 from onceward.store.guard import GuardedConnection, call
 from onceward.store.op import Call, Many, Query, Request, Rows
-from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
+from onceward.store.session import GONE, ConnectionLost, Session, TryAgainLater, WentBack, quietly
 
 try:
     import psycopg
@@ -29,6 +29,7 @@ OnConnect = Callable[[Any], None]
 _STATEMENTS = catalogue.Statements("postgres", catalogue.percent)
 _IN_WORDS = catalogue.Statements("postgres", catalogue.brace)
 _BEGIN_WITH_RECEIPT = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_receipt'].text}"
+_BEGIN_AFTER_ANOTHER = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_next_receipt'].text}"
 MOST_PREPARED = 1_000
 """More than there are: a statement that is forgotten is planned again, which takes longer than what it does."""
 _KEEPALIVE: dict[str, Any] = {
@@ -120,21 +121,25 @@ class PostgresSession(Session):
         except psycopg.Error as error:
             raise _meant(error) from error
 
-    def begin_with_receipt(self, token: bytes) -> None:
+    def begin_with_receipt(self, token: bytes, before: bytes | None) -> None:
         # In one message, and with its values in the text: the way to the server and back costs more than what it does.
-        self._say(_BEGIN_WITH_RECEIPT.format(token=f"'\\x{token.hex()}'", now=self.clock.now()))
+        now = self.clock.now()
+        if before is None:
+            self._say(_BEGIN_WITH_RECEIPT.format(token=_as_text(token), now=now))
+        elif self._say(_BEGIN_AFTER_ANOTHER.format(token=_as_text(token), now=now, before=_as_text(before))) > 1:
+            raise WentBack(GONE)
 
     def commit(self) -> None:
         self._say(_IN_WORDS["commit"].text)
 
-    def _say(self, text: str) -> None:
-        """Run what has no parameters and no answer, past the cursor, which takes its time for both. Neither waits for
-        locks: nobody would want to interrupt it."""
+    def _say(self, text: str) -> int:
+        """Run what has no parameters, past the cursor, which takes its time; returns how many rows came back. Nothing
+        of it waits for locks: nobody would want to interrupt it."""
         connection = self.opened().pgconn
         try:
             result = connection.exec_(text.encode())
-            if result.status == ExecStatus.COMMAND_OK:
-                return
+            if result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
+                return result.ntuples
             if connection.status == ConnStatus.BAD:
                 raise ConnectionLost(connection.get_error_message())
             raise psycopg.errors.error_from_result(result)
@@ -150,6 +155,10 @@ class PostgresSession(Session):
             guarded.shut()
         if connection.info.transaction_status != TransactionStatus.INTRANS:
             raise WriteRefused("a function given to ctx.write has ended the transaction it was part of")
+
+
+def _as_text(value: bytes) -> str:
+    return f"'\\x{value.hex()}'"
 
 
 def _columns(request: Many, statement: catalogue.Statement) -> list[Any]:

@@ -4,6 +4,10 @@ A commit whose reply is lost may have happened (measured: 6 % of the errors when
 transaction of ours writes a receipt, a random key in a table of its own. After a lost commit a new connection inserts
 the same key with a negative time: if a receipt is there, the transaction had committed; if not, it had not, and never
 will, because its key is taken. A transaction still in flight makes that insert wait. Nothing else needs to be read.
+
+A database can also forget what it had confirmed: a standby that was behind takes over, an older copy is restored.
+Whoever holds leases must not go on from there. So a session that insists looks, at the beginning of every transaction,
+for the receipt of the one before it.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from onceward.errors import ForkedConnection, OutcomeUnknown, StoreError, StoreUnavailable
 from onceward.model.connection import Dialect
@@ -24,14 +28,29 @@ from onceward.store.op import Op, Query, Request, Rows, drive
 
 Result = TypeVar("Result")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+GONE = "the database has lost transactions that it had confirmed: an older copy of it is in its place"
+RECEIPT_IS_THERE_MS = 1_800_000
+"""For how long a receipt is there for certain: half of the time for which they are kept."""
 
 
 class ConnectionLost(Exception):
     """The connection is gone, and with it what was not committed. Raised and caught in this layer only."""
 
 
+class WentBack(StoreError):
+    """The database does not know a transaction that it had confirmed. What rests on it must not be gone on with."""
+
+
 class TryAgainLater(Exception):
     """The database asks for the whole transaction once more: a deadlock, a lock that was not free in time."""
+
+
+class _Confirmed(NamedTuple):
+    """A transaction that is known to be committed, and when that was by both clocks."""
+
+    token: bytes
+    at: int
+    monotonic_at: int
 
 
 @dataclass(slots=True)
@@ -53,6 +72,9 @@ class Session(ABC):
     def __init__(self, clock: StoreClock, patience_s: float) -> None:
         self.clock = clock
         self.doubts = Doubts()
+        self.insists = False
+        """Whether a transaction is refused, `WentBack`, where the one before it is gone."""
+        self._last: _Confirmed | None = None
         self._patience_s = patience_s
         self._pid = os.getpid()
 
@@ -72,10 +94,24 @@ class Session(ABC):
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
 
-    def begin_with_receipt(self, token: bytes) -> None:
-        """Begin a transaction that leaves a receipt."""
+    def begin_with_receipt(self, token: bytes, before: bytes | None) -> None:
+        """Begin a transaction that leaves a receipt, where the one before it, if it is given, has left its own."""
         self.run(Query("begin"))
-        self.run(Query("write_receipt", {"token": token, "now": self.clock.now()}))
+        receipt = {"token": token, "now": self.clock.now()}
+        if before is None:
+            self.run(Query("write_receipt", receipt))
+        elif len(self.run(Query("write_next_receipt", {**receipt, "before": before}))) > 1:
+            raise WentBack(GONE)
+
+    @property
+    def last_receipt(self) -> bytes | None:
+        """The receipt of the last transaction of a session that insists, if it must be there: nobody can have pruned it
+        yet, by either clock."""
+        last = self._last
+        if last is None or not self.insists:
+            return None
+        age_ms = max(self.clock.now() - last.at, self.clock.monotonic() - last.monotonic_at)
+        return last.token if age_ms < RECEIPT_IS_THERE_MS else None
 
     def commit(self) -> None:
         """Commit the transaction that is open."""
@@ -102,10 +138,11 @@ class Session(ABC):
             sent = False
             try:
                 self.opened()
-                self.begin_with_receipt(token)
+                self.begin_with_receipt(token, self.last_receipt)
                 result = drive(operation(), self)
                 sent = True
                 self.commit()
+                self._confirm(token)
                 return result  # type: ignore[no-any-return]
             except ConnectionLost as error:
                 self.discard()
@@ -214,11 +251,16 @@ class Session(ABC):
             else:
                 if at > 0:
                     self.doubts.committed += 1
+                    self._confirm(token)
                 else:
                     self.doubts.not_committed += 1
                 return bool(at > 0)
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    def _confirm(self, token: bytes) -> None:
+        if self.insists:
+            self._last = _Confirmed(token, self.clock.now(), self.clock.monotonic())
 
     def _refuse_fork(self) -> None:
         if os.getpid() != self._pid:

@@ -28,7 +28,7 @@ from onceward.store.commits import SendAlone, Verdict, commit
 from onceward.store.lines import Sight, heed_pauses, look
 from onceward.store.op import Op, drive
 from onceward.store.reader import Line, Reader, is_time_to_sweep
-from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.session import ConnectionLost, Session, TryAgainLater, WentBack
 from onceward.worker import points
 from onceward.worker.wakeup import Wakeup
 
@@ -242,10 +242,12 @@ class Committer:
         *,
         deliver: Callable[[Written], None],
         look_again: Callable[[], None],
+        lost_everything: Callable[[], None] = lambda: None,
         may_stand_still: Callable[[], bool] = lambda: False,
     ) -> None:
         """`deliver` is called on the event loop with what was written, and `may_stand_still` with every batch: whether
-        nothing runs there that would have to wait. `look_again` is called from the thread."""
+        nothing runs there that would have to wait. `look_again` is called from the thread, and so is `lost_everything`
+        where the database has gone back: from then on nothing is written."""
         self._loop = loop
         self._flush_is_coming = False
         self._flush_by = 0.0
@@ -255,6 +257,7 @@ class Committer:
         self._wakeup = wakeup
         self._deliver = deliver
         self._look_again = look_again
+        self._lost_everything = lost_everything
         self._may_stand_still = may_stand_still
         self._pen = threading.Lock()
         self._standstill_s = 0.0
@@ -442,6 +445,9 @@ class Committer:
                 return self._write(batch)
             except OutcomeUnknown as doubt:
                 batch = replace(batch, doubt=doubt)
+            except WentBack:
+                self._lost_everything()
+                return Written((), ())
             except (StoreError, ConnectionLost, TryAgainLater) as error:
                 logger.warning("the database takes no writes, trying again", error=str(error), waiting=len(batch.items))
                 self._writer.session.discard()

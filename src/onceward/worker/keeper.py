@@ -19,7 +19,7 @@ from onceward.model.task import Lease
 from onceward.store.claims import still_held
 from onceward.store.expiry import expire_tasks
 from onceward.store.lines import stragglers
-from onceward.store.op import drive
+from onceward.store.op import Query, drive
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker.committer import Writer
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
@@ -55,6 +55,7 @@ class Keeper:
         *,
         renews: bool,
         declared_dead: Callable[[], None],
+        went_back: Callable[[], None],
         schedules: Schedules,
         registry: Registry,
     ) -> None:
@@ -65,6 +66,7 @@ class Keeper:
         self._writer = writer
         self._loop = loop
         self._registry = registry
+        self._went_back = went_back
         self._scheduler = Scheduler(session, schedules)
         self._housekeeping: Housekeeping | None = None
         if renews:
@@ -75,7 +77,7 @@ class Keeper:
                 declared_dead=lambda _: declared_dead(),
                 suspects_found=self._suspects_found,
             )
-        self._asked_at = self._expired_at = -(10**12)
+        self._asked_at = self._expired_at = self._past_asked_at = -(10**12)
         self._expired = 0
         self._stragglers_at = session.clock.monotonic()
         self._stopping = threading.Event()
@@ -134,6 +136,9 @@ class Keeper:
         if now - self._asked_at >= ASK_ABOUT_LEASES_AFTER_MS:
             self._asked_at = now
             self._ask_about_leases()
+        if now - self._past_asked_at >= self._config.heartbeat_ms:
+            self._past_asked_at = now
+            self._ask_about_the_past()
         if now - self._expired_at >= LOOK_EVERY_MS:
             self._expired_at = now
             self._expire()
@@ -167,6 +172,12 @@ class Keeper:
             gone = {lease.task for lease in leases} - drive(still_held(leases), self._session)
             if gone:
                 self._call(lambda: self._confirm_lost(leases, gone))
+
+    def _ask_about_the_past(self) -> None:
+        """A writer with nothing to write would not notice that the database has gone back behind its last commit."""
+        receipt = self._writer.session.last_receipt
+        if receipt is not None and not self._session.run(Query("read_receipt", {"token": receipt})):
+            self._went_back()
 
     def _confirm_lost(self, leases: Sequence[Lease], gone: set[int]) -> None:
         """A stage that has ended since is not lost: its own commit is what ended the lease."""

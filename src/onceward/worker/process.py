@@ -30,7 +30,7 @@ from onceward.store.lines import line_told
 from onceward.store.op import Op, Query, drive
 from onceward.store.operate import wake_for_code
 from onceward.store.reader import Line, Reader
-from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.session import GONE, ConnectionLost, Session, TryAgainLater
 from onceward.worker import points, presence
 from onceward.worker.committer import Committer, Writer, Written
 from onceward.worker.in_force import InForce
@@ -113,9 +113,10 @@ class WorkerProcess:
             with tuned_interpreter(), is_worker():
                 while True:
                     await self._work()
-                    if not self._lost_everything:
+                    if not self._lost_everything or self._supervised:
                         return self.summary
-                    # Others have declared us dead, and all our leases with us. We begin again under a new name.
+                    # All our leases are gone: others have declared us dead, or the database has gone back. We begin
+                    # again under a new name. (A supervisor starts another child.)
                     self._lost_everything = False
         finally:
             one_library.insist_no_longer()
@@ -123,6 +124,7 @@ class WorkerProcess:
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         session = self._store.session(patience_s=5.0)
+        session.insists = True
         signals = handle_signals(loop, self._signalled)
         here = self._make_presence()
         worker = await asyncio.to_thread(self._introduce, session, here)
@@ -142,6 +144,7 @@ class WorkerProcess:
             loop,
             deliver=lambda written: delivered(written),
             look_again=heard,
+            lost_everything=self._went_back,
             may_stand_still=lambda: not runner.runs_anything,
         )
         runner = Runner(
@@ -188,6 +191,7 @@ class WorkerProcess:
             loop,
             renews=not self._supervised,
             declared_dead=self._declared_dead,
+            went_back=self._went_back,
             schedules=self._schedules,
             registry=self._registry,
         )
@@ -218,7 +222,7 @@ class WorkerProcess:
             self.summary.outcomes.update(runner.outcomes)
             self.summary.swept = keeper.swept
             self.summary.unknown_commits += session.doubts.unknown
-            self.summary.retired = runner.has_zombie_thread and self._supervised
+            self.summary.retired = (runner.has_zombie_thread or self._lost_everything) and self._supervised
             logger.info(
                 "worker ends",
                 transactions=writer.counts.transactions,
@@ -382,6 +386,13 @@ class WorkerProcess:
     def _declared_dead(self) -> None:
         self._lost_everything = True
 
+    def _went_back(self) -> None:
+        """What was confirmed to us is gone, so nothing that rests on it may be written: we begin again from what is
+        there, and give back all that the database thinks we hold."""
+        if not self._lost_everything:
+            logger.error(GONE + "; beginning again under another name")
+            self._lost_everything = True
+
     # The end
 
     async def _end(self, runner: Runner) -> None:
@@ -404,6 +415,7 @@ class WorkerProcess:
             runner.changed.clear()
 
     def _sign_off(self, session: Session, worker: int) -> None:
+        session.insists = False
         with suppress(StoreError, ConnectionLost, TryAgainLater):
             session.transact(lambda: stop(worker, "stopped", self._store.clock.now()))
         session.close()

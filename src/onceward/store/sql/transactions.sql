@@ -14,6 +14,14 @@ ROLLBACK TO SAVEPOINT onceward_part
 INSERT INTO onceward_receipt (token, at)
 VALUES (:token, :now)
 
+-- name: write_next_receipt
+-- The same, and the receipt of the transaction before it: which is there already, unless the database has gone back
+-- behind it. So one row comes back, or two.
+INSERT INTO onceward_receipt (token, at)
+VALUES (:token, :now), (:before, - CAST(:now AS bigint))
+ON CONFLICT (token) DO NOTHING
+RETURNING at
+
 -- name: bar_receipt
 -- After a commit without a reply: waits for that transaction, and takes its key if it did not commit.
 INSERT INTO onceward_receipt (token, at)

@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-long bench-peers torture lock clean
+.PHONY: help setup demo test lint format bench bench-long bench-peers models torture lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench-long: setup ## The same with millions of rows and a snapshot held for 10 m
 
 bench-peers: setup ## Measure other task queues beside this one, in about 20 minutes; installs them into bench/.peers
 	@$(BIN)/python -m bench.peers --save
+
+models: setup ## Check the models of the protocols with Spin, also in larger worlds: a few minutes
+	@$(BIN)/python -m tests.models --larger
 
 torture: setup ## Run the long fault tests: kills, freezes, restarts
 	@$(BIN)/python -m pytest -q -m torture --timeout=3600

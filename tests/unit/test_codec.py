@@ -174,6 +174,47 @@ def test_many_values_are_refused_as_one_is(odd: object) -> None:
     assert str(many.value) == str(one.value)
 
 
+class Part(msgspec.Struct, frozen=True):
+    share: float
+
+
+class Whole(msgspec.Struct):
+    share: float = 1.0
+    most: int | None = None
+    shares: list[float] = []
+    pair: tuple[float, str] = (1.0, "")
+    by_name: dict[str, int] = {}
+    part: Part | None = None
+    other: object = None
+
+
+class Plain(msgspec.Struct):
+    share: float = 1.0
+    count: int = 1
+    shares: list[float] = []
+    pair: tuple[float, str] = (1.0, "")
+    part: Part = Part(1.0)
+    text: str = 'nan": null'
+    above: list[Plain] = []
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
+@pytest.mark.parametrize("kind", [Whole, Plain])
+def test_what_json_cannot_express_is_found_among_many_wherever_it_hides(
+    kind: type[Whole] | type[Plain], odd: float
+) -> None:
+    hidden: list[dict[str, Any]] = [
+        {"share": odd}, {"most": odd}, {"count": odd}, {"shares": [1.0, odd]}, {"pair": (odd, "")},
+        {"by_name": {odd: 1}}, {"part": Part(odd)}, {"other": {"a": [odd]}}, {"text": odd}, {"above": [Plain(odd)]},
+    ]  # fmt: skip
+    fields = set(kind.__struct_fields__)
+    assert codec.encoded_like([kind(), kind()], "it") == [msgspec.json.encode(kind(), order="deterministic")] * 2
+    for changed in hidden:
+        if fields >= set(changed):
+            with pytest.raises(PayloadError, match="NaN or an infinity"):
+                codec.encoded_like([kind(), kind(**changed)], "it")
+
+
 def test_a_value_of_another_type_among_many_is_refused() -> None:
     class Some(msgspec.Struct):
         value: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -146,3 +147,25 @@ def test_many_uuids_of_one_moment_are_in_order_and_as_one_alone() -> None:
     assert many == sorted(set(many))
     assert {(one.version, one.variant, one.int >> 80) for one in many} == {(7, uuid.RFC_4122, now)}
     assert uuids7(now, 0) == []
+
+
+def test_more_uuids_than_can_be_counted_are_in_order_too() -> None:
+    many = uuids7(1_767_225_600_000, 10_000)
+    assert many == sorted(set(many))
+    assert len(many) == 10_000
+
+
+def test_a_forked_process_draws_uuids_of_its_own() -> None:
+    uuid7(1_767_225_600_000)  # more are drawn ahead, and left
+    reads, writes = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writes, b"".join(uuid7(1_767_225_600_000).bytes for _ in range(100)))
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = os.read(reads, 1_600)
+    os.close(reads)
+    os.close(writes)
+    ours = {uuid7(1_767_225_600_000).bytes for _ in range(100)}
+    assert len(theirs) == 1_600
+    assert not ours & {theirs[at : at + 16] for at in range(0, 1_600, 16)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from onceward import App, Context, Payload, PayloadError, Pipeline
@@ -88,6 +89,33 @@ def test_more_than_one_statement_takes_is_one_call_all_the_same(app: App) -> Non
     }
     lineages = [app.task(made[place].id).lineage for place in (0, 1_000, 2_000)]
     assert len({uuid.UUID(str(one)) for one in lineages}) == 3
+
+
+def test_numbers_are_given_in_the_order_of_the_payloads(app: App) -> None:
+    count = 2 * MOST_IN_ONE_STATEMENT + 1
+    for payloads in ([Line(str(place)) for place in range(count)], [Named(str(place)) for place in range(count)]):
+        made = [one.id for one in app.enqueue_many(payloads)]
+        assert made == sorted(set(made))
+        rows = app.read(
+            lambda connection: connection.execute("SELECT id, payload FROM onceward_task ORDER BY id").fetchall()
+        )
+        stored = {number: bytes(payload) for number, payload in rows}
+        assert [stored[number] for number in made] == [msgspec.json.encode(payload) for payload in payloads]
+
+
+def test_a_key_may_stand_twice_in_one_call(app: App) -> None:
+    payloads = [Named("same", "a"), Named("other", "b"), Named("same", "c")]
+    made = app.enqueue_many(payloads)
+    assert [app.task(one.id).payload for one in made] == payloads
+    assert [app.task(one.id).key for one in made] == ["same", "other", "same"]
+    assert [task.id for task in app.find(Named("same")).tasks] == [made[2].id, made[0].id]
+
+
+def test_long_payloads_with_keys_come_back_as_they_were(app: App) -> None:
+    payloads = [Named(f"key {place}", "x" * (LARGEST_INLINE if place % 2 else 1)) for place in range(6)]
+    made = app.enqueue_many(payloads)
+    assert [app.task(one.id).payload for one in made] == payloads
+    assert app.verify().ok
 
 
 def test_kinds_may_be_mixed_and_each_result_stands_at_its_place(app: App) -> None:

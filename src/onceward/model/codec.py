@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
+from msgspec import inspect
 
 from onceward.errors import ConfigError, PayloadError
 
@@ -44,15 +45,13 @@ def encoded(value: Any, what: str, largest: int | None = LARGEST_VALUE) -> bytes
 
 def encoded_like(values: Sequence[Any], what: str) -> list[bytes]:
     """The stored forms of values of one type, each checked to read back as that type."""
-    decode = decoder(type(values[0]))
+    kind: Any = type(values[0])
     try:
-        stored = [_encode(value) for value in values]
-        for data in stored:
-            decode(data)
+        stored = list(map(_encode, values))
+        list(map(decoder(kind), stored))
     except Exception:  # one of them at least is not as it should be: who it is and why is found out one by one
         return [encoded_as_itself(value, what) for value in values]
-    whole = b"".join(stored)
-    if len(whole) > LARGEST_VALUE or _may_be_left_behind(whole):
+    if sum(map(len, stored)) > LARGEST_VALUE or (_reads_null(kind) and _may_be_left_behind(b"".join(stored))):
         return [encoded_as_itself(value, what) for value in values]
     return stored
 
@@ -75,6 +74,35 @@ def _may_be_left_behind(data: bytes) -> bool:
     """Whether NaN or an infinity may have left this behind, as a value or as a key: only then is the value looked
     through."""
     return b"null" in data or b'nan":' in data or b'inf":' in data
+
+
+_READ_NO_NULL = (
+    inspect.BoolType, inspect.IntType, inspect.FloatType, inspect.StrType, inspect.BytesType, inspect.DecimalType,
+    inspect.UUIDType, inspect.DateTimeType, inspect.DateType, inspect.TimeType, inspect.TimeDeltaType, inspect.EnumType,
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1_024)
+def _reads_null(expected: Any) -> bool:
+    """Whether what NaN or an infinity leaves behind, a null or a key, could be read back as a type; a struct of plain
+    fields refuses it."""
+    looked_at: set[int] = set()
+    left: list[inspect.Type] = [inspect.type_info(expected)]
+    while left:
+        one = left.pop()
+        if id(one) in looked_at or isinstance(one, _READ_NO_NULL):
+            continue
+        looked_at.add(id(one))
+        match one:
+            case inspect.StructType(fields=fields):
+                left += [field.type for field in fields]
+            case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
+                left.append(item)
+            case inspect.TupleType(item_types=items):
+                left += items
+            case _:
+                return True
+    return False
 
 
 def checked_name(name: str, what: str) -> str:
@@ -125,24 +153,20 @@ def decoder(expected: Any) -> Callable[[bytes], Any]:
 
 def digest128(*parts: bytes) -> bytes:
     """A 128-bit hash of byte strings, each with its length, so that no two lists of parts collide by concatenation."""
-    hashed = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        hashed.update(len(part).to_bytes(8, "big"))
-        hashed.update(part)
-    return hashed.digest()
+    whole = b"".join([len(part).to_bytes(8, "big") + part for part in parts])
+    return hashlib.blake2b(whole, digest_size=16).digest()
 
 
-def digests128(first: bytes, seconds: Iterable[bytes]) -> list[bytes]:
-    """`digest128(first, second)` for each of the second parts; the first is hashed once."""
-    begun = _begun(first)
+def digests128(first: bytes, seconds: Sequence[bytes]) -> list[bytes]:
+    """`digest128(first, second)` for each of the second parts; what stands before is hashed once for each length."""
+    before = len(first).to_bytes(8, "big") + first
+    begun = {
+        length: hashlib.blake2b(before + length.to_bytes(8, "big"), digest_size=16).copy
+        for length in set(map(len, seconds))
+    }
     digests = []
     for second in seconds:
-        hashed = begun.copy()
-        hashed.update(len(second).to_bytes(8, "big") + second)
+        hashed = begun[len(second)]()
+        hashed.update(second)
         digests.append(hashed.digest())
     return digests
-
-
-@lru_cache(maxsize=1_024)
-def _begun(first: bytes) -> hashlib.blake2b:
-    return hashlib.blake2b(len(first).to_bytes(8, "big") + first, digest_size=16)

@@ -10,7 +10,7 @@ kind it is the task's identity.
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -103,7 +103,7 @@ def identity(kind: str, key: str) -> bytes:
     return codec.digest128(kind.encode(), key.encode())
 
 
-def identities(kind: str, keys: Iterable[bytes]) -> list[bytes]:
+def identities(kind: str, keys: Sequence[bytes]) -> list[bytes]:
     """The identities of tasks of one kind, by their keys as bytes."""
     return codec.digests128(kind.encode(), keys)
 

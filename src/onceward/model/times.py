@@ -5,8 +5,10 @@ Inside the engine every instant is an `int` of milliseconds (`…_at`) and every
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
+import struct
 import time
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -126,21 +128,48 @@ class StoreClock:
         return self.monotonic() + self._offset
 
 
+_FIXED_BITS = 7 << 76 | 2 << 62
+_RANDOM_BITS = (1 << 12) - 1 << 64 | (1 << 62) - 1
+_COUNTED = 1 << 12
+_COUNTER_HIGH = bytes(0x70 | number >> 8 for number in range(_COUNTED))
+_COUNTER_LOW = bytes(number & 0xFF for number in range(_COUNTED))
+_VARIANT = bytes(0x80 | byte & 0x3F for byte in range(256))
+_DRAWN_AHEAD = 256
+_drawn_ahead: list[bytes] = []
+if hasattr(os, "register_at_fork"):  # a forked process would draw what its parent draws
+    os.register_at_fork(after_in_child=_drawn_ahead.clear)
+
+
 def uuid7(now: int) -> uuid.UUID:
     """A random UUID whose order is the order of time (RFC 9562, version 7)."""
     return uuid.UUID(bytes=uuids7(now, 1)[0])
 
 
-_VERSION_7 = bytes(0x70 | byte & 0x0F for byte in range(256))
-_VARIANT = bytes(0x80 | byte & 0x3F for byte in range(256))
-
-
 def uuids7(now: int, count: int) -> list[bytes]:
-    """So many of them for one moment, in order: an index takes them at its end."""
+    """So many of them for one moment, in order: an index takes them at its end.
+
+    After the time they are counted, from a random number on; the 62 bits after that are random.
+    """
+    moment_bits = now & (1 << 48) - 1
+    if count == 1:
+        return [(moment_bits << 80 | int.from_bytes(_drawn(), "big") & _RANDOM_BITS | _FIXED_BITS).to_bytes(16, "big")]
+    if count > _COUNTED:
+        some = range(0, count, _COUNTED)
+        return sorted([one for start in some for one in uuids7(now, min(_COUNTED, count - start))])
     drawn = bytearray(secrets.token_bytes(16 * count))
-    for place, byte in enumerate((now & (1 << 48) - 1).to_bytes(6, "big")):
+    for place, byte in enumerate(moment_bits.to_bytes(6, "big")):
         drawn[place::16] = bytes((byte,)) * count
-    drawn[6::16] = drawn[6::16].translate(_VERSION_7)
+    first = int.from_bytes(drawn[6:8], "big") % (_COUNTED - count + 1)
+    drawn[6::16] = _COUNTER_HIGH[first : first + count]
+    drawn[7::16] = _COUNTER_LOW[first : first + count]
     drawn[8::16] = drawn[8::16].translate(_VARIANT)
-    whole = bytes(drawn)
-    return sorted([whole[at : at + 16] for at in range(0, 16 * count, 16)])
+    return [one for (one,) in struct.iter_unpack("16s", drawn)]
+
+
+def _drawn() -> bytes:
+    """Sixteen random bytes, drawn many at a time: whoever asks the system lets all other threads run first."""
+    while True:
+        try:
+            return _drawn_ahead.pop()
+        except IndexError:
+            _drawn_ahead.extend(piece for (piece,) in struct.iter_unpack("16s", secrets.token_bytes(16 * _DRAWN_AHEAD)))

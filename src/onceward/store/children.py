@@ -23,7 +23,7 @@ from onceward.store.budgets import open_lineage_budgets
 from onceward.store.enqueue import MOST_IN_ONE_STATEMENT, kept, laid_out
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
-from onceward.store.op import Many, Op, Query
+from onceward.store.op import Cuts, Many, Op, Query
 from onceward.store.rows import as_bytes
 
 REFUSALS_KEPT = 100
@@ -126,17 +126,14 @@ def _insert_few(few: Sequence[tuple[_InCommon, int, Spawn]], now: int) -> Op[Non
 def _insert_alike(common: _InCommon, some: Sequence[tuple[int, Spawn]], now: int) -> Op[None]:
     """Children that differ in little: what they have in common is sent once."""
     tasks = [task for task, _ in some]
-    payloads, in_blob, cuts = yield from laid_out([child.payload for _, child in some])
-    keys = [child.key for _, child in some]
-    has_no_keys = keys.count(None) == len(keys)
-    in_a_row = has_no_keys and tasks[-1] - tasks[0] == len(tasks) - 1
+    payloads, in_blob = yield from laid_out([child.payload for _, child in some])
+    keys = [child.key for _, child in some if child.key is not None] or None
     yield Query(
         "insert_alike",
         {
             **common._asdict(), "created_at": now, "ids": tasks, "first": tasks[0],
-            "keys": None if has_no_keys else keys, "identities": [child.identity for _, child in some],
-            "payloads": payloads, "in_blob": in_blob,
-            "rows": cuts if in_a_row else list(zip(cuts, tasks, keys, strict=True)),
+            "keys": keys, "identities": [child.identity for _, child in some],
+            "payloads": payloads, "in_blob": in_blob, "rows": Cuts(payloads, in_blob, keys, tasks),
         },
     )  # fmt: skip
 

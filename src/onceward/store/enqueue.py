@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from itertools import accumulate
-from typing import NamedTuple
 
 from onceward.model.task import LARGEST_INLINE, Alike, NewTask, lane_of
 from onceward.store.lines import Standing, stand
-from onceward.store.op import Many, Op, Query, Uuids
+from onceward.store.op import Cuts, Many, Op, Query, Uuids
 
 MOST_IN_ONE_STATEMENT = 1_000
 
@@ -74,14 +72,14 @@ def enqueue_alike(new: Alike) -> Op[list[int]]:
 
 def _enqueue_some(new: Alike) -> Op[list[int]]:
     kind, version, queue, band, due_at, created_at, keys, identities, given, lineages = new
-    payloads, in_blob, cuts = yield from laid_out(given)
+    payloads, in_blob = yield from laid_out(given)
     place = {"lane": lane_of(queue, kind), "band": band}
     rows = yield Query(
         "insert_tasks",
         {
             **place, "kind": kind, "version": version, "queue": queue, "due_at": due_at, "created_at": created_at,
             "keys": keys, "identities": identities, "payloads": payloads, "in_blob": in_blob,
-            "lineages": Uuids(lineages), "rows": cuts if keys is None else list(zip(cuts, keys, strict=True)),
+            "lineages": Uuids(lineages), "rows": Cuts(payloads, in_blob, keys),
         },
     )  # fmt: skip
     if rows:
@@ -96,32 +94,14 @@ def _enqueue_some(new: Alike) -> Op[list[int]]:
     return list(range(first, last + 1))
 
 
-class LaidOut(NamedTuple):
-    """Payloads as they are sent for one statement."""
-
-    payloads: list[bytes]
-    """Each, or the hash of the blob that it is kept in."""
-    in_blob: list[int | None] | None
-    """1 for a hash; nothing at all where none is."""
-    cuts: list[int]
-    """Where each is cut out of all of them together: from the 24th bit on the place of its first byte, below that its
-    length, and in the lowest bit whether it is a hash."""
-
-
-def laid_out(payloads: list[bytes]) -> Op[LaidOut]:
-    """Payloads of new tasks, those that are too large for a row kept in blobs."""
-    sizes = [len(payload) for payload in payloads]
-    in_blob: list[int | None] | None = None
-    if max(sizes) > LARGEST_INLINE:
-        places = yield from kept(payloads)
-        payloads = [hashed or data or b"" for data, hashed in places]
-        in_blob = [None if hashed is None else 1 for _, hashed in places]
-        sizes = [len(payload) for payload in payloads]
-    starts = accumulate(sizes, initial=1)
-    cuts = [start << 24 | size << 1 for start, size in zip(starts, sizes, strict=False)]
-    if in_blob is not None:
-        cuts = [cut | (is_hash or 0) for cut, is_hash in zip(cuts, in_blob, strict=True)]
-    return LaidOut(payloads, in_blob, cuts)
+def laid_out(payloads: list[bytes]) -> Op[tuple[list[bytes], list[int | None] | None]]:
+    """Payloads of new tasks, those that are too large for a row kept in blobs and their hashes in their places; with 1
+    for each hash, or nothing at all where none is."""
+    if max(map(len, payloads)) <= LARGEST_INLINE:
+        return payloads, None
+    places = yield from kept(payloads)
+    in_blob = [None if hashed is None else 1 for _, hashed in places]
+    return [hashed or data or b"" for data, hashed in places], in_blob
 
 
 def _enqueue_governed(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:

@@ -11,7 +11,10 @@ happens on SQLite or PostgreSQL, blocking or awaited, in a transaction of ours o
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 Row = Sequence[Any]
 Rows = Sequence[Row]
@@ -19,6 +22,34 @@ Rows = Sequence[Row]
 
 class Uuids(list[bytes]):
     """A list of UUIDs as their sixteen bytes: thousands are made every second, and nobody asks them anything."""
+
+
+class Cuts(NamedTuple):
+    """Byte strings for a statement that takes them one after the other, in one, and cuts them itself: on SQLite."""
+
+    parts: Sequence[bytes]
+    hashed: Sequence[int | None] | None = None
+    """1 for each that is the hash of a blob; nothing at all where none is."""
+    names: Sequence[str] | None = None
+    """The keys of their rows."""
+    numbers: Sequence[int] | None = None
+    """The numbers of their rows, from the first one on."""
+
+    def written(self) -> str:
+        """JSON with a number for each: from the 38th bit on how far its row is from the first, from the 14th on the
+        place of its first byte, below that its length, and in the lowest bit whether it is a hash. By name, where they
+        have one: a name may stand twice."""
+        sizes = list(map(len, self.parts))
+        cuts = [start << 14 | size << 1 for start, size in zip(accumulate(sizes, initial=1), sizes, strict=False)]
+        if self.hashed is not None:
+            cuts = [cut | (is_hash or 0) for cut, is_hash in zip(cuts, self.hashed, strict=True)]
+        if self.numbers is not None:
+            first = self.numbers[0]
+            cuts = [cut | number - first << 38 for cut, number in zip(cuts, self.numbers, strict=True)]
+        if self.names is None:
+            return msgspec.json.encode(cuts).decode()
+        quoted = map(msgspec.json.encode, self.names)
+        return (b"{%b}" % b",".join([b"%b:%d" % row for row in zip(quoted, cuts, strict=True)])).decode()
 
 
 class Query(NamedTuple):

@@ -17,7 +17,7 @@ from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store import catalogue, one_library
 from onceward.store.guard import GuardedConnection, call
-from onceward.store.op import Call, Many, Query, Request, Rows, Uuids
+from onceward.store.op import Call, Cuts, Many, Query, Request, Rows, Uuids
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
 
 OnConnect = Callable[[Any], None]
@@ -37,6 +37,8 @@ def bound(value: Any) -> Any:
         return b"".join(value)
     if type(value) is uuid.UUID:
         return value.bytes
+    if type(value) is Cuts:
+        return value.written()
     return value
 
 

@@ -23,19 +23,17 @@ ROLLBACK /* onceward */
 
 -- name: insert_tasks
 -- New tasks, numbered in the order of the rows, in one statement: binding values row by row takes longer than the insert.
--- Byte strings come one after the other in one blob. A row is where its payload is to be cut, or that and its key: from
--- the 24th bit on the place of its first byte, below that its length, and in the lowest bit whether it is the hash of
--- a blob. They do not stand in line yet: one statement fills one table here.
+-- Byte strings come one after the other in one blob, and a row says where its payload is to be cut (`Cuts` in op.py); the
+-- key of a task is the name of its row. They do not stand in line yet: one statement fills one table here.
 INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
-SELECT :kind, :version, :queue, :band, :due_at, :created_at, given.key, substr(:identities, 16 * given.place + 1, 16),
-    CASE WHEN given.cut & 1 = 0 THEN substr(:payloads, given.cut >> 24, given.cut >> 1 & 8388607) END,
-    CASE WHEN given.cut & 1 = 1 THEN substr(:payloads, given.cut >> 24, given.cut >> 1 & 8388607) END,
-    substr(:lineages, 16 * given.place + 1, 16)
-FROM (
-    SELECT key AS place, CASE type WHEN 'array' THEN json_extract(value, '$[0]') ELSE value END AS cut,
-        CASE type WHEN 'array' THEN json_extract(value, '$[1]') END AS key
-    FROM json_each(:rows)
-) AS given
+SELECT :kind, :version, :queue, :band, :due_at, :created_at, CASE WHEN :keys IS NOT NULL THEN given.key END,
+    substr(:identities, 16 * given.rowid + 1, 16),
+    CASE WHEN :in_blob IS NULL OR given.value & 1 = 0
+        THEN substr(:payloads, given.value >> 14 & 16777215, given.value >> 1 & 8191) END,
+    CASE WHEN :in_blob IS NOT NULL AND given.value & 1 = 1
+        THEN substr(:payloads, given.value >> 14 & 16777215, given.value >> 1 & 8191) END,
+    substr(:lineages, 16 * given.rowid + 1, 16)
+FROM json_each(:rows) AS given
 
 -- name: where_new_ones_stand
 -- The number of the last task, and where the next one goes in its line: because one writer at a time makes that safe.
@@ -45,11 +43,12 @@ SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'onceward_task'), line.rank
 FROM (SELECT coalesce(max(rank), 0) AS rank FROM onceward_mark WHERE lane = :lane AND band = :band) AS line
 
 -- name: stand_new
--- Tasks from the first number to the last, in the line and after the place that were just looked up.
-WITH RECURSIVE new (task) AS (SELECT :first UNION ALL SELECT task + 1 FROM new WHERE task < :last)
+-- Tasks from the first number to the last, in the line and after the place that were just looked up. Their numbers are
+-- read from their rows, which are at hand: that is faster than to count.
 INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
-SELECT :lane, :band, :rank, :at, :seq + 1 + task - :first, task
-FROM new
+SELECT :lane, :band, :rank, :at, :seq + 1 + id - :first, id
+FROM onceward_task
+WHERE id BETWEEN :first AND :last
 
 -- name: insert_governed
 -- New tasks that have gates to pass, each its own. They do not stand in line yet.
@@ -361,20 +360,17 @@ ROWS (same created_at bigint, id bigint, kind text, version integer, queue text,
       ancestry bytea, limits bytea, scopes bytea, touched smallint, gates text, estimate bigint)
 
 -- name: insert_alike
--- Children that differ in little: what they have in common is sent once. Byte strings and rows come as in insert_tasks;
--- a row is a place to cut, or that, a number and a key where numbers are not in a row or there are keys.
+-- Children that differ in little: what they have in common is sent once. Byte strings and rows come as in insert_tasks.
 INSERT INTO onceward_task (created_at, kind, version, queue, band, due_at, gates, estimate, lineage, parent, depth, batch,
     ancestry, limits, scopes, id, key, identity, payload, payload_blob)
 SELECT :created_at, :kind, :version, :queue, :band, :due_at, :gates, :estimate, :lineage, :parent, :depth, :batch,
-    :ancestry, :limits, :scopes, given.id, given.key, substr(:identities, 16 * given.place + 1, 16),
-    CASE WHEN given.cut & 1 = 0 THEN substr(:payloads, given.cut >> 24, given.cut >> 1 & 8388607) END,
-    CASE WHEN given.cut & 1 = 1 THEN substr(:payloads, given.cut >> 24, given.cut >> 1 & 8388607) END
-FROM (
-    SELECT key AS place, CASE type WHEN 'array' THEN json_extract(value, '$[0]') ELSE value END AS cut,
-        CASE type WHEN 'array' THEN json_extract(value, '$[1]') ELSE :first + key END AS id,
-        CASE type WHEN 'array' THEN json_extract(value, '$[2]') END AS key
-    FROM json_each(:rows)
-) AS given
+    :ancestry, :limits, :scopes, :first + (given.value >> 38), CASE WHEN :keys IS NOT NULL THEN given.key END,
+    substr(:identities, 16 * given.rowid + 1, 16),
+    CASE WHEN :in_blob IS NULL OR given.value & 1 = 0
+        THEN substr(:payloads, given.value >> 14 & 16777215, given.value >> 1 & 8191) END,
+    CASE WHEN :in_blob IS NOT NULL AND given.value & 1 = 1
+        THEN substr(:payloads, given.value >> 14 & 16777215, given.value >> 1 & 8191) END
+FROM json_each(:rows) AS given
 
 -- name: count_family
 UPDATE onceward_task

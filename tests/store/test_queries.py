@@ -14,7 +14,8 @@ from psycopg import sql
 import onceward
 from onceward.store import catalogue
 from onceward.store.catalogue import Dialect
-from onceward.store.sqlite import bound
+from onceward.store.op import Many, Op
+from onceward.store.sqlite import MOST_ROWS, bound
 from tests.store.conftest import NOON, Hands
 
 SOURCE = Path(onceward.__file__).parent
@@ -193,6 +194,44 @@ def test_what_is_hot_never_reads_a_table_from_end_to_end(hands: Hands, rows: int
                 assert read_through(postgres_plan(hands, name, "force_generic_plan")) == []
                 if rows:
                     assert read_through(postgres_plan(hands, name, "force_custom_plan")) == []
+
+
+def test_what_is_given_in_rows_is_never_looked_for_from_end_to_end(hands: Hands, subtests: pytest.Subtests) -> None:
+    if hands.session.dialect == "postgres":
+        pytest.skip("PostgreSQL takes arrays, and plans them as above")
+    for name, text in catalogue.queries("sqlite").items():
+        if "ROWS (" in text:
+            for count in (1, MOST_ROWS):
+                with subtests.test(name, count=count):
+                    statement = catalogue.in_rows(name, count)
+                    last = max(int(number) for number in re.findall(r"\?(\d+)", statement))
+                    rows = hands.session.opened().execute(f"EXPLAIN QUERY PLAN {statement}", [None] * last).fetchall()
+                    assert [row[3] for row in rows if re.match(r"SCAN \w*onceward_", row[3])] == []
+
+
+@pytest.mark.parametrize("count", [0, 1, MOST_ROWS - 1, MOST_ROWS, 2 * MOST_ROWS + 7])
+def test_all_rows_of_many_are_written_and_answered(hands: Hands, count: int) -> None:
+    rows = [(bytes(16), number.to_bytes(16, "big"), number) for number in range(count)]
+
+    def take() -> Op[list[int]]:
+        first = yield Many("take_identities", rows)
+        again = yield Many("take_identities", [(scope, hashed, -1) for scope, hashed, _ in rows])
+        assert sorted(row[2] for row in first) == sorted(row[2] for row in again)
+        return [row[2] for row in first]
+
+    assert sorted(hands.do(take)) == list(range(count))
+    assert hands.sql("SELECT count(*) FROM onceward_identity") == [(count,)]
+
+
+def test_a_statement_that_fails_in_its_middle_leaves_nothing(hands: Hands) -> None:
+    def fail() -> Op[None]:
+        yield Many("take_identities", [(bytes(16), bytes(16), 1)])
+        yield Many("insert_joins", [(1, 2), (3, 4), (5, None)])
+
+    with pytest.raises(Exception, match=r"(?i)not.null"):
+        hands.do(fail)
+    assert hands.sql("SELECT count(*) FROM onceward_identity") == [(0,)]
+    assert hands.sql("SELECT count(*) FROM onceward_join") == [(0,)]
 
 
 def read_through(plan: list[str]) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from onceward.store.catalogue import Statements, colon, dollar, migrations, parsed, percent, queries, spelled
+from onceward.store.catalogue import Statements, colon, dollar, in_rows, migrations, parsed, percent, queries, spelled
 
 FILE = """-- What stands before the first name is not read.
 
@@ -48,13 +50,31 @@ def test_a_list_of_ids_is_an_array_or_a_json_text() -> None:
     assert spelled(text, "sqlite") == "SELECT 1 FROM t WHERE id IN (SELECT value FROM json_each(:ids))"
 
 
-def test_many_rows_are_arrays_in_order_or_a_statement_a_row() -> None:
+def test_many_rows_are_arrays_in_order_or_values() -> None:
     text = "INSERT INTO t (a, b) ROWS (a bigint, b double precision)"
-    assert spelled(text, "sqlite") == "INSERT INTO t (a, b) VALUES (:a, :b)"
+    assert spelled(text, "sqlite") == "INSERT OR FAIL INTO t (a, b) VALUES (:a, :b)"
     assert spelled(text, "postgres") == (
         "INSERT INTO t (a, b) SELECT a, b FROM unnest(:a::bigint[], :b::double precision[]) "
         "WITH ORDINALITY AS given (a, b, place) ORDER BY place"
     )
+
+
+def test_several_rows_for_sqlite_have_what_they_have_in_common_once() -> None:
+    one, three = in_rows("insert_checkpoints", 1), in_rows("insert_checkpoints", 3)
+    assert "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)\n" in one
+    assert "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7), (?1, ?8, ?9, ?10, ?11, ?12, ?13), (?1, ?14, " in three
+
+
+def test_a_write_of_sqlite_never_keeps_a_journal_of_its_own() -> None:
+    writes = [
+        text
+        for text in (statement.text for statement in Statements("sqlite", colon).values())
+        if re.search(r"^(INSERT|UPDATE)\b", text, re.M)
+    ]
+    assert len(writes) > 100
+    assert [
+        text for text in writes if not re.search(r"^(INSERT OR FAIL INTO|UPDATE OR FAIL) onceward_", text, re.M)
+    ] == []
 
 
 def test_every_driver_gets_its_own_way_of_naming_parameters() -> None:

@@ -5,8 +5,11 @@ both databases where only the spelling differs:
 
 `IN :ids`            a list of task ids: an array on PostgreSQL, a JSON text on SQLite
 `IN TEXTS :names`    a list of texts, likewise
-`ROWS (a type, …)`   the rows of a `Many`: a `VALUES` per row on SQLite, `unnest` of arrays on PostgreSQL;
-                     columns marked `same` are its `same` values and stand first
+`ROWS (a type, …)`   the rows of a `Many`: `VALUES` on SQLite, `unnest` of arrays on PostgreSQL; columns marked
+                     `same` are its `same` values and stand first
+
+On SQLite every write is `OR FAIL`: a statement that fails is undone with its transaction or by a savepoint, never alone.
+Otherwise SQLite would keep a journal of each statement that writes several rows, with every page as it was before.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ _BLOCK = re.compile(r"^-- name: (\w+)\n", re.M)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _LIST = re.compile(r"\bIN (TEXTS )?:(\w+)")
 _ROWS = re.compile(r"ROWS \(([^()]*)\)")
+_WRITE = re.compile(r"^(INSERT(?= INTO)|UPDATE(?= onceward_))", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,25 @@ def spelled(text: str, dialect: Dialect, *, one_row: bool = False) -> str:
     """A query with the short forms written out for a database; its parameters are still `:name`."""
     if dialect == "postgres":
         return _ROWS.sub(_row_as_values if one_row else _rows_as_arrays, _LIST.sub(_list_as_array, text))
-    return _ROWS.sub(_rows_as_values, _LIST.sub(r"IN (SELECT value FROM json_each(:\2))", text))
+    in_json = _LIST.sub(r"IN (SELECT value FROM json_each(:\2))", text)
+    return _WRITE.sub(r"\g<0> OR FAIL", _ROWS.sub(_rows_as_values, in_json))
+
+
+@cache
+def in_rows(name: str, count: int) -> str:
+    """A query of SQLite for so many rows of a `Many` at once. What they have in common comes first, then row by row."""
+    text = queries("sqlite")[name]
+    declared = _ROWS.search(text)
+    assert declared is not None, f"query {name} takes no rows"
+    columns = _columns(declared[1])
+    same = [column.is_same for column in columns].count(True)
+    heads = [f"?{place}" for place in range(1, same + 1)]
+    varying = len(columns) - same
+    rows = [
+        ", ".join([*heads, *(f"?{place}" for place in range(first, first + varying))])
+        for first in range(same + 1, same + 1 + count * varying, varying)
+    ]
+    return spelled(_ROWS.sub("VALUES " + ", ".join(f"({row})" for row in rows), text), "sqlite")
 
 
 class Statements(Mapping[str, Statement]):

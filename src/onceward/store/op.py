@@ -60,7 +60,7 @@ class Query(NamedTuple):
 
 
 class Many(NamedTuple):
-    """One named statement for many rows: a statement a row on SQLite, arrays in one statement on PostgreSQL.
+    """One named statement for many rows: some statements with many rows each on SQLite, arrays in one on PostgreSQL.
 
     What all rows have in common stands in `same`, once: a long array is a slow parameter.
     """

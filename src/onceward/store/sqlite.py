@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from onceward.store.session import ConnectionLost, Session, TryAgainLater, quiet
 OnConnect = Callable[[Any], None]
 BUSY_LIMIT_S = 30.0
 CHECKPOINT_PAGES = 1_000
+MOST_ROWS = 64
+"""How many rows of a `Many` one statement takes at most."""
 IN_MEMORY = "?vfs=memdb"
 """The end of the address of a database in memory that all connections of a process share, with locks as on a file."""
 
@@ -40,6 +43,20 @@ def bound(value: Any) -> Any:
     if type(value) is Cuts:
         return value.written()
     return value
+
+
+def in_portions(request: Many) -> Iterator[tuple[str, list[Any]]]:
+    """The statements that a `Many` comes to, with their values: many rows in each. How many is a power of two, so that few
+    texts are prepared."""
+    same = [bound(value) for value in request.same]
+    has_uuids = "uuid" in _STATEMENTS[request.name].kinds[len(same) :]
+    start, size = 0, MOST_ROWS
+    while (left := len(request.rows) - start) > 0:
+        while size > left:
+            size //= 2
+        values = chain.from_iterable(request.rows[start : start + size])
+        yield catalogue.in_rows(request.name, size), [*same, *(map(bound, values) if has_uuids else values)]
+        start += size
 
 
 def flags_for(path: str) -> int:
@@ -137,16 +154,7 @@ class SqliteSession(Session):
                     text, {name: bound(value) for name, value in request.params.items()}
                 ).fetchall()
             if type(request) is Many:
-                if not request.rows:
-                    return []
-                statement = _STATEMENTS[request.name]
-                same = tuple([bound(value) for value in request.same])
-                rows: Sequence[tuple[Any, ...]]
-                if "uuid" in statement.kinds[len(same) :]:
-                    rows = [(*same, *map(bound, row)) for row in request.rows]
-                else:
-                    rows = request._replace(same=same).full_rows
-                return connection.executemany(statement.text, rows).fetchall()
+                return [row for part in in_portions(request) for row in connection.execute(*part).fetchall()]
             if type(request) is Call:
                 self._lend(connection, request)
                 return []

@@ -21,7 +21,7 @@ from onceward.store import catalogue, one_library
 from onceward.store.guard import GuardedConnection
 from onceward.store.op import Call, Many, Query, Request, Rows
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
-from onceward.store.sqlite import BUSY_LIMIT_S, OnConnect, SqliteSession, bound
+from onceward.store.sqlite import BUSY_LIMIT_S, OnConnect, SqliteSession, bound, in_portions
 
 _STATEMENTS = catalogue.Statements("sqlite", catalogue.colon)
 _ENDS = (sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
@@ -113,12 +113,7 @@ class StandardSqliteSession(Session):
                     text, {name: bound(value) for name, value in request.params.items()}
                 ).fetchall()
             if type(request) is Many:
-                statement = _STATEMENTS[request.name]
-                rows: list[Any] = []
-                for row in request.full_rows:  # executemany would drop what RETURNING gives
-                    values = dict(zip(statement.places, map(bound, row), strict=True))
-                    rows += connection.execute(statement.text, values).fetchall()
-                return rows
+                return [row for part in in_portions(request) for row in connection.execute(*part).fetchall()]
             if type(request) is Call:
                 self._lend(connection, request)
                 return []

@@ -50,10 +50,12 @@ FROM onceward_task
 WHERE id IN :ids
 
 -- name: own_children
--- Children of tasks that are this work, unless they were cancelled: asked for again, they are the same children.
+-- Children of tasks that are this work, unless they were cancelled: asked for again, they are the same children. That they
+-- have a parent is said once more, because the index of parents has no others.
 SELECT parent, identity, id
 FROM onceward_task
 WHERE (parent, identity) IN (ROWS (parent bigint, identity bytea))
+  AND parent IS NOT NULL
   AND status <> 8
 ORDER BY id
 

@@ -197,7 +197,7 @@ def test_claims_that_race_set_aside_no_more_than_there_is(url: str, sessions: Ca
             begin.wait()
             for task in mine:
                 now = app._store.clock.now()
-                decided = session.transact(lambda: set_aside([task], app.registry.budgets_of, now, waits=True))  # noqa: B023
+                decided = session.transact(lambda: set_aside([task], app.registry.budgets_of, now, now, waits=True))  # noqa: B023
                 held.extend(decided.held)
 
         threads = [threading.Thread(target=claim, args=(sessions(), ids[place::8])) for place in range(8)]

@@ -78,6 +78,21 @@ def usd(text: str) -> Decimal:
     return Decimal(text)
 
 
+@pytest.mark.parametrize("behind_ms", [5, 3_600_000])
+def test_a_clock_that_is_behind_does_not_let_anybody_pass_a_budget(start: Start, behind_ms: int) -> None:
+    """Whoever stands in line was due by somebody's clock, and is claimed by one that is behind it: for its money."""
+    money = Budget("money", "0.05")
+    harness = start(asking(money))
+    for number in range(3):
+        harness.enqueue(Ask(number, cost="0.02"))
+    harness.clock.step(-behind_ms)
+    harness.app._store.clock.measured(None)
+    harness.enqueue(Ask(3, cost="0.02"))  # brings the claim to their line
+    harness.drain(wait_for_due=False)
+    assert only(harness.app).spent == usd("0.04")
+    assert counts(harness) == {"succeeded": 2, "waiting": 2}
+
+
 def test_no_more_runs_than_a_budget_allows_and_the_rest_waits(start: Start) -> None:
     harness = start(asking(Budget("usd", 0.10)))
     harness.app.enqueue_many([Ask(number) for number in range(20)])
@@ -813,7 +828,7 @@ def test_a_task_whose_budget_another_transaction_holds_is_put_back_and_not_waite
             other = second.opened()
             other.execute("BEGIN")
             other.execute("SELECT 1 FROM onceward_budget FOR UPDATE")
-        decided = first.transact(lambda: set_aside([task], app.registry.budgets_of, now, waits=False))
+        decided = first.transact(lambda: set_aside([task], app.registry.budgets_of, now, now, waits=False))
         if app.dialect == "postgres":
             assert [one.task for one in decided.put_back] == [task]
             assert not decided.held

@@ -69,11 +69,12 @@ class SetAside:
         return {*self.waiting, *self.failing, *(one.task for one in self.put_back)}
 
 
-def set_aside(tasks: Sequence[int], rules_of: BudgetsOf, now: int, *, waits: bool) -> Op[SetAside]:
-    """Set aside what tasks that are about to be claimed may cost, in their order. Those for whom there is not enough
-    wait from here on; those that shall fail are named. `waits` is whether this transaction may wait for others."""
+def set_aside(tasks: Sequence[int], rules_of: BudgetsOf, due_by: int, now: int, *, waits: bool) -> Op[SetAside]:
+    """Set aside what tasks that are about to be claimed may cost, in their order: the same that the claim takes, which
+    were due by then. Those for whom there is not enough wait from here on; those that shall fail are named. `waits` is
+    whether this transaction may wait for others."""
     decided = SetAside()
-    rows = (yield Query("budget_needs", {"ids": sorted(tasks), "now": now})) if tasks else ()
+    rows = (yield Query("budget_needs", {"ids": sorted(tasks), "due_by": due_by})) if tasks else ()
     draws = {row[0]: _draws(row, rules_of, now) for row in rows if BUDGET in row[3]}
     if not draws:
         return decided

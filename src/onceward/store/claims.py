@@ -111,7 +111,7 @@ def claim(
     passages = [*first, *then]
     popped = [task for passage in passages for task in passage.tasks]
     costly = [task for passage in passages if gates.has_budget(passage.gates) for task in passage.tasks]
-    paid = yield from set_aside(costly, reader.budgets_of, now, waits=not has_settled)
+    paid = yield from set_aside(costly, reader.budgets_of, reader.due_by(now), now, waits=not has_settled)
     if away := paid.turned_away:
         passages = gates.put_back(governed, passages, away)
         popped = [task for task in popped if task not in away or task in paid.failing]
@@ -146,7 +146,7 @@ def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool =
     if reader.limits_of is not None and ids:
         admitted = yield from gates.admit(reader, ids, now)
         ids = admitted.tasks
-        paid = yield from set_aside(ids, reader.budgets_of, now, waits=not has_settled)
+        paid = yield from set_aside(ids, reader.budgets_of, reader.due_by(now), now, waits=not has_settled)
         ids = [task for task in ids if task not in paid.turned_away or task in paid.failing]
         passages = gates.put_back(admitted.governed, admitted.passages, paid.turned_away)
         admitted = admitted._replace(passages=passages)
@@ -186,7 +186,7 @@ def _lease(reader: Reader, popped: Sequence[int], worker: int, now: int) -> Op[C
     token = secrets.token_bytes(16)
     ids = sorted(set(popped))
     lease = {"token": token, "worker": worker, "now": now}
-    rows = yield Query("lease_tasks", {**lease, "ids": ids, "due_by": max(now, reader.stood_at)})
+    rows = yield Query("lease_tasks", {**lease, "ids": ids, "due_by": reader.due_by(now)})
     if not rows and not (yield Query("is_living", {"worker": worker})):
         raise WorkerBuried(f"worker {worker} was declared dead and may not claim any more")
     if len(rows) < len(ids):

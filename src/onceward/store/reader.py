@@ -111,6 +111,10 @@ class Reader:
     """The governed lines in which places are remembered."""
     budgets_of: BudgetsOf = no_budgets
 
+    def due_by(self, now: int) -> int:
+        """By when those were due who were taken by this claim, if some clock was ahead of ours."""
+        return max(now, self.stood_at)
+
     def copy(self) -> Reader:
         """A memory of its own, for a transaction that may not commit."""
         return replace(

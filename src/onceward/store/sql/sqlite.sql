@@ -594,7 +594,7 @@ FROM onceward_task
 WHERE id IN :ids
   AND status IN (0, 2)
   AND paused = 0
-  AND due_at <= :now
+  AND due_at <= :due_by
   AND gates IS NOT NULL
 
 -- name: hold_budgets

@@ -113,6 +113,23 @@ def test_a_dead_worker_is_reclaimed_after_its_lease_and_one_check_but_not_before
     assert bee.suspects_found >= 1
 
 
+def test_a_clock_that_is_set_back_does_not_keep_the_dead_alive(
+    clockwork: Clockwork, ant: Machine, bee: Machine
+) -> None:
+    ant.hands.enqueue()
+    ant.claim()
+    bee.housekeeping.step()
+    clockwork.clock.step(-3_600_000)
+    for second in range(300):
+        assert bee.reclaimed == [], f"after {second} s"
+        clockwork.clock.advance("1s")
+        bee.housekeeping.step()
+    for _ in range(60):
+        clockwork.clock.advance("1s")
+        bee.housekeeping.step()
+    assert bee.reclaimed == ["ant"]
+
+
 def test_a_worker_that_has_found_no_work_looks_at_once(clockwork: Clockwork, ant: Machine, bee: Machine) -> None:
     ant.hands.enqueue()
     ant.claim()

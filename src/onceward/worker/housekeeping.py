@@ -158,7 +158,8 @@ class Housekeeping:
             return Death("died", self._started(path))
         _, since = self._beats[worker.id]
         stood_still_ms = self._clock.monotonic() - since
-        silent_ms = self._clock.now() - worker.beat_at
+        # By the clock that all share or, where that was set back, by our own that nobody sets.
+        silent_ms = max(self._clock.now() - worker.beat_at, stood_still_ms)
         if silent_ms >= worker.lease_ms and stood_still_ms >= min(self._config.check_ms, worker.lease_ms):
             return Death(f"was silent for {spoken(silent_ms)}", None if path is None else self._started(path))
         return None

@@ -9,7 +9,7 @@ from onceward.model.task import Commit, Move, Release, band_of, lane_of
 from onceward.store.claims import NOTHING, Claimed
 from onceward.store.lines import line_told
 from onceward.store.reader import Reader
-from onceward.worker.committer import Wish, Writer, Written
+from onceward.worker.committer import Answer, Item, Wish, Writer, Written
 from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner
 from onceward.worker.spawner import Spawner
@@ -20,9 +20,18 @@ class Job(Payload, kind="job"):
     name: str = "job"
 
 
-def runner_that_wishes(wishes: list[Wish], commits: list[Commit] | None = None) -> Runner:
-    """A runner whose wishes nobody fulfils unless the test does, and whose commits are only noted."""
-    noted = [] if commits is None else commits
+def runner_that_wishes(
+    wishes: list[Wish], commits: list[Commit] | None = None, answered: list[Item] | None = None
+) -> Runner:
+    """A runner whose wishes nobody fulfils unless the test does, and whose commits are only noted: with whom to tell
+    what has become of them, if the test does that."""
+
+    def note(commit: Commit, answer: Answer) -> None:
+        if commits is not None:
+            commits.append(commit)
+        if answered is not None:
+            answered.append(Item(commit, answer))
+
     job = Pipeline(Job)
 
     @job.stage
@@ -33,7 +42,7 @@ def runner_that_wishes(wishes: list[Wish], commits: list[Commit] | None = None) 
         Registry([job]),
         Config(),
         queues=["default"],
-        submit=lambda commit, _answer: noted.append(commit),
+        submit=note,
         wish=lambda make: wishes.append(make()),
         threads=None,
         read=lambda: None,
@@ -78,6 +87,20 @@ def test_what_is_claimed_while_the_worker_stops_is_given_back_and_never_begins()
         return [(commit.lease.task, type(commit.move)) for commit in commits]
 
     assert asyncio.run(scene()) == [(1, Release), (2, Release), (3, Release)]
+
+
+def test_a_worker_that_stops_hears_that_what_it_had_not_begun_is_given_back() -> None:
+    async def scene() -> bool:
+        wishes: list[Wish] = []
+        items: list[Item] = []
+        runner = runner_that_wishes(wishes, answered=items)
+        runner.look_again()
+        runner.stop_claiming()
+        runner.delivered(Written((), (), Claimed(1, [lease(1), lease(2)], {}, {}), wishes[-1]))
+        runner.delivered(Written(items, [True, True]))
+        return runner.is_drained
+
+    assert asyncio.run(scene())
 
 
 def test_news_of_one_line_are_looked_at_first_and_the_others_after_it() -> None:

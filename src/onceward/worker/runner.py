@@ -331,6 +331,8 @@ class Runner:
             return True
         if type(move) is HandOver:
             return move.joins or move.gates is not None
+        if type(move) is Release:  # nothing has ended; and of what was given back unread nobody knows the pipeline
+            return False
         return attempt.lease.parent is not None or attempt.pipeline.unique == "everywhere"
 
     def _after_refusal(self, attempt: Attempt, move: Move, error: Exception) -> None:

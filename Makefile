@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-long bench-peers models torture lock clean
+.PHONY: help setup demo test lint format bench bench-long bench-peers models mutants torture lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ bench-peers: setup ## Measure other task queues beside this one, in about 20 min
 
 models: setup ## Check the models of the protocols with Spin, also in larger worlds: a few minutes
 	@$(BIN)/python -m tests.models --larger
+
+mutants: setup ## Put 26 known mistakes into copies of the source, one by one, and see that a test finds each: about 10 minutes
+	@$(BIN)/python -m tests.mutants
 
 torture: setup ## Run the long fault tests: kills, freezes, restarts
 	@$(BIN)/python -m pytest -q -m torture --timeout=3600

@@ -7,14 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from onceward.model.source import GateLimits, NotYet
-from onceward.model.task import lane_of
+from onceward.model.status import Status
+from onceward.model.task import Finish, Lease, Move, TryAgain, lane_of
 from onceward.store import claims, gates
 from onceward.store.lines import COMPARE_EVERY_MS, stragglers
 from onceward.store.op import Many, Op, Query
 from onceward.store.passing import take
 from onceward.store.reader import MOST_GOVERNED, Reader
 from onceward.store.session import Session
-from tests.store.conftest import Hands
+from tests.store.conftest import NOON, Hands
 
 SHOP = "shop*1"
 LANE = lane_of("default", "note", gates=SHOP)
@@ -31,9 +32,14 @@ class Worker:
 
     def claim(self, count: int, slots: int | None = None) -> list[int]:
         """The tasks it gets if it asks for so many; of those behind gates no more than it has slots."""
+        return [lease.task for lease in self.lease(count, slots)]
+
+    def lease(self, count: int, slots: int | None = None) -> list[Lease]:
+        """The same, as leases."""
         slots = count if slots is None else slots
-        claimed = self.session.transact(lambda: claims.claim(self.reader, self.id, count, self.hands.now, slots=slots))
-        return [lease.task for lease in claimed.leases]
+        return self.session.transact(
+            lambda: claims.claim(self.reader, self.id, count, self.hands.now, slots=slots)
+        ).leases
 
 
 @pytest.fixture
@@ -247,3 +253,23 @@ def test_a_clock_that_is_set_back_puts_no_call_off_for_an_hour(hands: Hands) -> 
     assert not_yet.again_at == hands.now + 60_000
     hands.later(60_000)
     assert call() is None
+
+
+@pytest.mark.parametrize(
+    "move",
+    [Finish("first", b"1", Status.SUCCEEDED, None), TryAgain("first", NOON, "again")],
+    ids=["in a group", "by itself"],
+)
+def test_who_has_lost_its_lease_gives_up_no_place_of_its_successor(
+    hands: Hands, open_session: Callable[[], Session], move: Move
+) -> None:
+    ant, bee, cat = (Worker(hands, open_session(), GateLimits(concurrency=1)) for _ in range(3))
+    hands.enqueue(gates=SHOP)
+    [lost] = ant.lease(1)
+    hands.bury(ant.id)
+    [held] = bee.lease(1)
+    assert (held.task, held.fence) == (lost.task, lost.fence + 1)
+    assert hands.commit(lost, move) is False
+    hands.enqueue(gates=SHOP)
+    assert cat.claim(1) == [], "there is one place, and it is taken"
+    assert hands.commit(held, move) is True

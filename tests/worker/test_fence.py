@@ -13,6 +13,7 @@ from onceward.model.task import (
     CURSOR_PART,
     NEVER,
     Advance,
+    Commit,
     Crash,
     Defer,
     Expire,
@@ -29,8 +30,10 @@ from onceward.model.task import (
     Report,
     Take,
     TryAgain,
+    Write,
 )  # fmt: skip
-from onceward.store import operate
+from onceward.store import commits, operate
+from tests.store.children import child, together
 from tests.store.conftest import Hands
 from tests.worker.conftest import NOTES, Clockwork, insert_note
 
@@ -210,6 +213,34 @@ def test_in_one_transaction_an_old_lease_of_ours_is_not_taken_for_the_new_one(ha
         old[1].task: b'"old"',
         old[2].task: b'"old"',
     }
+
+
+@pytest.mark.parametrize("move", [move for move in MOVES if isinstance(move, Finish | Advance)])
+def test_a_new_claim_of_ours_lets_nothing_of_an_old_one_through(hands: Hands, move: Move) -> None:
+    """What goes through together names all tokens of it: only the fence tells the old lease of a task from the new."""
+    hands.enqueue(2)
+    ours = hands.worker("ant")
+    [old, _] = hands.claim(ours)
+    hands.commit(old, Release())
+    hands.enqueue()
+    again, other = hands.claim(ours)
+    assert (again.task, again.fence, other.fence) == (old.task, 2, old.fence)
+    assert again.token == other.token
+    assert hands.commit_all([(old, move), (other, move)]) == [False, True]
+    assert hands.commit(again, MOVES[3]) is True
+
+
+@pytest.mark.parametrize("move", [move for move in MOVES if isinstance(move, Finish | Advance | HandOver | Keep)])
+@pytest.mark.parametrize("writes", [(), ((insert_note, (1, "stale")),)], ids=["plain", "with rows"])
+def test_nobody_spawns_under_a_lost_lease(hands: Hands, move: Move, writes: tuple[Write, ...]) -> None:
+    hands.enqueue(key="parent")
+    [lease] = hands.claim(hands.worker("ant"))
+    claimed_by_another(hands, lease)
+    asked = together("parent", child("stale"))
+    assert hands.do(lambda: commits.commit([Commit(lease, move, writes, asked)], hands.now)) == [False]
+    assert hands.sql("SELECT key FROM onceward_task") == [("parent",)]
+    assert hands.sql("SELECT * FROM onceward_lineage") == []
+    assert hands.sql("SELECT * FROM onceward_identity") == []
 
 
 @pytest.mark.parametrize("move", [move for move in MOVES if isinstance(move, Finish | Advance | Release)])

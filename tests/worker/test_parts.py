@@ -290,3 +290,30 @@ def test_a_cursor_that_cannot_be_stored_is_an_error_of_the_stage(start: Start) -
     harness.drain()
     assert words(harness, task) == ["retry scheduled", "progressed", "finished"]
     assert "the cursor of stage 'read' holds NaN" in str(harness.task(task).history[0].note)
+
+
+def test_of_a_stage_one_result_and_one_cursor_are_stored_however_often_it_runs(start: Start) -> None:
+    book = Pipeline(Book)
+
+    @book.stage
+    def read(ctx: Context[Book]) -> int:
+        for page in range(3):
+            ctx.checkpoint(page)
+        if ctx.task.attempt < 3:
+            raise Retryable("again")
+        return 3
+
+    @book.stage
+    def shelve(ctx: Context[Book]) -> None: ...
+
+    harness = start(book)
+    task = harness.enqueue(Book())
+    harness.drain()
+    harness.app.retry(task.id, stage="read")
+    harness.drain()
+    rows = harness.app.read(
+        lambda connection: sorted(
+            connection.execute("SELECT stage, part, count(*) FROM onceward_checkpoint GROUP BY stage, part").fetchall()
+        )
+    )
+    assert [tuple(row) for row in rows] == [("read", "", 1), ("read", "cursor", 1)]

@@ -531,6 +531,21 @@ def test_a_child_narrows_its_limits_for_all_that_come_from_it(start: Start) -> N
     assert {told for _, _, told, _ in refusals(harness)} == {reason}
 
 
+def test_the_depth_and_width_of_a_branch_hold_for_all_that_come_from_it(start: Start) -> None:
+    def follow(ctx: Context[Page]) -> None:
+        if ctx.payload.name == "home":
+            ctx.spawn(Page("narrow"), limits=Limits(max_depth=3, max_children=1))
+        else:
+            for letter in "ab":
+                ctx.spawn(Page(ctx.payload.name + letter))
+
+    harness = start(site(follow))
+    harness.enqueue(Page("home"))
+    harness.drain()
+    assert keys(harness) == {"home": 1, "narrow": 1, "narrowa": 1, "narrowaa": 1}
+    assert [rule for _, rule, _, _ in refusals(harness)] == ["limit", "limit", "depth", "depth"]
+
+
 def test_nobody_but_the_root_widens_limits(start: Start) -> None:
     said: list[str] = []
 

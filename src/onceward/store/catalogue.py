@@ -8,8 +8,9 @@ both databases where only the spelling differs:
 `ROWS (a type, …)`   the rows of a `Many`: `VALUES` on SQLite, `unnest` of arrays on PostgreSQL; columns marked
                      `same` are its `same` values and stand first
 
-On SQLite every write is `OR FAIL`: a statement that fails is undone with its transaction or by a savepoint, never alone.
-Otherwise SQLite would keep a journal of each statement that writes several rows, with every page as it was before.
+On SQLite every write is `OR FAIL`: a statement that fails is undone with its transaction or by a savepoint, never by
+itself. Otherwise SQLite would keep a journal of each statement that writes several rows, with every page as it was
+before.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ def bound(value: Any) -> Any:
 
 
 def in_portions(request: Many) -> Iterator[tuple[str, list[Any]]]:
-    """The statements that a `Many` comes to, with their values: many rows in each. How many is a power of two, so that few
-    texts are prepared."""
+    """The statements that a `Many` comes to, with their values: many rows in each. How many is a power of two, so
+    that few texts are prepared."""
     same = [bound(value) for value in request.same]
     has_uuids = "uuid" in _STATEMENTS[request.name].kinds[len(same) :]
     start, size = 0, MOST_ROWS

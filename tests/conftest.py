@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,10 @@ from onceward import App
 
 MEMORY = Path("/dev/shm")
 ROOM = 1 << 30
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+TOO_LARGE = 1 << 18
+"""Above so many bytes a table is truncated, which takes longer but leaves no dead rows behind."""
+
 if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
     # A test survives the death of a process, not of the machine: the files of all tests may be in memory.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
@@ -95,6 +99,40 @@ def migrated_postgres_url(postgres_server_url: str, postgres_pattern: str) -> It
     """The address of a PostgreSQL database with the engine's tables, and nothing in them; dropped after the test."""
     with postgres_database(postgres_server_url, postgres_pattern) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def emptying(postgres_server_url: str, postgres_pattern: str) -> Iterator[tuple[str, Callable[[], None]]]:
+    """A PostgreSQL database that is used again and again, and how it is emptied: that is faster still."""
+    with (
+        postgres_database(postgres_server_url, postgres_pattern) as url,
+        psycopg.connect(url, autocommit=True) as connection,
+    ):
+        tables = {name for (name,) in connection.execute(TABLES)}
+        emptied = "".join(
+            f"IF pg_relation_size('{name}') > {TOO_LARGE} THEN TRUNCATE {name}; ELSE DELETE FROM {name}; END IF; "
+            for name in sorted(tables - {"onceward_schema"})
+        )
+        numbers = "PERFORM setval(seq.oid, 1, false) FROM pg_class AS seq WHERE relkind = 'S'"
+        connection.execute("SET session_replication_role = replica")  # references or not, everything goes
+        connection.execute(
+            f"CREATE FUNCTION pg_temp.empty() RETURNS void LANGUAGE plpgsql AS $$ BEGIN {emptied} {numbers}; END $$"
+        )
+
+        def empty() -> None:
+            for name in {name for (name,) in connection.execute(TABLES, prepare=True)} - tables:
+                connection.execute(f"DROP TABLE {name} CASCADE")
+            connection.execute("SELECT pg_temp.empty()", prepare=True)
+
+        yield url, empty
+
+
+@pytest.fixture
+def emptied_postgres_url(emptying: tuple[str, Callable[[], None]]) -> str:
+    """The address of a PostgreSQL database with the engine's tables and nothing in them, the same for many tests."""
+    url, empty = emptying
+    empty()
+    return url
 
 
 def _migrate(url: str) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 from onceward import App, Config, Connection, Context, Migration, Payload, Pipeline, Waiting
 from tests.faults.work import DATABASE
 
+BEGUN = "EXPIRING_BEGUN"
+"""A folder in which a process leaves its pid when it has begun to tidy up."""
 KEPT = Migration("kept", "CREATE TABLE kept (job integer NOT NULL, remote varchar(40) NOT NULL)")
 
 
@@ -30,6 +33,7 @@ def poll(ctx: Context[Job]) -> None:
 
 @job.at_expiry
 def cancel(ctx: Context[Job]) -> None:
+    (Path(os.environ[BEGUN]) / str(os.getpid())).touch()
     time.sleep(0.1)
     ctx.write(insert_kept, ctx.payload.number, ctx.result(submit))
     time.sleep(0.1)

@@ -35,17 +35,19 @@ class Visit:
     came_at: float
     left_at: float = 0.0
     failed: bool = False
+    pid: int = 0
 
 
 class Outside:
-    """A loopback HTTP server in a thread of its own. `/source/task` is a call; those of what is `down` fail."""
+    """A loopback HTTP server in a thread of its own. `/source/task/pid` is a call; those of what is `down` fail."""
 
     def __init__(self) -> None:
         self.visits: list[Visit] = []
         self.down: set[str] = set()
         self.takes_s: dict[str, float] = {}
-        self.inside: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
+        self._inside: list[Visit] = []
+        self._lost: set[int] = set()
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._open()), daemon=True)
 
@@ -61,6 +63,21 @@ class Outside:
     def of(self, source: str) -> list[Visit]:
         """The calls for one source, in the order in which they came."""
         return [visit for visit in list(self.visits) if visit.source == source]
+
+    def lose(self, pid: int) -> None:
+        """Somebody is about to be killed. From then on it is not inside, though the system may take a while to hang
+        up for it: by then the dead may have been buried, and another one let in."""
+        lost = threading.Event()
+
+        def forget() -> None:
+            self._lost.add(pid)
+            lost.set()
+
+        self._loop.call_soon_threadsafe(forget)
+        assert lost.wait(10)
+
+    def _living(self, source: str) -> int:
+        return sum(one.source == source and one.pid not in self._lost for one in self._inside)
 
     async def _open(self) -> None:
         self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
@@ -80,18 +97,16 @@ class Outside:
         line = (await reader.readline()).decode()
         if not line:
             return
-        _, source, task = line.split()[1].split("/")
-        visit = Visit(source, int(task), came_at, failed=source in self.down)
+        _, source, task, pid = line.split()[1].split("/")
+        visit = Visit(source, int(task), came_at, failed=source in self.down, pid=int(pid))
         self.visits.append(visit)
-        for _ in range(10):
-            await asyncio.sleep(0)  # whoever hung up before this one came is heard of first
-        self.inside[source] += 1
-        self.most[source] = max(self.most[source], self.inside[source])
-        # Whoever is killed hangs up, and is inside no more.
+        self._inside.append(visit)
+        self.most[source] = max(self.most[source], self._living(source))
+        # Whoever is killed hangs up.
         hung_up = asyncio.ensure_future(reader.read())
         await asyncio.wait([hung_up], timeout=self.takes_s.get(source, 0.0))
         hung_up.cancel()
-        self.inside[source] -= 1
+        self._inside = [one for one in self._inside if one is not visit]
         visit.left_at = time.time()
         writer.write(b"HTTP/1.1 503 down\r\n\r\n" if visit.failed else b"HTTP/1.1 200 fine\r\n\r\n")
 
@@ -100,7 +115,7 @@ async def call(source: str, task: int) -> None:
     """Go there and back."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(os.environ[PORT]))
     try:
-        writer.write(f"GET /{source}/{task} HTTP/1.1\r\n".encode())
+        writer.write(f"GET /{source}/{task}/{os.getpid()} HTTP/1.1\r\n".encode())
         answer = await reader.readline()
     finally:
         writer.close()

@@ -190,7 +190,7 @@ def probe(fleet: Fleet, outside: Outside, *, openings: int, pause_s: float) -> N
     start(fleet, outside, 16, pause=f"{round(pause_s * 1_000)}ms")
     outside.takes_s["fragile"] = 0.2
     outside.down.add("fragile")
-    tasks = fleet.enqueue(Fragile(number) for number in range(100))
+    tasks = fleet.enqueue(Fragile(number) for number in range(40))
     wait_until(lambda: opened(fleet) >= 1, "its breaker opens", fleet.state)
     began = time.time() + 0.3  # whoever was let in before has come by then
     wait_until(lambda: opened(fleet) >= openings, "it opens again and again", fleet.state, limit_s=WORKED_OFF_S)
@@ -258,6 +258,7 @@ def kill_who_is_inside(fleet: Fleet, outside: Outside, *, kills: int) -> None:
         seen = len(outside.visits)
         wait_until(lambda seen=seen: len(outside.visits) > seen + 8, "they are at work", fleet.state)
         pid = dice.choice(wait_until(fleet.busy_pids, "somebody is inside", fleet.state))
+        outside.lose(pid)
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         start(fleet, outside, 1, concurrency=3)

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-import psycopg
 import pytest
 
 from onceward.model.payload import identity
@@ -33,25 +32,6 @@ def store_url(request: pytest.FixtureRequest) -> str:
         reused[request.param] if "hands" in request.fixturenames else f"{request.param}_url"
     )
     return url
-
-
-@pytest.fixture(scope="session")
-def kept_postgres_url(postgres_server_url: str) -> str:
-    """A PostgreSQL database that is used again and again."""
-    with psycopg.connect(postgres_server_url, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE kept")
-    return postgres_server_url.replace("/postgres?", "/kept?", 1)
-
-
-@pytest.fixture
-def emptied_postgres_url(kept_postgres_url: str) -> str:
-    """The same database every time, without a row in it."""
-    with psycopg.connect(kept_postgres_url, autocommit=True) as connection:
-        rows = connection.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'onceward\\_%'").fetchall()
-        tables = ", ".join(name for (name,) in rows if name != "onceward_schema")
-        if tables:
-            connection.execute(f"TRUNCATE {tables} RESTART IDENTITY")
-    return kept_postgres_url
 
 
 @pytest.fixture

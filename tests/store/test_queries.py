@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -158,9 +159,6 @@ def fill(hands: Hands, rows: int) -> None:
         else f"SELECT value FROM (WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n "
         f"WHERE value < {rows}) SELECT value FROM n)"
     )
-    if hands.session.dialect == "postgres":
-        for table in ("task", "ready", "due", "checkpoint", "attempt"):
-            hands.sql(f"ALTER TABLE onceward_{table} SET (autovacuum_enabled = false)")
     for text in (
         "INSERT INTO onceward_task (kind, version, queue, band, identity, payload, lineage, due_at, created_at) "
         f"SELECT 'note', 1, 'default', 2, i, i, l, value, 1 FROM ({some}) AS n, (SELECT identity i, lineage l "
@@ -178,7 +176,22 @@ def fill(hands: Hands, rows: int) -> None:
         hands.sql(text)
 
 
+@pytest.fixture
+def without_statistics(hands: Hands) -> Iterator[None]:
+    """Nobody looks after the tables, so that the database knows nothing of what they have come to hold."""
+    if hands.session.dialect == "sqlite":
+        yield
+        return
+    tables = [f"onceward_{table}" for table in ("task", "ready", "due", "checkpoint", "attempt")]
+    for table in tables:
+        hands.sql(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+    yield
+    for table in tables:
+        hands.sql(f"ALTER TABLE {table} RESET (autovacuum_enabled)")
+
+
 @pytest.mark.parametrize("rows", [0, 20_000])
+@pytest.mark.usefixtures("without_statistics")
 def test_what_is_hot_never_reads_a_table_from_end_to_end(hands: Hands, rows: int, subtests: pytest.Subtests) -> None:
     hands.enqueue()
     if rows:

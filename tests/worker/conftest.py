@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-import psycopg
 import pytest
 
 from onceward import App, Connection, Migration, Pipeline
@@ -45,29 +44,10 @@ def lease(task: int) -> Lease:
     )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def worker_postgres_url(postgres_server_url: str) -> str:
-    """One PostgreSQL database for all of these tests: to empty it is a lot faster than to make another."""
-    with psycopg.connect(postgres_server_url, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE worker")
-    return postgres_server_url.replace("/postgres?", "/worker?", 1)
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def store_url(request: pytest.FixtureRequest) -> str:
     """A database with nothing in it but the engine's tables, once of each kind."""
-    url: str = request.getfixturevalue("migrated_sqlite_url" if request.param == "sqlite" else "worker_postgres_url")
-    if request.param == "sqlite":
-        return url
-    with psycopg.connect(url, autocommit=True) as connection:
-        tables = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
-        for name in tables:
-            if not name.startswith("onceward_"):
-                connection.execute(f"DROP TABLE {name} CASCADE")
-        rest = [name for name in tables if name.startswith("onceward_") and name != "onceward_schema"]
-        if rest:
-            connection.execute("SET session_replication_role = replica")  # references or not, everything goes
-            connection.execute("; ".join(f"DELETE FROM {name}" for name in rest))
+    url: str = request.getfixturevalue("migrated_sqlite_url" if request.param == "sqlite" else "emptied_postgres_url")
     return url
 
 

@@ -253,6 +253,7 @@ def _carried_out(argv: list[str]) -> int | None:
             exec(compile(code, "-c", "exec"), {"__name__": "__main__"})
         case ["python", script, *arguments]:
             sys.argv = [script, *arguments]
+            sys.path[0] = str(Path(script).resolve().parent)
             runpy.run_path(script, run_name="__main__")
         case _:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)

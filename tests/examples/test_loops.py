@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from onceward import App, Status
+from tests.nursery import nursery
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "loops"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("naive", "account"))
@@ -138,12 +138,8 @@ def test_a_lineage_does_the_same_work_once(url: str, example: Any) -> None:
 
 def test_every_example_tells_its_story(tmp_path: Path) -> None:
     started = {
-        name: subprocess.Popen(
-            [sys.executable, str(FOLDER / f"{name}.py")],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+        name: nursery().start(
+            ["python", str(FOLDER / f"{name}.py")], folder=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         for name in NAMES
     }

@@ -21,6 +21,7 @@ from botocore.stub import Stubber
 from cronsim import CronSim
 
 from onceward import Status
+from tests.nursery import nursery
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "ticks"
 
@@ -31,7 +32,7 @@ def place(tmp_path: Path) -> Path:
     for file in FOLDER.glob("*.py"):
         (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
     code = "from tasks import Mail, app; app.enqueue_many([Mail(f'{number}') for number in range(7)])"
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, env=environment())
+    assert nursery().start(["python", "-c", code], folder=tmp_path, environment=environment()).wait(60) == 0
     return tmp_path
 
 

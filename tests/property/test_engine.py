@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as some
@@ -30,13 +29,11 @@ from onceward.model.task import (
     TryAgain,
 )  # fmt: skip
 from onceward.store import claims, operate
-from onceward.store.migrate import migrate
-from onceward.store.open import open_store
 from onceward.store.session import Session
 from onceward.store.verify import verify
-from onceward.testing import FakeClock
+from tests.property.databases import Emptied, in_memory, on_postgres
 from tests.property.model import ENDED, STAGES, Task
-from tests.store.conftest import NOON, Hands
+from tests.store.conftest import Hands
 
 ALL = 10_000
 RETRY_MS = 1_000  # what `Hands.bury` gives a stage that ignored its time limit
@@ -65,9 +62,7 @@ class Engine(RuleBasedStateMachine):
 
     def session(self) -> Session:
         """A connection to an empty, migrated database."""
-        self.store = open_store("sqlite:///:memory:", FakeClock(NOON))
-        session = self.store.session()
-        migrate(session, NOON)
+        self.store, session = in_memory()
         return session
 
     @initialize(count=some.integers(2, 6))
@@ -306,19 +301,12 @@ def test_sqlite_does_what_the_model_says() -> None:
 
 
 @pytest.fixture
-def postgres_engine(postgres_url: str) -> type[Engine]:
+def postgres_engine(emptying: Emptied) -> type[Engine]:
     """The same machine, on one PostgreSQL database that is emptied before every example."""
 
     class PostgresEngine(Engine):
         def session(self) -> Session:
-            session = open_store(postgres_url, FakeClock(NOON)).session()
-            migrate(session, NOON)
-            with psycopg.connect(postgres_url, autocommit=True) as connection:
-                names = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables")]
-                connection.execute("SET session_replication_role = replica")
-                emptied = [name for name in names if name.startswith("onceward_") and name != "onceward_schema"]
-                connection.execute("; ".join(f"DELETE FROM {name}" for name in emptied))
-            return session
+            return on_postgres(emptying)
 
     return PostgresEngine
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from typing import NamedTuple
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as some
@@ -17,17 +16,15 @@ from onceward.model.payload import identity
 from onceward.model.task import Finish, Lease, NewTask, band_of
 from onceward.store import operate
 from onceward.store.asking import Asked, Decision
-from onceward.store.migrate import migrate
-from onceward.store.open import open_store
 from onceward.store.roots import enqueue_root
 from onceward.store.rows import as_uuid
 from onceward.store.session import Session
 from onceward.store.spawning import spawn
 from onceward.store.verify import verify
-from onceward.testing import FakeClock
 from onceward.worker.spawner import key_hash
+from tests.property.databases import Emptied, in_memory, on_postgres
 from tests.property.lineage_model import KINDS, Member, Model, Verdict
-from tests.store.conftest import NOON, Hands
+from tests.store.conftest import Hands
 
 DEFAULTS = Bounds(max_depth=3, max_children=4, deadline_ms=30_000, max_tasks=14)
 """Small, so that every limit is met."""
@@ -64,8 +61,7 @@ class Lineages(RuleBasedStateMachine):
 
     def session(self) -> Session:
         """A connection to an empty, migrated database."""
-        session = open_store("sqlite:///:memory:", FakeClock(NOON)).session()
-        migrate(session, NOON)
+        self.store, session = in_memory()
         return session
 
     @initialize()
@@ -247,19 +243,12 @@ def test_sqlite_decides_as_the_model_does() -> None:
 
 
 @pytest.fixture
-def postgres_lineages(postgres_url: str) -> type[Lineages]:
+def postgres_lineages(emptying: Emptied) -> type[Lineages]:
     """The same machine, on one PostgreSQL database that is emptied before every example."""
 
     class PostgresLineages(Lineages):
         def session(self) -> Session:
-            session = open_store(postgres_url, FakeClock(NOON)).session()
-            migrate(session, NOON)
-            with psycopg.connect(postgres_url, autocommit=True) as connection:
-                names = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables")]
-                connection.execute("SET session_replication_role = replica")
-                emptied = [name for name in names if name.startswith("onceward_") and name != "onceward_schema"]
-                connection.execute("; ".join(f"DELETE FROM {name}" for name in emptied))
-            return session
+            return on_postgres(emptying)
 
     return PostgresLineages
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from mypy import api
 
+pytestmark = pytest.mark.xdist_group("mypy")  # run once, not once in every process of the tests
 HERE = Path(__file__).parent
 EXPECTED = re.compile(r"# E: (.+)$")
 FOUND = re.compile(r"^(?P<file>[^:]+):(?P<line>\d+): error: (?P<says>.+)$")

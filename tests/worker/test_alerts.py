@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from onceward.model.times import moment
 from onceward.testing import FakeClock
 from onceward.worker.watcher import Watcher
 from onceward.worker.webhook import post
+from tests.nursery import nursery
 from tests.store.conftest import NOON
 from tests.worker.receiver import Receiver, receiving
 
@@ -276,12 +276,11 @@ for _ in range(int(sys.argv[2])):
 def race(url: str, times: int, how: str, racers: int = 4) -> list[str]:
     """Many processes look at once; returns what they have logged."""
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACER, url, str(times), how],
+        nursery().start(
+            ["python", "-c", RACER, url, str(times), how],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         )
         for _ in range(racers)
     ]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 HEAVY = {
     "structlog", "rich", "pygments", "attr",    # to write a line of the log
     "cyclopts",                                 # the command line
@@ -61,7 +59,6 @@ def test_a_worker_imports_what_it_works_with(store_url: str) -> None:
     assert found - its_own - {"uvloop"} == set()
 
 
-@pytest.mark.parametrize("argument", ["--help", "--version"])
-def test_the_command_line_knows_no_database_before_it_is_asked(argument: str) -> None:
-    code = f"from onceward.cli import main\nassert main([{argument!r}]) == 0"
+def test_the_command_line_knows_no_database_before_it_is_asked() -> None:
+    code = "from onceward.cli import main\nassert main(['--help']) == 0"
     assert heavy_modules(code) & {"structlog", "psycopg", "sqlite3", "uvloop", "urllib.request"} == set()

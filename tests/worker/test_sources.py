@@ -424,3 +424,23 @@ def test_turns_do_not_pile_up(start: Start) -> None:
 def _turns() -> Any:
     rows = yield Query("next_turn", {"lines": ["default:fetch"]})
     return 0 if rows[0][0] is None else 1
+
+
+def test_a_call_leaves_its_place_when_its_stage_ends(start: Start) -> None:
+    mail = Source("mail", concurrency=1)
+    pipeline = Pipeline(Fetch)
+    harnesses: list[Harness] = []
+    inside: list[int] = []
+
+    def places() -> int:
+        query = "SELECT count(*) FROM onceward_slot"
+        return int(harnesses[0].app.read(lambda connection: connection.execute(query).fetchall())[0][0])
+
+    @pipeline.stage
+    def send(ctx: Context[Fetch]) -> None:
+        inside.append(ctx.call(mail, places))
+
+    harnesses.append(start(pipeline))
+    harnesses[0].app.enqueue(Fetch("a/1"))
+    harnesses[0].drain()
+    assert (inside, places()) == ([1], 0)

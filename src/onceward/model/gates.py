@@ -88,6 +88,11 @@ class Told(msgspec.Struct, frozen=True, gc=False):
         return bool(self.outcomes or self.unused_us) or self.pause_ms is not None
 
     @property
+    def looked_up(self) -> bool:
+        """Whether the cache was asked for an answer of it."""
+        return bool(self.hits or self.misses or self.used)
+
+    @property
     def is_plain_success(self) -> bool:
         """Whether there is nothing to say but that all is well."""
         return self.pause_ms is None and not self.unused_us and all(self.outcomes)

@@ -133,6 +133,8 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     """Why it fails, if its time was over and only what its pipeline does at expiry is left."""
     descent: Descent = NO_DESCENT
     family: Family = Family()
+    is_inside: bool = False
+    """Whether it may have places in gates that count who is inside."""
 
     @property
     def lineage(self) -> uuid.UUID:

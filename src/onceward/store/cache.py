@@ -12,8 +12,8 @@ from functools import partial
 from typing import NamedTuple
 
 from onceward.model.cache import Cached, Taken
-from onceward.model.gates import Told, source_of
-from onceward.model.task import Fill, Filled, Lease
+from onceward.model.gates import source_of
+from onceward.model.task import Commit, Fill, Filled, Lease
 from onceward.store.enqueue import kept
 from onceward.store.op import Many, Op, Query, Row, Rows
 from onceward.store.session import Session
@@ -69,16 +69,16 @@ def filled(lease: Lease, move: Filled, now: int) -> Op[None]:
         yield from _drop_blobs([blob])
 
 
-def count_lookups(left: Sequence[tuple[Lease, tuple[Told, ...]]], now: int) -> Op[None]:
+def count_lookups(left: Sequence[Commit], now: int) -> Op[None]:
     """Count at each source what the cache had and had not for the stages that have ended, and note what they used."""
     counted: dict[str, Counter[str]] = {}
     used: set[tuple[str, bytes]] = set()
-    for lease, all_of_it in left:
-        for one in all_of_it:
+    for each in left:
+        for one in each.told:
             if one.hits or one.misses:
                 here = counted.setdefault(one.gate, Counter())
                 here.update(hits=one.hits, misses=one.misses)
-                if lease.failures or lease.crashes:
+                if each.lease.failures or each.lease.crashes:
                     here.update(retry_hits=one.hits, retry_misses=one.misses)
             used.update(one.used)
     if used:

@@ -1,12 +1,11 @@
 """Claims, leases and what becomes of the leases of dead workers.
 
-One claim makes one random token and one appended row. The tasks carry token, fence and worker in columns without an
-index; a write of an attempt names the token, and a row that does not answer was lost.
+One claim makes one random token, and appends one row for each statement that leases. The tasks carry token, fence and
+worker in columns without an index; a write of an attempt names the token, and a row that does not answer was lost.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +19,7 @@ from onceward.store import gates
 from onceward.store.budgets import SetAside, reserve, set_aside
 from onceward.store.expiry import look_again_at
 from onceward.store.families import Ended, after_end, read_families
+from onceward.store.governed import Leasing, Passage, has_budget
 from onceward.store.lines import (
     COMPARE_EVERY_MS,
     Sight,
@@ -39,6 +39,9 @@ from onceward.store.session import TryAgainLater
 
 OUTSIDE_KILLS_ALLOWED = 10
 """How often in a row a stage that runs alone may be killed by somebody else: some kill what takes too much memory."""
+
+_CLAIM = 29
+"""Where a row of a lease has the number of its claim."""
 
 
 class StillBusy(Exception):
@@ -82,24 +85,25 @@ def claim(
     yield from heed_clock(reader, now)
     yield from sweep_if_time(reader, now)
     if reader.limits_of is None:
-        return (yield from _lease(reader, (yield from pop(reader, count, now, sight)), worker, now))
+        return (yield from _lease(reader, (yield from pop(reader, count, now, sight)), Leasing(worker), now))
     room = min(slots, count)
-    busy = reader.busy_lane if sight is None and now < reader.gates_busy_until else None
+    leasing = Leasing(worker)
+    busy = reader.busy_governed(now) if sight is None else None
     if busy is None:
+        yield from gates.tell(reader, now)
         if sight is None or sight.is_due(now):
             sight = yield from look_and_make_due(reader, now, turns=False)
         governed = yield from gates.look(reader, slots, now)
     else:
         governed = yield from gates.look_at_one(reader, busy, room, now)
-    first = yield from gates.pop(governed, room, before=NEVER if sight is None else sight.oldest)
+    first = yield from gates.pop(governed, leasing, room, before=NEVER if sight is None else sight.oldest)
     if governed.is_stale and busy is not None:
-        seen = busy._replace(states=None)
-        governed = yield from gates.look_at_one(reader, seen, room, now)
-        first = yield from gates.pop(governed, room)
+        governed = yield from gates.look_at_one(reader, busy._replace(is_compared=False), room, now)
+        first = yield from gates.pop(governed, leasing, room, before=NEVER)
     taken = sum(len(passage.tasks) for passage in first)
     is_full = sight is None and 0 < taken == slots
     ids: list[int] = []
-    then: list[gates.Passage] = []
+    then: list[Passage] = []
     if is_full:
         reader.next_due_at = reader.gates_busy_until  # the other lines are looked at in a moment
     elif taken < count:
@@ -107,22 +111,24 @@ def claim(
             sight = yield from look_and_make_due(reader, now, turns=False)
         reader.next_due_at = sight.next_due_at
         ids = yield from pop(reader, count - taken, now, sight)
-        then = yield from gates.pop(governed, min(slots - taken, count - taken - len(ids)))
+        then = yield from gates.pop(governed, leasing, min(slots - taken, count - taken - len(ids)))
     passages = [*first, *then]
     popped = [task for passage in passages for task in passage.tasks]
-    costly = [task for passage in passages if gates.has_budget(passage.gates) for task in passage.tasks]
+    costly = [task for passage in passages if has_budget(passage.gates) for task in passage.tasks]
     paid = yield from set_aside(costly, reader.budgets_of, reader.due_by(now), now, waits=not has_settled)
     if away := paid.turned_away:
-        passages = gates.put_back(governed, passages, away)
+        passages = governed.put_back(passages, away)
         popped = [task for task in popped if task not in away or task in paid.failing]
-    claimed = yield from _paid_for((yield from _lease(reader, [*popped, *ids], worker, now)), paid, now)
-    yield from gates.settle(governed, passages, claimed.leases)
+    claimed = yield from _paid_for((yield from _lease(reader, [*popped, *ids], leasing, now)), paid, now)
+    claimed = _inside(claimed, (yield from gates.settle(governed, passages, claimed.leases)))
     reader.busy_lane = governed.busy_lane(room)
     if busy is None:
         reader.gates_busy_until = now + COMPARE_EVERY_MS
-    if len(claimed.leases) < count and not is_full:
+    if governed.turn_stays:
+        reader.next_due_at = now
+    elif len(claimed.leases) < count and not is_full:
         yield from look_for_turns(reader)
-    return replace(claimed, held_back=governed.held_back)
+    return replace(claimed, held_back=governed.held_back) if governed.held_back else claimed
 
 
 def claim_from(reader: Reader, line: Line, worker: int, count: int, now: int) -> Op[Claimed]:
@@ -131,7 +137,7 @@ def claim_from(reader: Reader, line: Line, worker: int, count: int, now: int) ->
         return NOTHING
     yield from heed_clock(reader, now)
     ids = yield from pop_from(reader, line, count, now)
-    return (yield from _lease(reader, ids, worker, now))
+    return (yield from _lease(reader, ids, Leasing(worker), now))
 
 
 def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool = False) -> Op[Claimed]:
@@ -148,11 +154,12 @@ def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool =
         ids = admitted.tasks
         paid = yield from set_aside(ids, reader.budgets_of, reader.due_by(now), now, waits=not has_settled)
         ids = [task for task in ids if task not in paid.turned_away or task in paid.failing]
-        passages = gates.put_back(admitted.governed, admitted.passages, paid.turned_away)
+        passages = admitted.governed.put_back(admitted.passages, paid.turned_away)
         admitted = admitted._replace(passages=passages)
-    claimed = yield from _paid_for((yield from _lease(reader, ids, worker, now)), paid, now)
+    claimed = yield from _paid_for((yield from _lease(reader, ids, Leasing(worker), now)), paid, now)
     if admitted is not None:
-        yield from gates.settle(admitted.governed, admitted.passages, claimed.leases)
+        placed = yield from gates.settle(admitted.governed, admitted.passages, claimed.leases)
+        claimed = _inside(claimed, placed)
     return claimed
 
 
@@ -179,28 +186,41 @@ def _paid_for(claimed: Claimed, paid: SetAside, now: int) -> Op[Claimed]:
     return claimed if not failing else replace(claimed, leases=running)
 
 
-def _lease(reader: Reader, popped: Sequence[int], worker: int, now: int) -> Op[Claimed]:
+def _inside(claimed: Claimed, placed: Collection[int]) -> Claimed:
+    """The same, where some have places in the gates they have passed."""
+    if not placed:
+        return claimed
+    leases = [
+        msgspec.structs.replace(lease, is_inside=True) if lease.task in placed else lease for lease in claimed.leases
+    ]
+    return replace(claimed, leases=leases)
+
+
+def _lease(reader: Reader, popped: Sequence[int], leasing: Leasing, now: int) -> Op[Claimed]:
     """Lease what was popped. It was due when it stood in line; a clock that was set back since does not undo that."""
     if not popped:
         return NOTHING
-    token = secrets.token_bytes(16)
+    token, worker, rows = leasing.token, leasing.worker, leasing.rows
     ids = sorted(set(popped))
-    lease = {"token": token, "worker": worker, "now": now}
-    rows = yield Query("lease_tasks", {**lease, "ids": ids, "due_by": reader.due_by(now)})
+    if rest := sorted(set(ids).difference(leasing.tried)) if leasing.tried else ids:
+        lease = {"token": token, "worker": worker, "now": now}
+        more = yield Query("lease_tasks", {**lease, "ids": rest, "due_by": reader.due_by(now)})
+        if more:
+            yield Query("lease_these", {**lease, "ids": [row[0] for row in more]})
+        rows = [*rows, *more]
     if not rows and not (yield Query("is_living", {"worker": worker})):
         raise WorkerBuried(f"worker {worker} was declared dead and may not claim any more")
     if len(rows) < len(ids):
         yield from _put_back(sorted(set(ids) - {row[0] for row in rows}))
     if not rows:
         return NOTHING
-    yield Query("lease_these", {**lease, "ids": [row[0] for row in rows]})
     large: dict[bytes, bytes] = {}
     if elsewhere := [row[0] for row in rows if row[10] is not None]:
         blobs = yield Query("read_blobs", {"ids": elsewhere})
         large = {bytes(hashed): bytes(data) for hashed, data in blobs}
     by_id = {row[0]: _as_lease(row, token, worker, large) for row in rows}
     leases = [by_id[task] for task in dict.fromkeys(popped) if task in by_id]
-    seq = rows[0][-1]
+    seq = rows[0][_CLAIM]
     if seq is None:
         held = {"tasks": [lease.task for lease in leases], "fences": [lease.fence for lease in leases]}
         [(seq,)] = yield Query("insert_claim", {"token": token, "worker": worker, "now": now, **held})

@@ -48,6 +48,7 @@ from onceward.store.gathered import Gathered, back_in_line
 from onceward.store.lines import Standing
 from onceward.store.op import Call, Many, Op, Query, Rows
 from onceward.store.passing import take
+from onceward.store.reader import Reader
 from onceward.store.session import ConnectionLost, TryAgainLater
 
 Params = dict[str, Any]
@@ -64,8 +65,9 @@ class SendAlone(Exception):
     """The domain rows of a commit met a deadlock: it is to be tried in a transaction of its own."""
 
 
-def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
-    """Write what attempts have to say; returns one verdict each."""
+def commit(commits: Sequence[Commit], now: int, claimer: Reader | None = None) -> Op[list[Verdict]]:
+    """Write what attempts have to say; returns one verdict each. With a reader that claims in the same transaction, its
+    claim says the rest to gates that it passes."""
     batch = Gathered(now)
     verdicts: list[Verdict] = [True] * len(commits)
     finishes: dict[tuple[int, str, Status, str | None], list[int]] = {}
@@ -126,7 +128,7 @@ def commit(commits: Sequence[Commit], now: int) -> Op[list[Verdict]]:
     for place in single:
         if commits[place].writes:
             verdicts[place] = yield from _with_writes(commits[place], batch, alone=len(commits) == 1)
-    yield from batch.settle_up(commits)
+    yield from batch.settle_up(commits, claimer)
     if advances or single:
         yield from _tell_of_children(commits, verdicts)
     return verdicts

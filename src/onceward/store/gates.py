@@ -9,27 +9,33 @@ Turns and their lines are looked at in the same moment: nobody who stood there w
 and whoever comes later brings a turn that is not taken away. A line that seems empty after the place that was seen last
 is looked at once more, from where nothing can be behind, before its turns are ended. Only who holds all gates of a line
 takes from it.
+
+A claim that takes once more from the line that kept its worker busy tells the gates of that line on the way that those
+who end in the same transaction were served well.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from operator import itemgetter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from onceward.model.gates import BUDGET, Gate, read_gates
-from onceward.model.source import (
-    LOOK_AGAIN_MS,
-    Allowance,
-    GateLimits,
-    GateState,
-    after_taking,
-    allowance,
+import msgspec
+
+from onceward.model.gates import read_gates
+from onceward.model.source import LOOK_AGAIN_MS, GateState, after_outcomes
+from onceward.model.task import NEVER, Lease, lane_of
+from onceward.store.governed import (
+    NOBODY,
+    Governed,
+    Head,
+    Lane,
+    Leasing,
+    Passage,
+    Popped,
+    aged,
+    has_budget,
 )
-from onceward.model.task import BAND_BONUS_MS, NEVER, Lease, lane_of
-from onceward.store.op import Many, Op, Query, Row, Rows
+from onceward.store.op import Many, Op, Query
 from onceward.store.pauses import held_gates
 from onceward.store.reader import BANDS, START, BusyLane, Line, Reader, mark
 
@@ -40,98 +46,30 @@ ALL_TURNS = 5_000
 LONGEST_WITHOUT_A_LOOK_MS = 60_000
 """After how long a suspect behind a gate that does not say when it opens is looked at again."""
 
+TOLD_EVERY_MS = 1_000
+"""How often it is noted that a healthy source is still healthy, where nobody passes it."""
+
 _TURN, _HEAD = 0, 1
 """What a row of a look is about; the others are about gates."""
-
-
-@dataclass(slots=True)
-class _Lane:
-    """A governed line while a claim looks at it."""
-
-    name: str
-    line: str
-    gates: list[Gate]
-    turns: set[int] = field(default_factory=set)
-    due_turn: int = 0
-    """One of its turns that has come."""
-    count: int = 0
-    """How many may pass."""
-    again_at: int = NEVER
-    waits_for: str = ""
-    """The gate that lets no more pass."""
-    band: int | None = None
-    head_at: int = NEVER
-    """Since when its first one stands there, as old as its priority makes it."""
-    standing: int = 0
-    """How many stand in that band, as far as it matters."""
-    has_others: bool = False
-    """Whether somebody is left, in this band or another."""
-    popped: list[int] = field(default_factory=list)
-    is_whole: bool = True
-    """Whether it was looked at from where nothing can be behind."""
-
-
-class Passage(NamedTuple):
-    """Tasks that were popped from a governed line, and the gates they pass."""
-
-    gates: list[Gate]
-    tasks: list[int]
-
-
-@dataclass(slots=True)
-class Governed:
-    """What a claim knows of the governed lines: those that can be served now, oldest first."""
-
-    reader: Reader
-    now: int
-    lanes: list[_Lane]
-    states: dict[str, GateState]
-    inside: dict[str, int] = field(default_factory=dict)
-    probes: dict[str, int] = field(default_factory=dict)
-    has_all: bool = False
-    """Whether every line whose turn it is was looked at."""
-    most: int = 0
-    """How many there was room for at first; nobody has counted further in any line."""
-    taken: Counter[str] = field(default_factory=Counter)
-    """How many tokens were taken from each gate, and are not written down yet."""
-    passed: Counter[str] = field(default_factory=Counter)
-    held: frozenset[str] = frozenset()
-    """The gates that an operator has paused."""
-    held_back: int = 0
-    """How many could have been taken if the worker had had room for them."""
-    stored: dict[str, GateState] = field(default_factory=dict)
-    """The gates as they are in the database, as far as we know."""
-    is_remembered: bool = False
-    """Whether they are not locked, but known from the claim before."""
-    is_stale: bool = False
-    """Whether they turned out to have changed since; nothing was taken then."""
-    compares: bool = False
-    """Whether the database compares the gates with what we know of them when it pops."""
-
-    def __post_init__(self) -> None:
-        self.stored = dict(self.states)
-
-    def limits_of(self, gate: str) -> GateLimits:
-        """What a gate lets through."""
-        assert self.reader.limits_of is not None
-        return self.reader.limits_of(gate)
-
-    def counts(self, gate: str) -> bool:
-        """Whether it matters who is inside a gate."""
-        return self.limits_of(gate).has_slots or self.states[gate].is_probing(self.now)
-
-    def busy_lane(self, count: int) -> BusyLane | None:
-        """The line that has given so many by itself, if one has."""
-        for lane in self.lanes:
-            if len(lane.popped) == count and lane.band is not None:
-                states = {gate.name: self.states[gate.name] for gate in lane.gates} if self.compares else None
-                return BusyLane(lane.line, lane.name, lane.band, states)
-        return None
+_LINES = 30
+"""Where the row of `pop_and_lease` that is no lease tells of the lines."""
 
 
 def look(reader: Reader, room: int, now: int) -> Op[Governed]:
-    """Look at the governed lines whose turn it is. Their gates are locked from here on."""
-    limit = min(MOST_TURNS, 16 + 2 * room)
+    """Look at the governed lines whose turn it is. Their gates are locked from here on, if any of them is to be served.
+
+    A worker that has no room locks nothing: it learns what it could take, and leaves the rest to others. Unless there
+    is a door to be found closed, or nobody behind one; somebody has to.
+    """
+    may_lock = room > 0 or not reader.sweeps
+    governed = yield from _look(reader, room, now, locks=may_lock)
+    if not may_lock and any(lane.head is NOBODY or not lane.count for lane in governed.lanes):
+        governed = yield from _look(reader, room, now, locks=True)
+    return governed
+
+
+def _look(reader: Reader, room: int, now: int, *, locks: bool) -> Op[Governed]:
+    limit = min(MOST_TURNS, 16 + room)
     most = max(1, room)
     seen = [(line, place) for line in reader.governed if (place := reader.start(line)) != START]
     places = {
@@ -141,31 +79,39 @@ def look(reader: Reader, room: int, now: int) -> Op[Governed]:
         "seen_seqs": [seq for _, (_, seq) in seen],
     }
     asked = {"lines": list(reader.open_lanes), "now": now, "count": limit, "all_turns": ALL_TURNS, "most": most}
-    found = yield Query("due_turns", {**asked, **places})
-    lanes: dict[str, _Lane] = {}
-    heads: list[tuple[str, int, int, int]] = []
+    found = yield Query("due_turns", {**asked, **places, "locks": locks})
+    lanes: dict[str, Lane] = {}
+    heads: dict[str, list[Head]] = {}
     states: dict[str, GateState] = {}
+    turns = 0
     for what, name, line, *numbers in found:
         if what == _TURN:
             known = lanes.get(name)
             if known is None:
-                known = lanes[name] = _Lane(name, line, read_gates(name[len(line) + 1 :]))
-                known.is_whole = all(reader.start(band) <= reader.floor.get(band, START) for band in _bands(name))
+                known = lanes[name] = Lane(name, line, read_gates(name[len(line) + 1 :]))
+                if reader.sweeps:
+                    known.is_whole = all(reader.start(band) <= reader.floor.get(band, START) for band in _bands(name))
             known.turns.add(numbers[0])
+            turns += 1
             if numbers[1] <= now:
                 known.due_turn = numbers[0]
         elif what == _HEAD:
-            heads.append((name, *numbers[:3]))
+            band, at, standing, task, rank, seq = numbers[:6]
+            first = None if task is None else Popped([task], (rank, seq), at)
+            heads.setdefault(name, []).append(Head(aged(at, band), band, standing, first))
         else:
             states[name] = GateState.stored(*numbers)
     names = {gate.name for lane in lanes.values() for gate in lane.gates}
-    states |= yield from _lock(sorted(names - states.keys()))
+    if locks:
+        states |= yield from _lock(sorted(names - states.keys()))
+    else:
+        states |= {name: GateState() for name in names - states.keys()}  # they are made when somebody passes them
     mine = [lane for lane in lanes.values() if all(gate.name in states for gate in lane.gates)]
-    turns = sum(len(lane.turns) for lane in lanes.values())
-    governed = Governed(reader, now, mine, states, has_all=turns < limit, most=most)
-    yield from _set_back(governed)
+    governed = Governed(reader, now, mine, states, has_all=turns < limit, most=most, is_locked=locks)
+    if locks:
+        yield from _set_back(governed)
     yield from _look_inside(governed)
-    _order(governed, heads)
+    governed.order(heads)
     return governed
 
 
@@ -179,18 +125,41 @@ def look_at_one(reader: Reader, busy: BusyLane, room: int, now: int) -> Op[Gover
     Where nobody else is likely to have passed them they are not even locked: whoever pops says what it takes for
     granted, and gets nothing if it has changed.
     """
-    lane = _Lane(busy.lane, busy.line, read_gates(busy.lane[len(busy.line) + 1 :]))
-    lane.band, lane.head_at, lane.standing, lane.has_others = busy.band, 0, room, True
-    if busy.states is not None:
-        governed = Governed(reader, now, [lane], dict(busy.states), most=max(1, room), is_remembered=True)
-        if not reader.pauses and not any(governed.counts(name) for name in governed.states):
-            return governed
+    lane = Lane(busy.lane, busy.line, read_gates(busy.lane[len(busy.line) + 1 :]))
+    lane.head, lane.has_others = Head(0, busy.band, room), True
+    if busy.is_compared and room and not reader.pauses:
+        governed = Governed(reader, now, [lane], dict(busy.states), most=room, is_remembered=True)
+        if not any(governed.counts(name) for name in governed.states):
+            governed.allow(lane)
+            if lane.count:
+                return governed
     states = yield from _lock(sorted({gate.name for gate in lane.gates}))
     mine = [lane] if all(gate.name in states for gate in lane.gates) else []
     governed = Governed(reader, now, mine, states, most=max(1, room))
     yield from _set_back(governed)
+    yield from _hear(governed)
     yield from _look_inside(governed)
+    if mine:
+        governed.allow(lane)
     return governed
+
+
+def tell(reader: Reader, now: int) -> Op[None]:
+    """Tell the gates that a claim was to tell on the way, and does not pass."""
+    if reader.glad:
+        yield Query("tell_success", {"gates": sorted(reader.glad), "now": now, "before": now - TOLD_EVERY_MS})
+        reader.glad.clear()
+
+
+def _hear(governed: Governed) -> Op[None]:
+    """Gates that were not well are told at once that they are; the others when somebody passes them."""
+    well = {name for name in governed.reader.glad if name in governed.states and governed.states[name].is_well}
+    if governed.reader.glad == well:
+        return
+    for name in governed.states.keys() & governed.reader.glad - well:
+        state = after_outcomes(None, governed.states[name], (True,), governed.now)
+        governed.states[name] = governed.stored[name] = state
+    yield from tell(governed.reader, governed.now)
 
 
 def _set_back(governed: Governed) -> Op[None]:
@@ -213,7 +182,7 @@ def _look_inside(governed: Governed) -> Op[None]:
     counted = [
         name
         for name, state in governed.states.items()
-        if (limits := governed.limits_of(name)).has_slots
+        if (limits := governed.limits[name]).has_slots
         or (state.is_probing(governed.now) and limits.breaker is not None)
     ]
     if counted:
@@ -234,150 +203,125 @@ def _lock(names: Sequence[str]) -> Op[dict[str, GateState]]:
     return {name: GateState.stored(*rest) for name, *rest in rows}
 
 
-def _order(governed: Governed, heads: Sequence[tuple[str, int, int, int]]) -> None:
-    """Who stands first in each line, and how many may pass; whoever stands there for longest comes first."""
-    by_lane: dict[str, list[tuple[int, int, int]]] = {}
-    for name, band, at, standing in heads:
-        by_lane.setdefault(name, []).append((at + band * BAND_BONUS_MS, band, standing))
+def pop(governed: Governed, leasing: Leasing, room: int, before: int | None = None) -> Op[list[Passage]]:
+    """Take as many as may pass from the lines whose first one stands there since before a time; without one, from the
+    others, after whoever stands elsewhere for longer."""
+    wanted: list[tuple[Lane, int]] = []
+    governed.held_back = 0
     for lane in governed.lanes:
-        _allow(governed, lane)
-        here = by_lane.get(lane.name, [])
-        if here:
-            lane.head_at, lane.band, lane.standing = min(here)
-            lane.has_others = len(here) > 1
-    governed.lanes.sort(key=lambda lane: lane.head_at)
-
-
-def _allow(governed: Governed, lane: _Lane) -> None:
-    """How many may pass all gates of a line now, with what was taken from them since."""
-    allowed = []
-    for gate in lane.gates:
-        name = gate.name
-        passed = governed.passed[name]
-        probes = governed.probes.get(name, 0) + (passed if governed.states[name].is_probing(governed.now) else 0)
-        state = governed.states[name]
-        inside = governed.inside.get(name, 0) + passed
-        allowed.append(
-            Allowance(0, NEVER)
-            if name in governed.held
-            else allowance(governed.limits_of(name), state, inside, probes, gate.tokens, governed.now)
-        )
-    lane.count = min(one.count for one in allowed)
-    lane.again_at, lane.waits_for = max(
-        (one.again_at, gate.name) for one, gate in zip(allowed, lane.gates, strict=True) if one.count == lane.count
-    )
-
-
-def pop(governed: Governed, room: int, before: int = NEVER) -> Op[list[Passage]]:
-    """Take as many as may pass from the lines whose first one stands there since before a time."""
-    wanted: list[tuple[_Lane, int]] = []
-    for lane in governed.lanes:
-        if lane.band is None or lane.popped or lane.head_at >= before:
+        if lane.popped or lane.head.since >= (NEVER if before is None else before):
             continue
-        _allow(governed, lane)
+        governed.allow_again(lane)
         if not lane.count:
             continue
         if room <= 0:
             governed.held_back += lane.count
+            lane.is_next = lane.is_next or before is not None
             continue
-        many = min(room, lane.count, lane.standing)
+        many = min(room, lane.count, lane.head.standing)
         room -= many
-        _take(governed, lane, many)
+        governed.take(lane, many)
         wanted.append((lane, many))
     if not wanted:
         return []
-    found: dict[str, list[Row]] = {}
-    for row in sorted((yield from _pop(governed, wanted)), key=_place):
-        found.setdefault(row[3], []).append(row)
+    found = yield from _pop(governed, wanted, leasing)
     for lane, many in wanted:
-        here = found.get(lane.name, [])
-        lane.popped = [row[2] for row in here]
-        if len(here) < many:
-            _take(governed, lane, len(here) - many)
-        if here:
-            yield from _remember(governed, (lane.name, lane.band or 0), here)
-        lane.has_others = lane.has_others or len(lane.popped) < lane.standing or lane.standing == governed.most
+        here = found.get(lane.name)
+        if here is not None:
+            lane.popped = here.tasks
+            yield from _remember(governed, (lane.name, lane.head.band), here)
+        if len(lane.popped) < many:
+            governed.take(lane, len(lane.popped) - many)
+        standing = lane.head.standing
+        lane.has_others = lane.has_others or len(lane.popped) < standing or standing == governed.most
     return [Passage(lane.gates, lane.popped) for lane, _ in wanted]
 
 
-_place = itemgetter(0, 1)
-
-
-def _remember(governed: Governed, line: Line, popped: Sequence[Row]) -> Op[None]:
+def _remember(governed: Governed, line: Line, popped: Popped) -> Op[None]:
     """How far a line was taken from: for the next look, and for those who stand in it later."""
     reader = governed.reader
-    rank, seq = _place(popped[-1])
-    reader.stood_at = max(reader.stood_at, max(at for *_, at in popped))
+    reader.stood_at = max(reader.stood_at, popped.at)
     if reader.sweeps:
-        reader.took_governed(line, (rank, seq))
-    if rank > 0:
-        yield from mark(reader, line, rank, governed.now)
+        reader.took_governed(line, popped.last)
+    if popped.last[0] > 0:
+        yield from mark(reader, line, popped.last[0], governed.now)
 
 
-def _pop(governed: Governed, wanted: Sequence[tuple[_Lane, int]]) -> Op[Rows]:
-    """Pop from lines, and take the tokens from their gates in the same statement where the database can: if they are as
-    we know them."""
-    lines = [(lane.name, lane.band or 0) for lane, _ in wanted]
-    lanes, bands = [name for name, _ in lines], [band for _, band in lines]
-    counts = [many for _, many in wanted]
-    names = sorted(governed.taken)
-    tats, calls = [governed.states[name].tat for name in names], [governed.taken[name] for name in names]
-    starts = [governed.reader.start(line) for line in lines]
-    ranks, seqs = ([start[place] for start in starts] for place in range(2))
-    line = {"lanes": lanes, "bands": bands, "counts": counts, "ranks": ranks, "seqs": seqs}
-    known = [governed.stored[name].in_words for name in names]
-    rows = yield Query(
-        "pop_and_take", {**line, "names": names, "tats": tats, "calls": calls, "known": known, "now": governed.now}
-    )
-    if rows:  # one of them is nothing, and says that it was done
-        governed.compares = True
-        governed.taken.clear()
-        governed.stored |= {name: governed.states[name] for name in names}
-        return [row for row in rows if row[0] is not None]
+def _pop(governed: Governed, wanted: Sequence[tuple[Lane, int]], leasing: Leasing) -> Op[dict[str, Popped]]:
+    """Pop from lines, each as many as are wanted."""
+    found = (yield from _pop_and_lease(governed, wanted, leasing)) if governed.reader.sweeps else None
+    if found is not None:
+        return found
     if governed.is_remembered:
         governed.is_stale = True
-        return []
-    found: list[Row] = []
-    for lane, band, count in zip(lanes, bands, counts, strict=True):
-        popped = yield Query("pop_governed", {"lane": lane, "band": band, "count": count})
-        if popped:
-            rank, seq = _place(popped[-1])
-            yield Query("popped", {"lane": lane, "band": band, "rank": rank, "seq": seq})
-        found += popped
+        return {}
+    return (yield from _pop_alone(wanted))
+
+
+def _pop_and_lease(
+    governed: Governed, wanted: Sequence[tuple[Lane, int]], leasing: Leasing
+) -> Op[dict[str, Popped] | None]:
+    """Pop from lines in the statement that takes the tokens from their gates, if these are as we know them; it leases
+    who was popped if nothing has to be set aside first. None if nothing was done."""
+    lines = [(lane.name, lane.head.band) for lane, _ in wanted]
+    names = sorted(governed.taken)
+    starts = [governed.reader.start(line) for line in lines]
+    leases = not any(has_budget(lane.gates) for lane, _ in wanted)
+    rows = yield Query(
+        "pop_and_lease",
+        {
+            "lanes": [name for name, _ in lines],
+            "bands": [band for _, band in lines],
+            "counts": [many for _, many in wanted],
+            "ranks": [rank for rank, _ in starts],
+            "seqs": [seq for _, seq in starts],
+            "names": names,
+            "tats": [governed.states[name].tat for name in names],
+            "calls": [governed.taken[name] for name in names],
+            "known": [governed.stored[name].in_words for name in names],
+            "glad": sorted(governed.reader.glad),
+            "worker": leasing.worker if leases else None,
+            "token": leasing.token,
+            "now": governed.now,
+        },
+    )
+    if not rows:
+        return None
+    governed.compares = True
+    governed.taken.clear()
+    governed.reader.glad.clear()
+    governed.stored |= {name: governed.states[name] for name in names}
+    leasing.rows += [row for row in rows if row[0] is not None]
+    [told] = [row[_LINES] for row in rows if row[0] is None]
+    found = {lane: Popped(tasks, (rank, seq), at) for lane, tasks, rank, seq, at in msgspec.json.decode(told)}
+    if leases:
+        leasing.tried += [task for popped in found.values() for task in popped.tasks]
     return found
 
 
-def _take(governed: Governed, lane: _Lane, many: int) -> None:
-    for gate in lane.gates:
-        name, state = gate.name, governed.states[gate.name]
-        tokens = many * gate.tokens
-        tat = after_taking(governed.limits_of(name), state.tat, tokens, governed.now) if tokens else state.tat
-        governed.states[name] = state.with_tat(tat)
-        governed.taken[name] += tokens
-        governed.passed[name] += many
+def _pop_alone(wanted: Sequence[tuple[Lane, int]]) -> Op[dict[str, Popped]]:
+    """Pop where nobody else can meanwhile: whoever is first is known if the line was looked at."""
+    found: dict[str, Popped] = {}
+    places = []
+    for lane, many in wanted:
+        _, band, _, first = lane.head
+        if many == 1 and first is not None:
+            found[lane.name] = first
+            places.append((lane.name, band, *first.last))
+            continue
+        rows = yield Query("pop_governed", {"lane": lane.name, "band": band, "count": many})
+        if rows:
+            tasks, ranks, seqs, times = zip(*rows, strict=True)
+            yield Query("popped", {"lane": lane.name, "band": band, "rank": ranks[-1], "seq": seqs[-1]})
+            found[lane.name] = Popped(list(tasks), (ranks[-1], seqs[-1]), max(times))
+    if places:
+        yield Query("popped_first", {"places": places})
+    return found
 
 
-def has_budget(gates: Sequence[Gate]) -> bool:
-    """Whether something is to be set aside for those who pass these."""
-    return any(gate.name[0] == BUDGET for gate in gates)
-
-
-def put_back(governed: Governed, passages: Sequence[Passage], tasks: Collection[int]) -> list[Passage]:
-    """Some have not passed after all: what they had taken is there again. Returns who has."""
-    left = []
-    for passage in passages:
-        gone = len([task for task in passage.tasks if task in tasks])
-        for name, tokens in passage.gates if gone else ():
-            state, interval_us = governed.states[name], governed.limits_of(name).interval_us or 0
-            governed.states[name] = state.with_tat(state.tat - gone * tokens * interval_us)
-            governed.taken[name] -= gone * tokens
-            governed.passed[name] -= gone
-        left.append(Passage(passage.gates, [task for task in passage.tasks if task not in tasks]))
-    return left
-
-
-def settle(governed: Governed, passages: Sequence[Passage], leases: Sequence[Lease]) -> Op[None]:
-    """Write down what has passed: tokens, places inside, and when each line is to be looked at again."""
+def settle(governed: Governed, passages: Sequence[Passage], leases: Sequence[Lease]) -> Op[set[int]]:
+    """Write down what has passed: tokens, places inside, and when each line is to be looked at again. Returns the tasks
+    that have places."""
     tokens: dict[int, bytes] = {}
     slots = []
     for passage in passages:
@@ -388,33 +332,44 @@ def settle(governed: Governed, passages: Sequence[Passage], leases: Sequence[Lea
     if slots:
         yield Many("insert_slots", sorted(slots))
     left: list[tuple[str, str, str, int]] = []
-    for lane in governed.lanes:
+    for lane in governed.lanes if governed.is_locked else ():
         if not lane.turns:
             continue  # they were not looked at, and stay
-        _allow(governed, lane)
-        if lane.band is None or (lane.popped and not lane.has_others):
+        if lane.head is NOBODY or (lane.popped and not lane.has_others):
             if lane.is_whole:
                 continue  # nobody stands there any more; whoever comes brings a turn
             governed.reader.rewind(_bands(lane.name))
-        if lane.count and governed.has_all:
+        governed.allow_again(lane)
+        if lane.count and (governed.has_all or lane.is_next):
             lane.turns.remove(lane.due_turn)  # it is its turn still
+            governed.turn_stays = True
         else:  # also where others wait for theirs: it goes behind them
             left.append((lane.line, lane.name, lane.waits_for, governed.now if lane.count else lane.again_at))
-    taken = [(name, governed.states[name].tat, taken) for name, taken in sorted(governed.taken.items())]
-    seqs = sorted(seq for lane in governed.lanes for seq in lane.turns)
+    glad = governed.reader.glad
+    taken = [
+        (name, governed.states[name].tat, taken, governed.now if name in glad else None)
+        for name, taken in sorted(governed.taken.items())
+    ]
+    glad.difference_update(governed.taken)
+    seqs = sorted(seq for lane in governed.lanes for seq in lane.turns) if governed.is_locked else []
     if seqs or left:
         yield from _write_down(taken, seqs, left, governed.now)
     elif taken:
         yield Many("take_from_gates", taken, (governed.now,))
+    yield from tell(governed.reader, governed.now)
+    return {task for _, task, *_ in slots}
 
 
 def _write_down(
-    taken: list[tuple[str, int, int]], seqs: list[int], left: list[tuple[str, str, str, int]], now: int
+    taken: list[tuple[str, int, int, int | None]],
+    seqs: list[int],
+    left: list[tuple[str, str, str, int]],
+    now: int,
 ) -> Op[None]:
     """Take tokens from gates, end turns and leave others, in one statement where the database can."""
-    names, tats, calls = ([row[place] for row in taken] for place in range(3))
+    names, tats, calls, glad = ([row[place] for row in taken] for place in range(4))
     lines, lanes, gates, times = ([row[place] for row in left] for place in range(4))
-    change = {"names": names, "tats": tats, "calls": calls, "seqs": seqs, "now": now}
+    change = {"names": names, "tats": tats, "calls": calls, "glad": glad, "seqs": seqs, "now": now}
     is_done = yield Query("settle_gates", {**change, "lines": lines, "lanes": lanes, "gates": gates, "times": times})
     if is_done:
         return
@@ -446,11 +401,11 @@ def admit(reader: Reader, tasks: Sequence[int], now: int) -> Op[Admitted]:
     passages: list[Passage] = []
     later = []
     for task, some in gates.items():
-        lane = _Lane("", "", some, again_at=now + LOOK_AGAIN_MS)
+        lane = Lane("", "", some, again_at=now + LOOK_AGAIN_MS)
         if all(gate.name in states for gate in some):  # another claim has locked it otherwise
-            _allow(governed, lane)
+            governed.allow(lane)
         if lane.count:
-            _take(governed, lane, 1)
+            governed.take(lane, 1)
             passages.append(Passage(some, [task]))
         else:
             _, queue, kind, band, company, _ = facing[task]

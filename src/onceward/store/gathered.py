@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from onceward.model.budget import Bill
-from onceward.model.gates import BUDGET, Told
+from onceward.model.gates import BUDGET
 from onceward.model.status import Event, Status
 from onceward.model.task import (
     NEVER,
@@ -33,7 +33,11 @@ from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op
 from onceward.store.passing import leave
+from onceward.store.reader import Reader
 from onceward.store.stage_batches import Opening, spawn_all
+
+_STAYING = frozenset({Keep, Report, Take, Fill, Filled})
+"""The moves of an attempt that goes on inside the gates it has passed; so does one that advances with gates."""
 
 
 @dataclass(slots=True)
@@ -49,8 +53,8 @@ class Gathered:
     aliases: list[tuple[bytes, bytes, int]] = field(default_factory=list)
     joins: list[tuple[Lease, HandOver]] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)
-    left: list[tuple[Lease, tuple[Told, ...]]] = field(default_factory=list)
-    """Attempts that had passed gates and are over, with what they say of their sources."""
+    left: list[Commit] = field(default_factory=list)
+    """Those of attempts that had passed gates and are over, or have something to say of sources."""
     billed: list[tuple[Lease, Bill | None]] = field(default_factory=list)
     """Attempts for which something was set aside, and which are over."""
     billed_so_far: list[tuple[Lease, Bill]] = field(default_factory=list)
@@ -103,14 +107,19 @@ class Gathered:
         if self.limits:
             yield Many("limit_times", sorted(set(self.limits)))
 
-    def settle_up(self, commits: Sequence[Commit]) -> Op[None]:
+    def settle_up(self, commits: Sequence[Commit], claimer: Reader | None) -> Op[None]:
         """Leave gates and pay, for all commits of the transaction at once: in the order in which their attempts have
-        ended, because a breaker counts failures in a row; and gates before budgets, as the claim locks them."""
+        ended, because a breaker counts failures in a row; and gates before budgets, as the claim locks them. So a claim
+        tells gates on the way only where nobody has paid."""
         if self.left:
-            places = {one.lease.task: place for place, one in enumerate(commits)}
-            self.left.sort(key=lambda left: places[left[0].task])
-            yield from leave(self.left, self.now)
-            yield from count_lookups(self.left, self.now)
+            said = list({id(one): one for left in self.left for one in left.told}.values())
+            if not all(one.is_plain_success for one in said):
+                places = {one.lease.task: place for place, one in enumerate(commits)}
+                self.left.sort(key=lambda left: places[left.lease.task])
+            has_paid = bool(self.billed or self.billed_so_far)
+            yield from leave(self.left, said, self.now, None if has_paid else claimer)
+            if any(one.looked_up for one in said):
+                yield from count_lookups(self.left, self.now)
         if self.billed:
             yield from settle(self.billed)
         if self.billed_so_far:
@@ -118,15 +127,15 @@ class Gathered:
 
     def leave(self, one: Commit, move: Move) -> None:
         """The fence of a commit has held: if its attempt is over it leaves the gates it had passed, and pays."""
-        lease = one.lease
-        if _stays(move):
+        if type(move) in _STAYING or (type(move) is Advance and move.gates is not None):
             if one.bill is not None and one.bill.charges:
-                self.billed_so_far.append((lease, one.bill))
+                self.billed_so_far.append((one.lease, one.bill))
             return
-        if lease.gates is not None or one.told:
-            self.left.append((lease, one.told))
-        if lease.gates is not None and BUDGET in lease.gates:
-            self.billed.append((lease, one.bill))
+        gates = one.lease.gates
+        if gates is not None or one.told:
+            self.left.append(one)
+        if gates is not None and BUDGET in gates:
+            self.billed.append((one.lease, one.bill))
 
     def accept_spawns(self, one: Commit) -> None:
         """The fence of a commit has held: its children are asked for, and its batches opened."""
@@ -142,10 +151,3 @@ class Gathered:
 def back_in_line(lease: Lease, due_at: int) -> Standing:
     """The place in line of a task whose stage came to an end, good or bad: it killed nobody, so it is no suspect."""
     return Standing(lease.task, lane_of(lease.queue, lease.kind, lease.gates), lease.band, lease.rank, due_at)
-
-
-def _stays(move: Move) -> bool:
-    """Whether an attempt goes on inside the gates that it has passed."""
-    return isinstance(move, Keep | Report | Take | Fill | Filled) or (
-        isinstance(move, Advance) and move.gates is not None
-    )

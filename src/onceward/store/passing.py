@@ -10,13 +10,11 @@ from collections.abc import Sequence
 
 from onceward.model.gates import Told
 from onceward.model.source import GateLimits, GateState, NotYet, after_outcomes, after_taking, allowance
-from onceward.model.task import NEVER, Lease
-from onceward.store.gates import as_of_now
+from onceward.model.task import NEVER, Commit, Lease
+from onceward.store.gates import TOLD_EVERY_MS, as_of_now
 from onceward.store.op import Many, Op, Query
 from onceward.store.pauses import read_pauses
-
-TOLD_EVERY_MS = 1_000
-"""How often it is noted that a healthy source is still healthy."""
+from onceward.store.reader import Reader
 
 
 def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> Op[NotYet | None]:
@@ -35,34 +33,34 @@ def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> 
     allowed = allowance(limits, state, inside, probes, tokens, now)
     if not allowed.count:
         return NotYet(gate, allowed.again_at)
-    yield Many("take_from_gates", [(gate, after_taking(limits, state.tat, tokens, now), tokens)], (now,))
+    yield Many("take_from_gates", [(gate, after_taking(limits, state.tat, tokens, now), tokens, None)], (now,))
     if limits.has_slots or state.is_probing(now):
         yield Many("insert_slots", [(gate, lease.task, lease.token, int(state.is_probing(now)), now)])
     return None
 
 
-def leave(left: Sequence[tuple[Lease, tuple[Told, ...]]], now: int) -> Op[None]:
-    """Stages that had passed gates have ended: they make room, and say how their sources have served them."""
-    gates, healthy = _heard(left)
-    tasks = sorted([lease.task for lease, _ in left])
-    change = {"ids": tasks, "gates": sorted(healthy), "now": now, "before": now - TOLD_EVERY_MS}
-    freed = sorted({row[0] for row in (yield Query("leave_gates", change))})
-    if freed:
-        yield Query("wake_turns", {"gates": freed, "now": now})
+def leave(left: Sequence[Commit], said: Sequence[Told], now: int, claimer: Reader | None = None) -> Op[None]:
+    """Stages that had passed gates have ended, in this order: they make room, and say how their sources have served
+    them. Most say the same, and `said` has each thing once. If a reader claims in the same transaction, its claim tells
+    those gates that it passes anyway."""
+    inside = sorted([one.lease.task for one in left if one.lease.is_inside])
+    if inside:
+        freed = sorted({row[0] for row in (yield Query("leave_gates", {"ids": inside}))})
+        if freed:
+            yield Query("wake_turns", {"gates": freed, "now": now})
+    gates = {one.gate for one in said if one.says_something}
+    others = {one.gate for one in said if one.says_something and not one.is_plain_success}
+    healthy = gates - others
+    if claimer is not None:
+        later = {gate for gate in healthy if claimer.tells(gate, now)}
+        claimer.glad |= later
+        healthy -= later
     if healthy:
         yield Query("tell_success", {"gates": sorted(healthy), "now": now, "before": now - TOLD_EVERY_MS})
-    for gate in sorted(gates - healthy):
+    for gate in sorted(others):
         yield from _tell(
-            gate, [one for _, told in left for one in told if one.gate == gate and one.says_something], now
+            gate, [one for each in left for one in each.told if one.gate == gate and one.says_something], now
         )
-
-
-def _heard(left: Sequence[tuple[Lease, tuple[Told, ...]]]) -> tuple[set[str], set[str]]:
-    """The gates that are told something, and those of them that hear of nothing but success. Most stages say the same:
-    each thing that is said is looked at once."""
-    said = [one for one in {id(one): one for _, told in left for one in told}.values() if one.says_something]
-    gates = {one.gate for one in said}
-    return gates, gates - {one.gate for one in said if not one.is_plain_success}
 
 
 def _tell(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:

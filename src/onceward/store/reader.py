@@ -42,8 +42,10 @@ class BusyLane(NamedTuple):
     line: str
     lane: str
     band: int
-    states: dict[str, GateState] | None
-    """Its gates as this claim has left them, if the database can compare them when it pops."""
+    states: dict[str, GateState]
+    """Its gates as that claim has left them."""
+    is_compared: bool
+    """Whether the database compares these with what they are when it pops: then nobody has to ask first."""
 
 
 class LineMark(NamedTuple):
@@ -93,6 +95,8 @@ class Reader:
     busy_lane: BusyLane | None = None
     """Likewise, a governed one."""
     gates_busy_until: int = 0
+    glad: set[str] = field(default_factory=set)
+    """Gates that the claim of this transaction tells on the way that all is well."""
     latest: int = 0
     """What time it was at the last look."""
     stood_at: int = 0
@@ -126,12 +130,23 @@ class Reader:
             next_floor=dict(self.next_floor),
             marks=list(self.marks),
             governed=set(self.governed),
+            glad=set(),
         )
 
     @property
     def open_lanes(self) -> tuple[str, ...]:
         """The lanes that nobody has paused."""
         return self.pauses.open_lines(self.lanes)
+
+    def busy_governed(self, now: int) -> BusyLane | None:
+        """The governed line that is taken from again without comparing the others, if it is time for that."""
+        return self.busy_lane if now < self.gates_busy_until else None
+
+    def tells(self, gate: str, now: int) -> bool:
+        """Whether its next claim tells a gate on the way that all is well: one that it passes again, and was well."""
+        busy = self.busy_governed(now)
+        state = None if busy is None else busy.states.get(gate)
+        return state is not None and state.is_well
 
     def start(self, line: Line) -> Place:
         """Where the next look at a line begins: after the last place seen, but no further than the mark that everybody

@@ -55,6 +55,11 @@ class Wish:
     line: Line | None = None
     """The line in which there is news, if that is known: then the others are not looked at."""
 
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether all lines are looked at, governed ones too."""
+        return not self.suspects and self.line is None
+
 
 class Item(msgspec.Struct, frozen=True, gc=False):
     """A commit, and who is told what became of it."""
@@ -193,7 +198,8 @@ class Writer:
         yield from self._heed(now)
         verdicts: list[Verdict] = []
         if items:
-            verdicts = yield from commit([item.commit for item in items], now)
+            claims = wish is not None and wish.is_ordinary
+            verdicts = yield from commit([item.commit for item in items], now, self.reader if claims else None)
         points.reach("inside commit")
         claimed = NOTHING
         has_settled = any(BUDGET in (item.commit.lease.gates or "") for item in items)

@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from onceward.errors import LeaseLost, WrongTwin
 from onceward.model.cache import Cached
-from onceward.model.task import Commit, Effects, Lease, Move, Report
+from onceward.model.task import Commit, Effects, Lease, Move, Report, Take
 from onceward.store.commits import Verdict
 from onceward.worker.attempt import Attempt
 from onceward.worker.presence import Presence
@@ -55,7 +57,7 @@ class AttemptDesk:
             raise WrongTwin("this would block the event loop; in an async stage use await ctx.acheckpoint or ctx.aonce")
         answer: concurrent.futures.Future[Verdict] = concurrent.futures.Future()
         self._loop.call_soon_threadsafe(self._submit, Commit(lease, move, *effects), answer.set_result)
-        return self._kept(answer.result(), lease)
+        return self._kept(answer.result(), lease, move)
 
     async def akeep(self, lease: Lease, move: Move, effects: Effects) -> bool:
         """`keep`, awaited."""
@@ -63,12 +65,15 @@ class AttemptDesk:
         self._submit(
             Commit(lease, move, *effects), lambda verdict: None if answer.done() else answer.set_result(verdict)
         )
-        return self._kept(await answer, lease)
+        return self._kept(await answer, lease, move)
 
-    def _kept(self, verdict: Verdict, lease: Lease) -> bool:
+    def _kept(self, verdict: Verdict, lease: Lease, move: Move) -> bool:
         if isinstance(verdict, Exception):
             raise verdict
         self._extend(lease)
+        attempt = self._attempts.get(lease.task)
+        if attempt is not None and type(move) is Take:
+            attempt.lease = msgspec.structs.replace(attempt.lease, is_inside=True)
         return bool(verdict)
 
     def sleep(self, ms: int) -> None:

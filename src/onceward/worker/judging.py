@@ -23,7 +23,7 @@ from onceward.model.time_limits import after_last_stage, in_time, limit_at_expir
 from onceward.stage import NOTHING
 from onceward.worker.attempt import Attempt
 from onceward.worker.isolated import ProcessDied, RemoteError, Stored
-from onceward.worker.telling import told_of
+from onceward.worker.telling import only_answered, told_of
 
 _KEEPS_EFFECTS = (Filtered, Skipped, Failed, Waiting)
 logger = EngineLog("onceward.worker")
@@ -51,10 +51,13 @@ class Judge:
         self, attempt: Attempt, value: Any, error: BaseException | None, effects: Effects
     ) -> tuple[Move, Effects]:
         """What follows when a stage has returned a value or raised an error, and what is committed with that."""
-        if attempt.lease.gates is None and not effects.told:
+        gates, source = attempt.lease.gates, attempt.stage.source
+        if gates is None and not effects.told:
             if error is None:
                 return self._advanced(attempt, value), effects
             told: tuple[Told, ...] = ()
+        elif error is None and effects is NO_EFFECTS and gates is not None and source is not None:
+            return self._advanced(attempt, value), only_answered(gates, source.gate.breaker)
         else:
             told = self._told(attempt, error, effects.told)
         if error is None:

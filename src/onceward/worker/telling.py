@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from onceward.model.gates import Told, read_gates
+from onceward.model.budget import Bill
+from onceward.model.gates import BUDGET, Told, read_gates
 from onceward.model.outcome import Retryable, Verdict
 from onceward.model.retry import Retry, described, retry_after_ms
 from onceward.model.source import BreakerRule, GateLimits
-from onceward.model.task import Lease
+from onceward.model.task import Effects, Lease
 from onceward.stage import Stage
 from onceward.worker.isolated import ProcessDied, RemoteError
 
@@ -42,6 +43,13 @@ def told_of(
 def _answered(gates: str, breaker: BreakerRule | None) -> Told:
     """That a source has answered. The same for all stages that say so: most have nothing else to say."""
     return Told(read_gates(gates)[0].name, (True,), breaker)
+
+
+@lru_cache(maxsize=4_096)
+def only_answered(gates: str, breaker: BreakerRule | None) -> Effects:
+    """What is committed of a stage that has only returned: that its source has answered, and what was set aside for it
+    is free. The same for all of them."""
+    return Effects(told=(_answered(gates, breaker),), bill=Bill((), True) if BUDGET in gates else None)
 
 
 def unused(lease: Lease, limits_of: Callable[[str], GateLimits]) -> tuple[Told, ...]:

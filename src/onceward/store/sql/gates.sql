@@ -33,6 +33,21 @@ INSERT INTO onceward_slot (gate, task, token, is_probe, at)
 ROWS (gate text, task bigint, token bytea, is_probe smallint, at bigint)
 ON CONFLICT (gate, task) DO UPDATE SET token = excluded.token, is_probe = excluded.is_probe, at = excluded.at
 
+-- name: leave_gates
+-- Who leaves makes room.
+DELETE FROM onceward_slot
+WHERE task IN :ids
+RETURNING gate
+
+-- name: tell_success
+-- All is well: noted now and then, and at once where it was not.
+UPDATE onceward_gate
+SET streak = 0, last_success_at = :now,
+    is_half_open = CASE WHEN paused_until <= :now THEN 0 ELSE is_half_open END,
+    why = CASE WHEN paused_until <= :now THEN NULL ELSE why END
+WHERE name IN TEXTS :gates
+  AND (streak > 0 OR is_half_open = 1 OR last_success_at IS NULL OR last_success_at < :before)
+
 -- name: gates_of_tasks
 -- Those of some tasks that have gates to pass.
 SELECT id, queue, kind, band, company, gates

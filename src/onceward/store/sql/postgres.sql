@@ -596,7 +596,7 @@ WHERE t.id = asked.task
 -- counted no further than to a number (1); and their gates, locked, but for those that another claim has locked: it
 -- serves the lines behind them (2). In one statement, because the way to the server and back costs more than what it
 -- does. For each line of ours by itself, because an index gives the oldest turn of one only. After the last place seen in
--- a line, as in look.
+-- a line, as in look. Who does not want them locked reads them as they are.
 WITH due AS (
     SELECT oldest.lane
     FROM unnest(:lines::text[]) AS w (line)
@@ -616,14 +616,15 @@ WITH due AS (
 ), lanes AS (
     SELECT DISTINCT line, lane
     FROM turns
+), names AS (
+    SELECT array_agg(split_part(word, '*', 1)) AS names
+    FROM lanes
+    CROSS JOIN LATERAL unnest(string_to_array(substr(lane, length(line) + 2), ' ')) AS word
 ), gates AS (
     SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
     FROM onceward_gate
-    WHERE name = ANY (ARRAY (
-        SELECT split_part(word, '*', 1)
-        FROM lanes
-        CROSS JOIN LATERAL unnest(string_to_array(substr(lane, length(line) + 2), ' ')) AS word
-    ))
+    WHERE name = ANY ((SELECT names FROM names)::text[])
+      AND :locks::boolean
     ORDER BY name
     FOR UPDATE SKIP LOCKED
 )
@@ -657,6 +658,11 @@ CROSS JOIN LATERAL (
 UNION ALL
 SELECT 2, name, NULL, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
 FROM gates
+UNION ALL
+SELECT 2, name, NULL, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
+FROM onceward_gate
+WHERE name = ANY ((SELECT names FROM names)::text[])
+  AND NOT :locks::boolean
 
 -- name: lock_gates
 -- Skipping what another claim has locked: it serves the lines behind that gate.
@@ -672,32 +678,18 @@ FROM onceward_gate
 WHERE name = :gate
 FOR UPDATE
 
--- name: leave_gates
--- Who leaves makes room. The gates that hear of nothing but success are told in the same statement, because the way to
--- the server and back costs more than what it does: now and then, and at once where all was not well.
-WITH told AS (
-    UPDATE onceward_gate
-    SET streak = 0, last_success_at = :now,
-        is_half_open = CASE WHEN paused_until <= :now THEN 0 ELSE is_half_open END,
-        why = CASE WHEN paused_until <= :now THEN NULL ELSE why END
-    WHERE name IN TEXTS :gates
-      AND (streak > 0 OR is_half_open = 1 OR last_success_at IS NULL OR last_success_at < :before)
-)
-DELETE FROM onceward_slot
-WHERE task IN :ids
-RETURNING gate
-
--- name: tell_success
--- Nothing: leave_gates has done it.
-
 -- name: pop_governed
--- Nothing: pop_and_take has done it.
+-- Nothing: pop_and_lease has done it.
 
--- name: pop_and_take
--- Whoever passes, and the tokens of those in the same statement, because the way to the server and back costs more than
--- what it does. Only if all the gates are as we know them; they are locked here if they were not, and whoever holds them
--- is the only one who pops from these lines. By ctid, as in pop. The row of nothing says that it was done, also where
--- nobody stood.
+-- name: popped_first
+-- Likewise.
+
+-- name: pop_and_lease
+-- Whoever passes; the tokens of those, and the word for gates that all is well; and their leases with their claim row, as
+-- in lease_tasks: in one statement, because the way to the server and back costs more than what it does. Only if all the
+-- gates are as we know them; they are locked here if they were not, and whoever holds them is the only one who pops from
+-- these lines. By ctid, as in pop. Without a worker nothing is leased. A row for each lease, and one that tells of the
+-- lines who was popped and how far that goes, in one value: a column for each of that would be one of every lease, too.
 WITH same AS (
     SELECT g.name
     FROM unnest(:names::text[], :known::text[]) AS k (name, state)
@@ -709,7 +701,8 @@ WITH same AS (
     FROM same
 ), taken AS (
     UPDATE onceward_gate g
-    SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now
+    SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now,
+        last_success_at = CASE WHEN g.name IN TEXTS :glad THEN :now ELSE g.last_success_at END
     FROM are
     CROSS JOIN unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
     WHERE are.same
@@ -733,20 +726,55 @@ WITH same AS (
         ) AS first
     ))
     RETURNING rank, seq, task, lane, at
+), living AS (
+    SELECT id
+    FROM onceward_worker
+    WHERE id = :worker AND stopped_at IS NULL
+    FOR SHARE
+), leased AS (
+    UPDATE onceward_task t
+    SET status = 1, fence = fence + 1, token = :token, worker = living.id,
+        started_at = coalesce(started_at, :now),
+        clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
+    FROM living
+    WHERE t.id = ANY (ARRAY (SELECT task FROM popped))
+      AND t.status IN (0, 2)
+      AND t.paused = 0
+      AND t.due_at <= greatest(:now, (SELECT max(at) FROM popped))
+    RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
+        t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
+        t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
+        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits, t.children
+), claim AS (
+    INSERT INTO onceward_claim (token, worker, at, tasks, fences)
+    SELECT :token, :worker, :now, array_agg(id ORDER BY id), array_agg(fence ORDER BY id)
+    FROM leased
+    HAVING count(*) > 0
+    RETURNING seq
 )
-SELECT rank, seq, task, lane, at
-FROM popped
+SELECT leased.*, claim.seq, NULL::text
+FROM leased, claim
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, (
+    SELECT coalesce(json_agg(json_build_array(lane, tasks, rank, seqs[cardinality(seqs)], at)), '[]')::text
+    FROM (
+        SELECT lane, array_agg(task ORDER BY rank, seq) AS tasks, max(rank) AS rank,
+            array_agg(seq ORDER BY rank, seq) AS seqs, max(at) AS at
+        FROM popped
+        GROUP BY lane
+    ) AS lines
+)
 FROM are
 WHERE same
 
 -- name: take_from_gates
-WITH taken (at, name, tat, calls) AS (
-    ROWS (same at bigint, name text, tat bigint, calls bigint)
+WITH taken (at, name, tat, calls, glad) AS (
+    ROWS (same at bigint, name text, tat bigint, calls bigint, glad bigint)
 )
 UPDATE onceward_gate g
-SET tat = taken.tat, calls = g.calls + taken.calls, taken_at = taken.at
+SET tat = taken.tat, calls = g.calls + taken.calls, taken_at = taken.at,
+    last_success_at = coalesce(taken.glad, g.last_success_at)
 FROM taken
 WHERE g.name = taken.name
 
@@ -755,8 +783,8 @@ WHERE g.name = taken.name
 -- it does.
 WITH taken AS (
     UPDATE onceward_gate g
-    SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now
-    FROM unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
+    SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now, last_success_at = coalesce(t.glad, g.last_success_at)
+    FROM unnest(:names::text[], :tats::bigint[], :calls::bigint[], :glad::bigint[]) AS t (name, tat, calls, glad)
     WHERE g.name = t.name
       AND g.name = ANY (:names::text[])
 ), gone AS (

@@ -466,7 +466,7 @@ WHERE onceward_task.id = asked.column3
 -- name: due_turns
 -- The lines whose turn it is, with all their turns (0); who stands first in each band of them, and how many stand there,
 -- counted no further than to a number (1): by a look whether there are as many, because to count the rows of a subquery
--- with a limit is slow here.
+-- with a limit is slow here. And who that is: there is one writer, so nobody else takes it.
 WITH due (lane) AS (
     SELECT DISTINCT lane
     FROM (
@@ -491,7 +491,7 @@ SELECT 1, due.lane, NULL, r.band, r.at,
             SELECT 1 FROM onceward_ready WHERE lane = due.lane AND band = b.value LIMIT 1 OFFSET :most - 1
         ) THEN :most
         ELSE (SELECT count(*) FROM onceward_ready WHERE lane = due.lane AND band = b.value)
-    END, NULL, NULL, NULL, NULL
+    END, r.task, r.rank, r.seq, NULL
 FROM due
 CROSS JOIN json_each('[0, 1, 2, 3, 4]') AS b
 CROSS JOIN onceward_ready AS r ON r.lane = due.lane AND r.band = b.value
@@ -516,36 +516,30 @@ SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
 FROM onceward_gate
 WHERE name = :gate
 
--- name: leave_gates
--- Only the places: one statement changes one table here. The gates are told next.
-DELETE FROM onceward_slot
-WHERE task IN :ids
-RETURNING gate
-
--- name: tell_success
--- All is well: noted now and then, and at once where it was not.
-UPDATE onceward_gate
-SET streak = 0, last_success_at = :now,
-    is_half_open = CASE WHEN paused_until <= :now THEN 0 ELSE is_half_open END,
-    why = CASE WHEN paused_until <= :now THEN NULL ELSE why END
-WHERE name IN TEXTS :gates
-  AND (streak > 0 OR is_half_open = 1 OR last_success_at IS NULL OR last_success_at < :before)
-
 -- name: pop_governed
 -- Line by line, because SQLite has no join with a limit for each row. Deleted then, as in pop.
-SELECT rank, seq, task, lane, at
+SELECT task, rank, seq, at
 FROM onceward_ready
 WHERE lane = :lane AND band = :band
 ORDER BY rank, seq
 LIMIT :count
 
--- name: pop_and_take
+-- name: popped_first
+-- Those who stood first in some lines have been popped.
+DELETE FROM onceward_ready
+WHERE (lane, band, rank, seq) IN (
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3
+    FROM json_each(:places)
+)
+
+-- name: pop_and_lease
 -- Nothing: here one statement changes one table.
 
 -- name: take_from_gates
 UPDATE onceward_gate
-SET tat = taken.column3, calls = calls + taken.column4, taken_at = taken.column1
-FROM (ROWS (same at bigint, name text, tat bigint, calls bigint)) AS taken
+SET tat = taken.column3, calls = calls + taken.column4, taken_at = taken.column1,
+    last_success_at = coalesce(taken.column5, last_success_at)
+FROM (ROWS (same at bigint, name text, tat bigint, calls bigint, glad bigint)) AS taken
 WHERE onceward_gate.name = taken.column2
 
 -- name: settle_gates

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from onceward import App, Config, Context, Payload, Pipeline, Status
+from onceward import App, Config, Context, LeaseLost, Payload, Pipeline, Status
 from onceward.store.op import Op, Query
 from onceward.store.session import RECEIPT_IS_THERE_MS, Session, WentBack
 from onceward.worker.orders import Orders
@@ -123,6 +123,35 @@ def test_nobody_goes_on_from_a_commit_that_is_gone(place: Callable[[Pipeline[Any
     done = app.task(task.id)
     assert (done.status, done.failures, done.crashes) == (Status.SUCCEEDED, 0, 0)
     assert [one.event.word for one in done.history] == ["released", "stage committed", "finished"]
+
+
+def test_a_stage_that_waits_for_a_commit_is_told_that_its_lease_is_lost(
+    place: Callable[[Pipeline[Any]], Place],
+) -> None:
+    job = Pipeline(Job)
+    here: list[Place] = []
+    begun: list[int] = []
+    heard = threading.Event()
+
+    @job.stage
+    def only(ctx: Context[Job]) -> None:
+        begun.append(ctx.task.id)
+        if len(begun) > 1:
+            return
+        here[0].copy.take()
+        ctx.checkpoint(1)
+        here[0].copy.restore()
+        try:
+            ctx.checkpoint(2)
+        except LeaseLost:
+            heard.set()
+
+    here.append(place(job))
+    app = here[0].app
+    task = app.enqueue(Job())
+    app.run(until_idle=True)
+    assert begun == [task.id, task.id]
+    assert heard.wait(20)
 
 
 def test_what_was_ended_and_is_running_again_does_not_stay_with_a_worker_that_knows_nothing_of_it(

@@ -453,7 +453,8 @@ class Committer:
                 batch = replace(batch, doubt=doubt)
             except WentBack:
                 self._lost_everything()
-                return Written((), ())
+                # Told, because stages in threads wait for it: nothing of it is kept, now or later.
+                return Written(batch.items, [False] * len(batch.items))
             except (StoreError, ConnectionLost, TryAgainLater) as error:
                 logger.warning("the database takes no writes, trying again", error=str(error), waiting=len(batch.items))
                 self._writer.session.discard()

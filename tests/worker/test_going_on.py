@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from onceward import Config, Context, Payload, Pipeline
 from onceward.model.task import Advance, Commit, Finish, Release
 from onceward.store.claims import NOTHING, Claimed
@@ -28,6 +30,7 @@ class Scene:
         self.undecided: list[Item] = []
         self.went_on: list[int] = []
         self.wishes: list[Callable[[], Wish]] = []
+        self.now = 0
         self.may_end = asyncio.Event()
         job = Pipeline(Job)
 
@@ -52,7 +55,7 @@ class Scene:
             look_up=lambda _source, _hash: None,
             setting=lambda _name: None,
             now=lambda: 0,
-            monotonic=lambda: 0,
+            monotonic=lambda: self.now,
             presence=None,
             app_path=None,
             spawner=Spawner(registry, Config().bounds, None, lambda: 0),
@@ -96,12 +99,21 @@ def test_who_waits_for_a_commit_holds_no_slot() -> None:
     asyncio.run(played())
 
 
-def test_while_stages_are_written_others_are_claimed() -> None:
+@pytest.mark.parametrize(("took_ms", "wished"), [(20, CONCURRENCY + 22), (20_000, 0)])
+def test_while_stages_are_written_others_are_claimed_if_they_are_short(took_ms: int, wished: int) -> None:
+    """Nine tasks in 20 ms are 22 in 50 ms. Where they take long, who is claimed meanwhile would wait behind them."""
+
     async def played() -> None:
         scene = Scene()
+        scene.may_end.set()
         scene.claim(*range(1, 10))
-        assert await scene.run() == [(Advance.__name__, [*range(1, 10)])]
-        assert [make().count for make in scene.wishes] == [CONCURRENCY]
+        await scene.run()
+        scene.write()
+        assert await scene.run() == [(Finish.__name__, [*range(1, 10)])]
+        scene.now = took_ms
+        scene.claim(10, 11, 12)
+        assert await scene.run() == [(Advance.__name__, [10, 11, 12]), (Finish.__name__, [*range(1, 10)])]
+        assert scene.wishes[-1]().count == wished
 
     asyncio.run(played())
 

@@ -48,10 +48,10 @@ class Intake:
         self._look_after_answer = False
         self._news: Line | None = None
         self._rate = 0.0
-        self._ahead = 0
+        self.ahead = 0
         """How many to claim beyond the slots there are."""
         self.ended = 0
-        """How many stages have ended since the rate was measured last."""
+        """How many attempts have ended since the rate was measured last."""
         self._measured_at = monotonic()
         self._open_claims: dict[bytes, list[int]] = {}
         self.is_closed = False
@@ -115,7 +115,7 @@ class Intake:
             self.has_asked = not (held or self._buffer or closing)
         else:
             room, slots = self._room(held), self.config.concurrency - running
-            wants = not self._buffer or room * 2 >= self._ahead or (self._reserved and slots > 0)
+            wants = not self._buffer or room * 2 >= self.ahead or (self._reserved and slots > 0)
             self.has_asked = room > 0 and bool(wants)
         return self.has_asked
 
@@ -133,10 +133,10 @@ class Intake:
     @property
     def is_low(self) -> bool:
         """Whether less waits for a slot than it would rather have."""
-        return not self.has_asked and len(self._buffer) * 2 <= self._ahead
+        return not self.has_asked and len(self._buffer) * 2 <= self.ahead
 
     def _room(self, held: int) -> int:
-        return self.config.concurrency + self._ahead - held - len(self._buffer)
+        return self.config.concurrency + self.ahead - held - len(self._buffer)
 
     def take(self, written: Written, wish: Wish) -> None:
         """Take what has come of a wish."""
@@ -173,13 +173,13 @@ class Intake:
         return waiting.popleft() if waiting else None
 
     def measure(self) -> None:
-        """See how fast stages have ended of late."""
+        """See how fast attempts have ended of late."""
         now = self._monotonic()
         elapsed = now - self._measured_at
         if elapsed >= 20:
             rate = self.ended * 1_000 / elapsed
             self._rate = 0.5 * self._rate + 0.5 * rate if self._rate else rate
-            self._ahead = min(MOST_AHEAD, int(self._rate * AHEAD_S))
+            self.ahead = min(MOST_AHEAD, int(self._rate * AHEAD_S))
             self.ended = 0
             self._measured_at = now
 

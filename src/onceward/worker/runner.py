@@ -107,8 +107,7 @@ class Runner:
         self._closing = 0
         """How many others have ended, and wait for their last commit."""
         self._committing = 0
-        """How many of the attempts wait for the commit of a stage, to go on with the next. They need no slot, and while
-        they are written others run: so they do not count for what else may be claimed."""
+        """How many of the attempts wait for the commit of a stage, to go on with the next. They need no slot."""
         self._pauses = NO_PAUSES
         self.intake = Intake(config, monotonic=monotonic, suspects_only=suspects_only, most_claims=most_claims)
         served = frozenset(queues)
@@ -199,11 +198,13 @@ class Runner:
 
     @property
     def _held(self) -> int:
-        return len(self._attempts) - self._committing
+        """How many attempts stand in the way of claiming more. While stages are written others can run; but as many as
+        end in so short a time, or somebody would wait here who could run elsewhere."""
+        return len(self._attempts) - min(self._committing, self.intake.ahead)
 
     @property
     def _slots_taken(self) -> int:
-        return self._held - len(self.intake.going_on)
+        return len(self._attempts) - self._committing - len(self.intake.going_on)
 
     def delivered(self, written: Written) -> None:
         """A transaction has been committed: tell the attempts, take what was claimed."""
@@ -280,7 +281,7 @@ class Runner:
                 effects = effects._replace(told=unused(attempt.lease, self._registry.limits_of))
             if self._attempts.pop(attempt.lease.task, None) is not None:
                 self._closing += 1
-        self.intake.ended += 1
+                self.intake.ended += 1
         self._submit(
             Commit(attempt.lease, move, *effects),
             lambda verdict: self._after_commit(attempt, move, verdict, effects.spawns is not None),

@@ -13,6 +13,7 @@ import pytest
 from onceward import Event
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.work import STAGES, Steps
+from tests.proof.tally import SEED, Tally
 
 PROCESSES = 4
 
@@ -28,7 +29,7 @@ def test_a_hundred_random_kills_lose_nothing_and_double_nothing(fleet: Fleet) ->
 
 def kill_at_random(fleet: Fleet, *, tasks: int, kills: int, longest_ms: int) -> None:
     """Kill children of a supervisor while they work; work that they could run out of is handed in bit by bit."""
-    dice = random.Random(tasks)
+    dice = random.Random(SEED * tasks)
     worker = fleet.start(processes=PROCESSES, settings={"concurrency": 8})
     portion = max(1, tasks // kills)
     ids: list[int] = []
@@ -52,10 +53,15 @@ def kill_at_random(fleet: Fleet, *, tasks: int, kills: int, longest_ms: int) -> 
     fleet.verified()
     reclaims = fleet.events(Event.RECLAIMED) + fleet.events(Event.CRASHED)
     assert reclaims > 0, "no kill has hit anything"
-    print(
-        f"\n{fleet.app.dialect}: {len(ids)} tasks of {len(STAGES)} stages, {len(killed)} kills, {reclaims} leases taken"
-        f" back, lost 0, double 0, stale commits 0, fence rejections {fleet.events(Event.LOST)}"
-    )
+    Tally(
+        matrix="F01",
+        fault="worker killed at random",
+        store=fleet.app.dialect,
+        faults=len(killed),
+        accepted=len(ids),
+        commits=len(ids) * len(STAGES),
+        refused=fleet.events(Event.LOST),
+    ).keep()
 
 
 def _most_are_there(fleet: Fleet, killed: set[int]) -> set[int]:

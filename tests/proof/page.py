@@ -1,0 +1,150 @@
+"""docs/reference/proof.md, written from what the fault tests have counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import quantiles
+
+from tests.proof.tally import Tally
+
+STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "model": "–"}
+HEADER = (
+    "row", "fault", "store", "faults", "tasks accepted", "stage commits", "lost", "double effects", "stale commits",
+    "refused writes", "in doubt, reconciled", "recovery p50 / p99",
+)  # fmt: skip
+
+
+@dataclass
+class Row:
+    """All counts of one fault on one store."""
+
+    matrix: str
+    fault: str
+    store: str
+    faults: int = 0
+    accepted: int = 0
+    commits: int = 0
+    lost: int = 0
+    double: int = 0
+    stale: int = 0
+    refused: int = 0
+    reconciled: int = 0
+    seeds: int = 0
+    states: int = 0
+    caught: int = 0
+    recovery_s: list[float] = field(default_factory=list)
+
+    def add(self, tally: Tally) -> None:
+        """Count a further run."""
+        for name in (
+            "faults", "accepted", "commits", "lost", "double", "stale", "refused", "reconciled", "seeds", "states",
+            "caught",
+        ):  # fmt: skip
+            setattr(self, name, getattr(self, name) + getattr(tally, name))
+        self.recovery_s += tally.recovery_s
+
+    def cells(self) -> list[str]:
+        """The line of the table."""
+        return [
+            self.matrix,
+            self.fault,
+            STORES[self.store],
+            number(self.faults),
+            number(self.accepted),
+            number(self.commits),
+            with_bound(self.lost, self.accepted),
+            with_bound(self.double, self.commits),
+            with_bound(self.stale, self.faults),
+            number(self.refused),
+            number(self.reconciled),
+            spread(self.recovery_s),
+        ]
+
+
+def rows(tallies: Iterable[Tally]) -> list[Row]:
+    """The counts, added up by fault and store, in the order of the matrix."""
+    found: dict[tuple[str, str, str], Row] = {}
+    for tally in tallies:
+        key = (tally.matrix, tally.fault, tally.store)
+        found.setdefault(key, Row(*key)).add(tally)
+    return [found[key] for key in sorted(found)]
+
+
+def number(count: int) -> str:
+    """A count, or a dash where there is nothing to count."""
+    return f"{count:,}" if count else "–"
+
+
+def with_bound(count: int, chances: int) -> str:
+    """A count; beside a zero what it says: the share is below 3/N, at 95 %, where N chances have passed without one."""
+    if not chances:
+        return "–"
+    return f"{count:,}" if count else f"0 (< {3 / chances:.1g})"
+
+
+def spread(seconds: Sequence[float]) -> str:
+    """The median and the 99th percentile."""
+    if len(seconds) < 2:
+        return "–"
+    cuts = quantiles(seconds, n=100, method="inclusive")
+    return f"{cuts[49]:.2f} / {cuts[98]:.2f} s"
+
+
+def table(lines: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    head, *body = list(lines)
+    return "\n".join(["| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *body]])
+
+
+def page(tallies: Sequence[Tally], *, made: str, failed: Sequence[str]) -> str:
+    """The whole page. `made` tells of the run, `failed` what did not pass in it."""
+    real = [row for row in rows(tallies) if not (row.seeds or row.states or row.caught)]
+    total = Row("", "**all**", "model")
+    for tally in tallies:
+        if not (tally.seeds or tally.states or tally.caught):
+            total.add(tally)
+    others = [
+        [row.fault, *said] for row in rows(tallies) for said in _exhausted(row) if row.seeds or row.states or row.caught
+    ]
+    verdict = (
+        "Everything passed." if not failed else "**Not everything passed:**\n\n" + "\n".join(f"- `{f}`" for f in failed)
+    )
+    return f"""# Proof
+
+What was done to the engine, and what came of it. This page is written by `make torture`; the rows are those of the
+fault matrix that [the guarantees](../explanation/guarantees.md) and [how it is injected](../explanation/faults.md)
+speak of. A zero is followed by what it is worth: with 95 % confidence the true share is below 3/N, where N is the
+number of accepted tasks (lost), of stage commits (double effects) or of faults (stale commits).
+
+{made}
+
+{verdict}
+
+## Faults in real processes and real databases
+
+{table([HEADER, *(row.cells() for row in real), total.cells()])}
+
+## Histories, states and mistakes
+
+{table([("what", "how many", "what came of it"), *others])}
+
+## What this does not cover
+
+- A disk that lies: one that says a write is durable when it is not, or gives back other bytes than it was given.
+- Hands in the database: rows that somebody deletes or edits beside the engine. `onceward verify` finds such breaches;
+  the engine does not mend them.
+- Effects outside of the database. A stage is executed at least once; what it does to other people's systems is done
+  once only as far as these heed its idempotency key.
+"""
+
+
+def _exhausted(row: Row) -> list[list[str]]:
+    said = []
+    if row.seeds:
+        said.append([f"{row.seeds:,} seeds", f"lost {row.lost}, double {row.double}, stale {row.stale}"])
+    if row.states:
+        said.append([f"{row.states:,} states", "every state looked at; every broken twin breaks"])
+    if row.caught:
+        said.append([f"{row.faults:,} mistakes put in", f"{row.caught:,} caught"])
+    return said

@@ -1,0 +1,59 @@
+"""The page of the proof adds up what tests have counted, and says what a zero is worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.proof.page import page, rows, spread, with_bound
+from tests.proof.tally import KEPT_IN, Tally, kept
+
+KILLS = Tally(matrix="F01", fault="killed", store="sqlite", faults=10, accepted=300, commits=1_500, recovery_s=[0.1])
+
+
+def test_counts_of_one_fault_on_one_store_are_added_up() -> None:
+    other = Tally(matrix="F01", fault="killed", store="sqlite", faults=5, accepted=100, refused=2, recovery_s=[0.3])
+    elsewhere = Tally(matrix="F01", fault="killed", store="postgres", faults=1)
+
+    postgres, sqlite = rows([KILLS, other, elsewhere])
+
+    assert (sqlite.faults, sqlite.accepted, sqlite.commits, sqlite.refused) == (15, 400, 1_500, 2)
+    assert sqlite.recovery_s == [0.1, 0.3]
+    assert postgres.faults == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "chances", "said"),
+    [(0, 300, "0 (< 0.01)"), (0, 30_000, "0 (< 0.0001)"), (2, 300, "2"), (0, 0, "–")],
+)
+def test_a_zero_says_how_many_chances_it_had(count: int, chances: int, said: str) -> None:
+    assert with_bound(count, chances) == said
+
+
+def test_a_spread_is_a_median_and_a_percentile() -> None:
+    assert spread([0.1] * 98 + [2.0, 2.0]) == "0.10 / 2.00 s"
+    assert spread([1.0]) == "–"
+
+
+def test_what_a_run_keeps_can_be_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "counts.jsonl"
+    monkeypatch.setenv(KEPT_IN, str(file))
+    KILLS.keep()
+    KILLS.keep()
+
+    assert kept(file) == [KILLS, KILLS]
+    assert kept(tmp_path / "none.jsonl") == []
+
+
+def test_the_page_has_a_line_for_each_fault_and_a_sum_and_names_what_failed() -> None:
+    model = Tally(matrix="model", fault="model of lease", store="model", faults=3, states=70_000)
+    mutants = Tally(matrix="mutants", fault="mistakes", store="model", faults=26, caught=26)
+
+    text = page([KILLS, KILLS, model, mutants], made="Made today.", failed=["python -m tests.models"])
+
+    assert "| F01 | killed | SQLite | 20 | 600 | 3,000 | 0 (< 0.005) | 0 (< 0.001) | 0 (< 0.1) |" in text
+    assert "|  | **all** | – | 20 | 600 | 3,000 |" in text
+    assert "| model of lease | 70,000 states |" in text
+    assert "| mistakes | 26 mistakes put in | 26 caught |" in text
+    assert "- `python -m tests.models`" in text

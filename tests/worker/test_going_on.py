@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from onceward import Config, Context, Payload, Pipeline
@@ -65,8 +66,8 @@ class Scene:
     def submit(self, commit: Commit, answer: Answer) -> None:
         self.undecided.append(Item(commit, answer))
 
-    def claim(self, *tasks: int) -> None:
-        claimed = Claimed(1, [lease(task) for task in tasks], {}, {})
+    def claim(self, *tasks: int, gates: str | None = None) -> None:
+        claimed = Claimed(1, [msgspec.structs.replace(lease(task), gates=gates) for task in tasks], {}, {})
         self.runner.delivered(Written((), (), claimed, Wish(len(tasks))))
 
     async def run(self) -> list[tuple[str, list[int]]]:
@@ -114,6 +115,83 @@ def test_while_stages_are_written_others_are_claimed_if_they_are_short(took_ms: 
         scene.claim(10, 11, 12)
         assert await scene.run() == [(Advance.__name__, [10, 11, 12]), (Finish.__name__, [*range(1, 10)])]
         assert scene.wishes[-1]().count == wished
+
+    asyncio.run(played())
+
+
+@pytest.mark.parametrize(("took_ms", "ahead"), [(30, 2), (90, 1), (20_000, 0)])
+def test_governed_work_is_claimed_for_slots_that_are_free_or_will_be_in_milliseconds(took_ms: int, ahead: int) -> None:
+    """Nine tasks in 30 ms are three in 10 ms, but no more are claimed ahead than there are slots."""
+
+    async def played() -> None:
+        scene = Scene()
+        scene.may_end.set()
+        scene.claim(*range(1, 10))
+        await scene.run()
+        scene.write()
+        await scene.run()
+        scene.now = took_ms
+        scene.write()
+        assert scene.runner.intake.wish(0, 0).slots == CONCURRENCY + ahead
+        scene.may_end.clear()
+        scene.claim(10, 11, 12, 13)
+        await scene.run()
+        scene.write()
+        await scene.run()
+        scene.claim(14, gates="web")
+        assert scene.runner.intake.wish(2, 2).slots == max(0, ahead - 1)
+
+    asyncio.run(played())
+
+
+@pytest.mark.parametrize(
+    ("waited_ms", "given_back"), [(100, []), (101, [6, 7]), (1_000, [6, 7]), (1_001, [3, 4, 5, 6, 7])]
+)
+def test_who_waits_for_a_slot_longer_than_was_thought_is_given_back(waited_ms: int, given_back: list[int]) -> None:
+    """Two run and take their time; two wait to go on, one to begin, and two that are governed."""
+
+    async def played() -> None:
+        scene = Scene()
+        scene.claim(1, 2, 3, 4)
+        await scene.run()
+        scene.now = 5_000
+        scene.write()
+        await scene.run()
+        scene.claim(5)
+        scene.claim(6, gates="web")
+        scene.claim(7, gates="web")
+        scene.now += waited_ms
+        scene.runner.tick()
+        assert await scene.run() == ([(Release.__name__, given_back)] if given_back else [])
+        given = [item.commit.lease.task for item in scene.undecided]
+        assert given == [task for task in (6, 7, 3, 4, 5) if task in given_back], "the oldest first"
+
+    asyncio.run(played())
+
+
+def test_whoever_had_to_give_back_claims_nothing_ahead_until_it_knows_better() -> None:
+    async def played() -> None:
+        scene = Scene()
+        scene.may_end.set()
+        scene.claim(*range(1, 10))
+        await scene.run()
+        scene.write()
+        await scene.run()
+        scene.now = 20
+        scene.may_end.clear()
+        scene.claim(10, 11, 12)
+        scene.write()
+        await scene.run()
+        scene.write()
+        await scene.run()
+        assert scene.runner.intake.ahead > 0
+        scene.now += 1_001
+        scene.runner.tick()
+        assert await scene.run() == [(Release.__name__, [12])]
+        assert scene.runner.intake.ahead == 0
+        wish = scene.runner.intake.wish(CONCURRENCY, CONCURRENCY)
+        assert (wish.count, wish.slots) == (0, 0)
+        assert scene.runner.intake.expects_more, "what was given back is in the lines again"
 
     asyncio.run(played())
 

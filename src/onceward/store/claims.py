@@ -79,8 +79,8 @@ def claim(
 ) -> Op[Claimed]:
     """Lease up to `count` ready tasks to a worker, of those in sight if it has looked at the lines just now.
 
-    Of governed ones no more than it has free slots: what has passed a gate runs at once. `has_settled` is whether this
-    transaction has locked budgets already.
+    Of governed ones no more than `slots`: what has passed a gate runs at once, or in a moment. `has_settled` is whether
+    this transaction has locked budgets already.
     """
     yield from heed_clock(reader, now)
     yield from sweep_if_time(reader, now)

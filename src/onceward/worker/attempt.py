@@ -36,6 +36,8 @@ class Attempt:
     """When the time of the task is over, whatever its stage may take."""
     started_at = 0
     reported_at = 0
+    waits_since = 0
+    """Since when it waits for a slot."""
     refusals = 0
     bill: Bill | None = None
     ended = False

@@ -50,7 +50,7 @@ class Wish:
 
     count: int
     slots: int = 0
-    """How many governed ones among them: those run at once, or are not claimed."""
+    """How many governed ones among them: those run at once, or in a moment."""
     suspects: bool = False
     line: Line | None = None
     """The line in which there is news, if that is known: then the others are not looked at."""

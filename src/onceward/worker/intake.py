@@ -1,7 +1,8 @@
 """What a process asks for, and what it was given and has not begun: it claims ahead of its free slots, no further.
 
-How far ahead follows from how fast tasks have ended of late. Work behind gates is claimed only for a slot that is free,
-so that nobody holds a place there without using it.
+How far ahead follows from how fast tasks have ended of late. Work behind gates is claimed only for a slot that is free
+or will be within milliseconds, so that nobody holds a place there without using it. Where what runs takes longer than
+was thought, those who wait for its slots are given back.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from onceward.worker.attempt import Attempt
 from onceward.worker.committer import Wish, Written
 
 AHEAD_S = 0.05
+GOVERNED_AHEAD_S = 0.01
+LATE_MS = 1_000
+GOVERNED_LATE_MS = 100
 MOST_AHEAD = 400
 LOW_CLAIM_STEP = 64
 
@@ -37,10 +41,11 @@ class Intake:
         self._suspects_only = suspects_only
         self._claims_left = most_claims
         self._buffer: deque[Attempt] = deque()
+        self._governed: deque[Attempt] = deque()
         self.going_on: deque[Attempt] = deque()
         """Attempts whose stage is durable, and which wait for a slot for their next one."""
         self._reserved = 0
-        """Slots that are kept for governed work: it is there, but is only claimed for a free slot."""
+        """Slots that are kept for governed work: it is there, but was not claimed for want of a slot."""
         self.has_asked = False
         """Whether a wish is under way."""
         self.expects_more = True
@@ -52,7 +57,7 @@ class Intake:
         """How many to claim beyond the slots there are."""
         self.ended = 0
         """How many attempts have ended since the rate was measured last."""
-        self._measured_at = monotonic()
+        self._measured_at = self._clock = monotonic()
         self._open_claims: dict[bytes, list[int]] = {}
         self.is_closed = False
         """Whether nothing more is claimed, because the process ends."""
@@ -64,7 +69,12 @@ class Intake:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing waits for a slot or could be claimed, as far as is known."""
-        return not (self._buffer or self.has_asked or self.expects_more)
+        return not (self._waiting or self.has_asked or self.expects_more)
+
+    @property
+    def _waiting(self) -> int:
+        """How many have not begun."""
+        return len(self._buffer) + len(self._governed)
 
     @property
     def wants_more(self) -> bool:
@@ -97,13 +107,16 @@ class Intake:
         """
         if self.is_closed:
             return None
-        buffer, slots = self._buffer, self.config.concurrency
-        is_governed = bool(buffer) and buffer[0].lease.gates is not None
-        if self.going_on and not is_governed:
-            return self.going_on.popleft() if running < slots else None
-        if self._reserved and not is_governed:
-            slots = max(1, slots - self._reserved)
-        return buffer.popleft() if buffer and running < slots else None
+        slots = self.config.concurrency
+        if running >= slots:
+            return None
+        if self._governed:
+            return self._governed.popleft()
+        if self.going_on:
+            return self.going_on.popleft()
+        if self._buffer and (not self._reserved or running < max(1, slots - self._reserved)):
+            return self._buffer.popleft()
+        return None
 
     def asks(self, held: int, running: int, closing: int) -> bool:
         """Whether to ask for more, while it has so many, so many of them run, and so many others wait for a
@@ -112,10 +125,10 @@ class Intake:
             return False
         if self._suspects_only or self.look_for_suspects:
             # Suspects have the process to themselves.
-            self.has_asked = not (held or self._buffer or closing)
+            self.has_asked = not (held or self._waiting or closing)
         else:
             room, slots = self._room(held), self.config.concurrency - running
-            wants = not self._buffer or room * 2 >= self.ahead or (self._reserved and slots > 0)
+            wants = not self._waiting or room * 2 >= self.ahead or (self._reserved and slots > 0)
             self.has_asked = room > 0 and bool(wants)
         return self.has_asked
 
@@ -124,7 +137,9 @@ class Intake:
         to ask."""
         if self._suspects_only or self.look_for_suspects:
             return Wish(0, suspects=True)
-        room, slots = max(0, self._room(held)), max(0, self.config.concurrency - running)
+        soon_free = min(self.config.concurrency, int(self._rate * GOVERNED_AHEAD_S))
+        slots = max(0, self.config.concurrency + soon_free - running - len(self._governed))
+        room = max(0, self._room(held))
         if self._claims_left is not None:
             room, slots = min(room, self._claims_left), min(slots, self._claims_left)
         news, self._news = self._news, None
@@ -133,10 +148,10 @@ class Intake:
     @property
     def is_low(self) -> bool:
         """Whether less waits for a slot than it would rather have."""
-        return not self.has_asked and len(self._buffer) * 2 <= self.ahead
+        return not self.has_asked and self._waiting * 2 <= self.ahead
 
     def _room(self, held: int) -> int:
-        return self.config.concurrency + self.ahead - held - len(self._buffer)
+        return self.config.concurrency + self.ahead - held - self._waiting
 
     def take(self, written: Written, wish: Wish) -> None:
         """Take what has come of a wish."""
@@ -147,13 +162,12 @@ class Intake:
                 self._claims_left = max(0, self._claims_left - len(claimed.leases))
             points.reach("after claim")
             self._open_claims[claimed.leases[0].token] = [claimed.seq, len(claimed.leases)]
-            governed: list[Attempt] = []
             for lease in claimed.leases:
                 attempt = Attempt(lease)
+                attempt.waits_since = self._clock
                 if lease.touched or lease.signals:
                     attempt.resume(claimed.parts.get(lease.task, []), claimed.signals.get(lease.task, {}))
-                (self._buffer if lease.gates is None else governed).append(attempt)
-            self._buffer.extendleft(reversed(governed))
+                (self._buffer if lease.gates is None else self._governed).append(attempt)
         elif wish.suspects:
             self.look_for_suspects = False
             self.expects_more = not self._suspects_only
@@ -167,14 +181,31 @@ class Intake:
             self._look_after_answer = False
             self.expects_more = True
 
+    def go_on(self, attempt: Attempt) -> None:
+        """Have an attempt wait for a slot for its next stage."""
+        attempt.waits_since = self._clock
+        self.going_on.append(attempt)
+
     def give_up(self) -> Attempt | None:
         """One that has not begun, or waits to go on, whatever room there is; None if there is none."""
-        waiting = self.going_on or self._buffer
+        waiting = self.going_on or self._governed or self._buffer
         return waiting.popleft() if waiting else None
 
+    def give_up_late(self, now: int) -> Attempt | None:
+        """One that was to begin or go on soon and waits still; None if there is none. What runs takes longer than was
+        thought, so that nothing is claimed ahead until it is known how long."""
+        self._clock = now
+        for waiting, late_ms in ((self._governed, GOVERNED_LATE_MS), (self.going_on, LATE_MS), (self._buffer, LATE_MS)):
+            if waiting and now - waiting[0].waits_since > late_ms:
+                self._rate = 0.0
+                self.ahead = 0
+                self.expects_more = True
+                return waiting.popleft()
+        return None
+
     def measure(self) -> None:
-        """See how fast attempts have ended of late."""
-        now = self._monotonic()
+        """See what time it is, and how fast attempts have ended of late."""
+        now = self._clock = self._monotonic()
         elapsed = now - self._measured_at
         if elapsed >= 20:
             rate = self.ended * 1_000 / elapsed

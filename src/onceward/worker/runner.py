@@ -208,6 +208,7 @@ class Runner:
 
     def delivered(self, written: Written) -> None:
         """A transaction has been committed: tell the attempts, take what was claimed."""
+        self.intake.measure()
         if written.pauses is not None:
             self._pauses = written.pauses
         if written.asked is not None:
@@ -216,7 +217,6 @@ class Runner:
                 self._give_back_unbegun()
         for item, verdict in zip(written.items, written.verdicts, strict=True):
             item.answer(verdict)
-        self.intake.measure()
         self._runs.ahead_ms = self._now() - self._monotonic()
         self.pump()
         if self.is_quiet or not written.claimed.leases:
@@ -302,7 +302,7 @@ class Runner:
             stays = not (attempt.lost or self.intake.is_closed or self._is_paused(attempt, move, verdict))
             attempt.go_on(move, self._desk, self._now())
             if stays:
-                self.intake.going_on.append(attempt)
+                self.intake.go_on(attempt)
             else:
                 self._conclude(attempt, Release(), NO_EFFECTS)
             return
@@ -378,11 +378,13 @@ class Runner:
         return [attempt.lease for attempt in list(self._attempts.values()) if attempt.started_at <= before]
 
     def tick(self) -> None:
-        """Cancel the stages whose time is up."""
+        """Cancel the stages whose time is up, and give back what has waited too long for a slot."""
         now = self._monotonic()
         self._runs.ahead_ms = self._now() - now
         for attempt in list(self._attempts.values()):
             self._runs.stop_if_late(attempt, now)
+        while (late := self.intake.give_up_late(now)) is not None:
+            self._give_back(late)
 
     def lost(self, tasks: set[int]) -> None:
         """Leases are gone (cancelled, or reclaimed by somebody): stop working on them."""
@@ -430,8 +432,12 @@ class Runner:
 
     def _give_back_unbegun(self) -> None:
         while (attempt := self.intake.give_up()) is not None:
-            self._attempts[attempt.lease.task] = attempt
-            self._conclude(attempt, Release(), NO_EFFECTS if attempt.ended else NOTHING_DONE)
+            self._give_back(attempt)
+
+    def _give_back(self, attempt: Attempt) -> None:
+        """Give back one that has not begun, or waits to go on."""
+        self._attempts[attempt.lease.task] = attempt
+        self._conclude(attempt, Release(), NO_EFFECTS if attempt.ended else NOTHING_DONE)
 
 
 _OUTCOMES: dict[type[Move], str] = {

@@ -1,0 +1,166 @@
+"""Commits without a reply: a proxy forwards them and swallows the answer, and nothing is lost or done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+
+import pytest
+
+from onceward.model.task import Advance, Commit
+from onceward.model.times import StoreClock, SystemClock
+from onceward.store.claims import NewWorker, register, stop
+from onceward.store.op import Call, Op
+from onceward.store.postgres import PostgresStore
+from onceward.store.reader import Reader
+from onceward.store.session import Session
+from onceward.worker.committer import Committer, Wish, Writer, Written
+from onceward.worker.wakeup import PollOnly
+from tests.faults.fleet import Fleet, wait_until
+from tests.faults.judging import judge
+from tests.faults.proxy import FAULTS, Fault, Proxy
+from tests.faults.work import Steps, make_app, record
+from tests.proof.tally import SEED, Tally
+
+LOST_REPLY = "a commit, or the reply to it, is lost with the connection"
+
+
+@pytest.fixture
+def proxy(postgres_fleet: Fleet) -> Iterator[Proxy]:
+    """A proxy before the database."""
+    with Proxy(postgres_fleet.url) as proxy:
+        yield proxy
+
+
+def session_through(proxy: Proxy, patience_s: float = 20) -> Session:
+    """A session of the engine whose connection goes through the proxy."""
+    return PostgresStore(proxy.url, StoreClock(SystemClock())).session(patience_s=patience_s)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.lower())
+def test_a_commit_without_a_reply_is_looked_up_and_never_repeated(
+    postgres_fleet: Fleet, proxy: Proxy, fault: Fault
+) -> None:
+    rounds = 5 if fault is Fault.SILENCE else 25
+    session = session_through(proxy)
+    runs = itertools.count(1)
+
+    def operation(number: int) -> Op[int]:
+        yield Call([(record, (number, "a row"))])
+        return next(runs)
+
+    for number in range(rounds):
+        proxy.choose = partial(_once, [fault])
+        answer = session.transact(partial(operation, number))
+        assert answer == next(runs) - 1, "it tells of the run that was committed"
+    session.close()
+
+    assert postgres_fleet.rows() == {(number, "a row"): 1 for number in range(rounds)}
+    doubts = session.doubts
+    assert doubts.unknown == proxy.faults == rounds
+    assert doubts.committed + doubts.not_committed == rounds
+    if fault is not Fault.IN_FLIGHT:
+        assert doubts.committed == (0 if fault is Fault.LOST else rounds)
+    Tally(matrix="F32", fault=LOST_REPLY, store="postgres", faults=rounds, commits=rounds, reconciled=rounds).keep()
+
+
+def _once(faults: list[Fault], _: int) -> Fault:
+    return faults.pop() if faults else Fault.NONE
+
+
+def test_workers_and_programs_whose_commits_are_lost_do_everything_once(postgres_fleet: Fleet) -> None:
+    lose_commits(postgres_fleet, lost=60)
+
+
+@pytest.mark.torture
+def test_a_thousand_lost_commits_and_everything_is_done_once(postgres_fleet: Fleet) -> None:
+    lose_commits(postgres_fleet, lost=1_000, workers=4)
+
+
+def lose_commits(fleet: Fleet, *, lost: int, workers: int = 2) -> None:
+    """Lose every third commit of workers, and of the program that hands in what they do, or the reply to it."""
+    dice = random.Random(SEED * lost)
+    direct = fleet.url
+
+    def choose(_: int) -> Fault:
+        return dice.choice(FAULTS) if dice.random() < 1 / 3 else Fault.NONE
+
+    with ExitStack() as stack:
+        proxies = [stack.enter_context(Proxy(direct, choose, silence_s=0.1)) for _ in range(workers)]
+        running = []
+        for proxy in proxies:
+            fleet.url = proxy.url
+            running.append(fleet.start(settings={"concurrency": 4, "poll": "50ms"}))
+        fleet.url = direct
+        asking = stack.enter_context(Proxy(direct, choose, silence_s=0.1))
+        program = stack.enter_context(make_app(asking.url))
+        ids: list[int] = []
+        while (done := sum(proxy.faults for proxy in proxies)) < lost:
+            if len(ids) - fleet.ended() < 8 * workers:
+                ids += [enqueued.id for enqueued in program.enqueue_many(Steps(number, 2) for number in range(10))]
+            wait_until(partial(_has_moved, proxies, done), "another commit is lost", fleet.state, every_s=0.005)
+        for proxy in (*proxies, asking):
+            proxy.choose = lambda _: Fault.NONE
+        assert fleet.sql("SELECT count(*) FROM onceward_task") == [(len(ids),)], "tasks that nobody was told of"
+        recovery_s = [second for proxy in proxies for second in proxy.recovery_s]
+        tally = judge(
+            fleet,
+            running,
+            ids,
+            matrix="F32",
+            fault=LOST_REPLY,
+            faults=sum(proxy.faults for proxy in (*proxies, asking)),
+            recovery_s=recovery_s,
+        )
+    assert tally.reconciled > lost / 4, "most of these were not commits of a worker"
+
+
+def _has_moved(proxies: list[Proxy], before: int) -> bool:
+    return sum(proxy.faults for proxy in proxies) > before
+
+
+@pytest.mark.parametrize("fault", [Fault.REPLY_LOST, Fault.LOST], ids=lambda fault: fault.name.lower())
+def test_a_commit_in_doubt_for_longer_than_the_session_is_patient_is_still_not_repeated(
+    postgres_fleet: Fleet, proxy: Proxy, fault: Fault
+) -> None:
+    [task] = postgres_fleet.enqueue([Steps(1)])
+    session = session_through(proxy, patience_s=0.2)
+    clock = session.clock
+    new = NewWorker("ant", "host", 7, None, "steps", "default", 300_000)
+    worker = session.transact(lambda: register(new, clock.now()))
+    writer = Writer(session, worker, Reader(("default:steps",)), Reader(()))
+    [lease] = writer.write((), Wish(1)).claimed.leases
+    told: list[Written] = []
+    heard = threading.Event()
+    loop = asyncio.new_event_loop()
+    committer = Committer(writer, PollOnly(), loop, deliver=told.append, look_again=lambda: None)
+    committer.start()
+
+    def lose(_: int) -> Fault:
+        proxy.is_down = True
+        proxy.choose = lambda _: Fault.NONE
+        return fault
+
+    proxy.choose = lose
+    commit = Commit(lease, Advance("first", b"1", "second"), ((record, (task, "first")),))
+    turning = threading.Thread(target=loop.run_forever)
+    turning.start()
+    loop.call_soon_threadsafe(committer.submit, commit, lambda _: None)
+    wait_until(lambda: proxy.is_down, "the commit is in doubt")
+    heard.wait(1.0)  # for longer than the session is patient
+    assert not told
+    proxy.is_down = False
+    wait_until(lambda: told, "the commit is told of")
+    committer.stop()
+    loop.call_soon_threadsafe(loop.stop)
+    turning.join()
+    loop.close()
+    assert [written.verdicts for written in told] == [[True]]
+    postgres_fleet.exactly_once([(task, "first")])
+    session.transact(lambda: stop(worker, "stopped", clock.now()))
+    session.close()

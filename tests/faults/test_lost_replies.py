@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 
+import psycopg
 import pytest
 
+from onceward.errors import OutcomeUnknown
 from onceward.model.task import Advance, Commit
 from onceward.model.times import StoreClock, SystemClock
 from onceward.store.claims import NewWorker, register, stop
@@ -164,3 +166,29 @@ def test_a_commit_in_doubt_for_longer_than_the_session_is_patient_is_still_not_r
     postgres_fleet.exactly_once([(task, "first")])
     session.transact(lambda: stop(worker, "stopped", clock.now()))
     session.close()
+
+
+def test_a_commit_in_doubt_is_not_repeated_because_the_question_is_refused(postgres_fleet: Fleet, proxy: Proxy) -> None:
+    """A standby answers in place of the server that is gone, and takes no writes."""
+    session = session_through(proxy, patience_s=0.3)
+    database = psycopg.conninfo.conninfo_to_dict(postgres_fleet.url)["dbname"]
+
+    def operation() -> Op[None]:
+        yield Call([(record, (1, "a row"))])
+
+    def lose(_: int) -> Fault:
+        with psycopg.connect(postgres_fleet.url, autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+        proxy.choose = lambda _: Fault.NONE
+        return Fault.REPLY_LOST
+
+    session.transact(operation)
+    proxy.choose = lose
+    with pytest.raises(OutcomeUnknown) as doubt:
+        session.transact(operation)
+    with psycopg.connect(postgres_fleet.url, autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute(f"ALTER DATABASE {database} RESET default_transaction_read_only")
+    assert session.settle(doubt.value)
+    session.close()
+    assert postgres_fleet.rows() == {(1, "a row"): 2}

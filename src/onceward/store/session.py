@@ -242,11 +242,11 @@ class Session(ABC):
                 self.run(Query("bar_receipt", {"token": token, "now": self.clock.now()}))
                 [(at,)] = self.run(Query("read_receipt", {"token": token}))
                 self.commit()
-            except (ConnectionLost, TryAgainLater) as error:
+            except Exception as error:  # whatever it is, it says nothing of the transaction that is in doubt
                 self.discard()
                 if time.monotonic() >= deadline:
                     raise OutcomeUnknown(
-                        "the database went away during a commit and could not be asked whether it happened"
+                        f"the database went away during a commit and could not be asked whether it happened: {error}"
                     ) from error
             else:
                 if at > 0:

@@ -192,3 +192,48 @@ def test_a_commit_in_doubt_is_not_repeated_because_the_question_is_refused(postg
     assert session.settle(doubt.value)
     session.close()
     assert postgres_fleet.rows() == {(1, "a row"): 2}
+
+
+def test_a_commit_in_doubt_is_confirmed_when_the_standby_has_it_too(postgres_fleet: Fleet) -> None:
+    """A commit that waits for its standby is cut off: this server has it, and may still lose it in a failover."""
+    session = PostgresStore(postgres_fleet.url, StoreClock(SystemClock())).session(patience_s=20)
+    confirmed = threading.Event()
+
+    def operation() -> Op[None]:
+        yield Call([(record, (1, "a row"))])
+
+    def work() -> None:
+        session.transact(operation)
+        confirmed.set()
+
+    with psycopg.connect(postgres_fleet.url, autocommit=True) as connection:
+        session.transact(operation)
+        connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'one_that_is_away'")
+        connection.execute("SELECT pg_reload_conf()")
+        try:
+            wait_until(partial(_shows, connection, "synchronous_standby_names"), "the server waits for a standby")
+            working = threading.Thread(target=work)
+            working.start()
+            [commit] = wait_until(partial(_waiting_for_standby, connection), "the commit waits")
+            connection.execute("SELECT pg_terminate_backend(%s)", (commit,))
+            wait_until(lambda: _waiting_for_standby(connection) - {commit}, "the question waits")
+            assert not confirmed.is_set()
+            assert postgres_fleet.rows() == {(1, "a row"): 2}, "the row is here, and yet not confirmed"
+        finally:
+            connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            connection.execute("SELECT pg_reload_conf()")
+        working.join(20)
+    assert confirmed.is_set()
+    assert (session.doubts.unknown, session.doubts.committed) == (1, 1)
+    session.close()
+    assert postgres_fleet.rows() == {(1, "a row"): 2}
+
+
+def _shows(connection: psycopg.Connection[tuple[str]], setting: str) -> bool:
+    row = connection.execute(f"SHOW {setting}").fetchone()
+    return row is not None and bool(row[0])
+
+
+def _waiting_for_standby(connection: psycopg.Connection[tuple[int]]) -> set[int]:
+    rows = connection.execute("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'").fetchall()
+    return {pid for (pid,) in rows}

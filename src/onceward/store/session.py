@@ -239,8 +239,7 @@ class Session(ABC):
                 self.run(Query("begin"))
                 # Waits for the doubtful transaction if it is still in flight. What is found afterwards is its
                 # receipt, or our negative one, which bars it for ever.
-                self.run(Query("bar_receipt", {"token": token, "now": self.clock.now()}))
-                [(at,)] = self.run(Query("read_receipt", {"token": token}))
+                [(at,)] = self.run(Query("bar_receipt", {"token": token, "now": self.clock.now()}))
                 self.commit()
             except Exception as error:  # whatever it is, it says nothing of the transaction that is in doubt
                 self.discard()

@@ -23,10 +23,13 @@ ON CONFLICT (token) DO NOTHING
 RETURNING at
 
 -- name: bar_receipt
--- After a commit without a reply: waits for that transaction, and takes its key if it did not commit.
+-- After a commit without a reply: waits for that transaction, takes its key if it did not commit, and returns the time on
+-- the receipt that is there now. It writes in both cases, because a commit that has written nothing waits for no standby:
+-- it would confirm what only this server knows.
 INSERT INTO onceward_receipt (token, at)
 VALUES (:token, - CAST(:now AS bigint))
-ON CONFLICT (token) DO NOTHING
+ON CONFLICT (token) DO UPDATE SET at = onceward_receipt.at
+RETURNING at
 
 -- name: read_receipt
 SELECT at

@@ -1,0 +1,384 @@
+"""Pairs of transactions that meet: what is there before, who does what, and what must be true whoever was faster."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onceward import App, Budget, Context, Cron, IllegalTransition, Limits, Payload, Pipeline, Status
+from onceward.model.budget import Bill, Charge
+from onceward.model.payload import identity
+from onceward.model.task import Advance, Commit, Finish, Lease, Move, NewTask, band_of
+from onceward.store import claims, commits, operate
+from onceward.store.budget_waits import declare, sweep_budgets
+from onceward.store.op import Op
+from onceward.store.reader import Reader
+from onceward.store.roots import enqueue_root
+from onceward.store.session import Session
+from onceward.testing import FakeClock
+from onceward.worker.scheduler import fire_due
+from tests.isolation.tester import Work
+from tests.store.children import DEFAULTS, child, together
+from tests.store.conftest import NOON, Hands
+
+DONE = Finish("only", b"1", Status.SUCCEEDED, None)
+ON = Advance("first", b"1", "second")
+CENT = 10**7
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Who meets, and what must be true afterwards."""
+
+    works: Mapping[str, Work]
+    judge: Callable[[Mapping[str, Any], Hands], str]
+    """Is given what each has returned or raised, and the database; says who was faster."""
+
+
+def doing(operation: Callable[[Session], Op[Any]]) -> Work:
+    """A transaction of the engine."""
+    return lambda session: session.transact(lambda: operation(session))
+
+
+def claiming(reader: Callable[[], Reader], worker: int, count: int = 10) -> Work:
+    """A claim by a worker that looks for the first time."""
+    return doing(lambda _: claims.claim(reader(), worker, count, NOON, slots=count))
+
+
+def burying(hands: Hands, worker: int, started: frozenset[int] | None = frozenset()) -> Work:
+    """The worker is declared dead, by somebody who has seen it before."""
+    [seen] = [seen for seen in hands.do(claims.living) if seen.id == worker]
+    death = claims.Death("was killed", started)
+
+    def bury(session: Session) -> claims.Reclaimed | None:
+        try:
+            return session.transact(lambda: claims.bury(seen, death, 3, lambda _: 1_000, NOON))
+        except claims.StillBusy:
+            return None
+
+    return bury
+
+
+def committing(lease: Lease, move: Move, **more: Any) -> Work:
+    """What an attempt hands in."""
+    return doing(lambda _: commits.commit([Commit(lease, move, **more)], NOON))
+
+
+def row(hands: Hands, task: int) -> tuple[Status, int | None, int]:
+    """The status of a task, the worker that holds it, and its fence."""
+    [(status, worker, fence, token)] = hands.sql(
+        "SELECT status, worker, fence, token FROM onceward_task WHERE id = ?", task
+    )
+    return Status(status), None if token is None else worker, fence
+
+
+def in_line(hands: Hands, task: int) -> int:
+    """How often a task stands in line."""
+    [(ready,)] = hands.sql("SELECT count(*) FROM onceward_ready WHERE task = ?", task)
+    [(due,)] = hands.sql("SELECT count(*) FROM onceward_due WHERE task = ?", task)
+    return int(ready + due)
+
+
+def fell(outcome: Any) -> Any:
+    """What somebody has returned; an error that nobody expects is one of the test."""
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+# Two claims
+
+
+def claim_and_claim(hands: Hands, _: str) -> Scene:
+    """Three tasks, two workers that each want all of them: every task has one lease."""
+    tasks = set(hands.enqueue(3))
+    ant, bee = hands.worker("ant"), hands.worker("bee")
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        got = {name: {lease.task for lease in fell(outcomes[name]).leases} for name in ("ant", "bee")}
+        assert not got["ant"] & got["bee"]
+        assert got["ant"] | got["bee"] == tasks, "somebody asked for all that there were"
+        for name, worker in (("ant", ant), ("bee", bee)):
+            assert all(row(hands, task) == (Status.RUNNING, worker, 1) for task in got[name])
+        assert all(in_line(hands, task) == 0 for task in tasks)
+        return "ant" if got["ant"] else "bee"
+
+    return Scene({"ant": claiming(hands.reader, ant), "bee": claiming(hands.reader, bee)}, judge)
+
+
+# A claim and the burial of the worker that holds the task
+
+
+def claim_and_reclaim(hands: Hands, _: str) -> Scene:
+    """A worker is buried while another claims: the task is in line, or has one new lease."""
+    [task] = hands.enqueue()
+    ant, bee = hands.worker("ant"), hands.worker("bee")
+    [lease] = hands.claim(ant)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert fell(outcomes["bury"]) is not None, "nobody else has buried it"
+        got = fell(outcomes["claim"]).leases
+        if got:
+            assert [(one.task, one.fence) for one in got] == [(task, lease.fence + 1)]
+            assert (row(hands, task), in_line(hands, task)) == ((Status.RUNNING, bee, 2), 0)
+            return "bury"
+        assert (row(hands, task), in_line(hands, task)) == ((Status.PENDING, None, 1), 1)
+        return "claim"
+
+    return Scene({"bury": burying(hands, ant), "claim": claiming(hands.reader, bee)}, judge)
+
+
+# A commit and the burial of the worker that wants it
+
+
+def commit_and_reclaim(hands: Hands, _: str) -> Scene:
+    """It is written once, or it is refused and the task is in line."""
+    [task] = hands.enqueue()
+    ant = hands.worker("ant")
+    [lease] = hands.claim(ant)
+    hands.sql("CREATE TABLE note (task bigint NOT NULL)")
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        [accepted] = fell(outcomes["commit"])
+        buried = fell(outcomes["bury"])
+        [(notes,)] = hands.sql("SELECT count(*) FROM note")
+        hands.sql("DROP TABLE note")
+        if accepted:
+            assert (row(hands, task), in_line(hands, task), notes) == ((Status.SUCCEEDED, None, 1), 0, 1)
+            return "commit"
+        assert buried is not None, "it was refused because of the burial"
+        assert (row(hands, task)[0], in_line(hands, task), notes) == (Status.PENDING, 1, 0)
+        return "bury"
+
+    writes = ((_note, (task,)),)
+    return Scene({"commit": committing(lease, DONE, writes=writes), "bury": burying(hands, ant)}, judge)
+
+
+def _note(connection: Any, task: int) -> None:
+    connection.execute(f"INSERT INTO note (task) VALUES ({task})")
+
+
+def commit_reclaim_and_claim(hands: Hands, url: str) -> Scene:
+    """Three at once: the same, and what the other claims is a new attempt, or nothing."""
+    scene = commit_and_reclaim(hands, url)
+    bee = hands.worker("bee")
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        got = fell(outcomes["claim"]).leases
+        if not got:
+            return scene.judge(outcomes, hands)
+        [accepted] = fell(outcomes["commit"])
+        assert not accepted, "who claims it knows that nothing was committed"
+        [(notes,)] = hands.sql("SELECT count(*) FROM note")
+        hands.sql("DROP TABLE note")
+        assert (row(hands, got[0].task), notes) == ((Status.RUNNING, bee, 2), 0)
+        return "bury, then claim"
+
+    return Scene({**scene.works, "claim": claiming(hands.reader, bee)}, judge)
+
+
+# Two spawns
+
+
+def _two_parents(hands: Hands, max_tasks: int) -> list[Lease]:
+    """Two children of one root, running; their lineage has room for so many tasks."""
+    ant = hands.worker("ant")
+    root = NewTask(
+        kind="note", version=1, queue="default", band=band_of(0), key="top", identity=identity("note", "top"),
+        payload=b"{}", lineage=uuid.uuid4(), due_at=NOON, created_at=NOON,
+        bounds=DEFAULTS.replaced(Limits(max_tasks=max_tasks)),
+    )  # fmt: skip
+    hands.do(lambda: enqueue_root(root, NOON))
+    [top] = hands.claim(ant)
+    both = together("top", child("left"), child("right"))
+    hands.do(lambda: commits.commit([Commit(top, ON, (), both)], NOON))
+    return sorted(hands.claim(ant), key=lambda lease: lease.task)
+
+
+def spawn_and_spawn_one_cap(hands: Hands, _: str) -> Scene:
+    """There is room for one more task, and two ask for one each: one comes to be."""
+    left, right = _two_parents(hands, 4)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(fell(outcomes[name])[0]) for name in ("left", "right")] == [True, True]
+        [(tasks,)] = hands.sql("SELECT count(*) FROM onceward_task")
+        [(counted,)] = hands.sql("SELECT tasks FROM onceward_lineage")
+        [(refused,)] = hands.sql("SELECT count(*) FROM onceward_refusal")
+        assert (tasks, counted, refused) == (4, 4, 1)
+        [(key,)] = hands.sql("SELECT key FROM onceward_task WHERE depth = 2")
+        return str(key)
+
+    works = {
+        name: committing(lease, DONE, spawns=together(name, child(f"of {name}")))
+        for name, lease in (("left", left), ("right", right))
+    }
+    return Scene(works, judge)
+
+
+def spawn_and_spawn_one_key(hands: Hands, _: str) -> Scene:
+    """Two of one lineage ask for the same work: one task, and the other is told that it is there."""
+    left, right = _two_parents(hands, 100)
+    return _one_key(left, right, "lineage")
+
+
+def spawn_and_spawn_one_key_everywhere(hands: Hands, _: str) -> Scene:
+    """Two of different lineages ask for the same work, which is to be there once: one task, and a link to it."""
+    hands.enqueue(2)
+    left, right = hands.claim(hands.worker("ant"))
+    return _one_key(left, right, "everywhere")
+
+
+def _one_key(left: Lease, right: Lease, unique: str) -> Scene:
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(fell(outcomes[name])[0]) for name in ("left", "right")] == [True, True]
+        [(tasks,)] = hands.sql("SELECT count(*) FROM onceward_task WHERE key = 'same'")
+        [(links,)] = hands.sql("SELECT count(*) FROM onceward_link")
+        assert (tasks, links) == (1, 1)
+        [(parent,)] = hands.sql("SELECT parent FROM onceward_task WHERE key = 'same'")
+        return "left" if parent == left.task else "right"
+
+    works = {
+        name: committing(lease, DONE, spawns=together(name, child("same", unique=unique)))
+        for name, lease in (("left", left), ("right", right))
+    }
+    return Scene(works, judge)
+
+
+# Cancelling and committing
+
+
+def cancel_and_commit(hands: Hands, _: str) -> Scene:
+    """Whoever is told "cancelled" can rely on it, and so can whoever is told "committed"."""
+    [task] = hands.enqueue()
+    [lease] = hands.claim(hands.worker("ant"))
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        [accepted] = fell(outcomes["commit"])
+        if accepted:
+            assert isinstance(outcomes["cancel"], IllegalTransition)
+            assert row(hands, task)[0] is Status.SUCCEEDED
+            return "commit"
+        assert fell(outcomes["cancel"]) is None
+        assert row(hands, task)[0] is Status.CANCELLED
+        return "cancel"
+
+    cancelling = doing(lambda _: operate.cancel(task, "not wanted", NOON))
+    return Scene({"commit": committing(lease, DONE), "cancel": cancelling}, judge)
+
+
+def cancel_and_commit_of_a_stage(hands: Hands, _: str) -> Scene:
+    """In the middle of a task both may come to pass, but the commit only before the cancellation."""
+    [task] = hands.enqueue()
+    [lease] = hands.claim(hands.worker("ant"))
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        [accepted] = fell(outcomes["commit"])
+        assert fell(outcomes["cancel"]) is None
+        assert row(hands, task)[0] is Status.CANCELLED
+        [(stages,)] = hands.sql("SELECT count(*) FROM onceward_checkpoint WHERE task = ?", task)
+        assert stages == bool(accepted)
+        return "commit" if accepted else "cancel"
+
+    cancelling = doing(lambda _: operate.cancel(task, "not wanted", NOON))
+    return Scene({"commit": committing(lease, ON), "cancel": cancelling}, judge)
+
+
+# Two schedulers
+
+
+class Nightly(Payload, kind="nightly"):
+    """The work of a schedule."""
+
+
+nightly = Pipeline(Nightly)
+
+
+@nightly.stage
+def only(ctx: Context[Nightly]) -> None:
+    """Nothing."""
+
+
+def tick_and_tick(hands: Hands, url: str) -> Scene:
+    """A time of a schedule has come, and two see it: one task."""
+    app = App(url, [nightly], schedules=[Cron("* * * * *", Nightly())], clock=FakeClock(NOON))
+    fire_due(hands.session, app._schedules, NOON)
+    [(next_at,)] = hands.sql("SELECT next_at FROM onceward_schedule")
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert sorted(fell(outcomes[name]).fired for name in ("ant", "bee")) == [0, 1]
+        [(tasks,)] = hands.sql("SELECT count(*) FROM onceward_task")
+        [(fired, moved_to)] = hands.sql("SELECT fired, next_at FROM onceward_schedule")
+        assert (tasks, fired, moved_to) == (1, 1, next_at + 60_000)
+        return "ant" if outcomes["ant"].fired else "bee"
+
+    def look(session: Session) -> Any:
+        return fire_due(session, app._schedules, next_at)
+
+    return Scene({"ant": look, "bee": look}, judge)
+
+
+# Settling a budget, and the expiry of what was set aside
+
+
+class Ask(Payload, kind="ask"):
+    """A question that costs something."""
+
+    number: int
+
+
+usd = Budget("usd", "0.05")
+asking = Pipeline(Ask)
+
+
+@asking.stage(budget=usd, estimate="0.02")
+def only_ask(ctx: Context[Ask]) -> None:
+    """Nothing."""
+
+
+def settle_and_expiry(hands: Hands, url: str) -> Scene:
+    """An attempt charges a cent while its worker is buried and what it had set aside expires: one cent, or both."""
+    with App(url, [asking], clock=FakeClock(NOON)) as app:
+        app.enqueue(Ask(1))
+        registry = app.registry
+
+    def reader() -> Reader:
+        sweeps = hands.session.dialect == "postgres"
+        return Reader(registry.lanes(None), registry.limits_of, sweeps, budgets_of=registry.budgets_of)
+
+    ant = hands.worker("ant")
+    hands.do(lambda: declare(registry.budgets.values(), NOON))
+    [lease] = hands.do(lambda: claims.claim(reader(), ant, 1, NOON, slots=1)).leases
+    bury = burying(hands, ant)
+
+    def expire(session: Session) -> Any:
+        buried = bury(session)
+        sweep_budgets(session, NOON)
+        return buried
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        [accepted] = fell(outcomes["settle"])
+        fell(outcomes["expire"])
+        sweep_budgets(hands.session, NOON)
+        [(reserved, spent, above)] = hands.sql("SELECT reserved, spent, overcharged FROM onceward_budget")
+        assert (reserved, spent, above) == (0, CENT if accepted else 2 * CENT, 0)
+        assert hands.sql("SELECT * FROM onceward_reservation") == []
+        return "settle" if accepted else "expire"
+
+    bill = Bill((Charge("usd", CENT),), frees=True)
+    return Scene({"settle": committing(lease, DONE, bill=bill), "expire": expire}, judge)
+
+
+SCENES: Sequence[Callable[[Hands, str], Scene]] = (
+    claim_and_claim,
+    claim_and_reclaim,
+    commit_and_reclaim,
+    spawn_and_spawn_one_cap,
+    spawn_and_spawn_one_key,
+    spawn_and_spawn_one_key_everywhere,
+    cancel_and_commit,
+    cancel_and_commit_of_a_stage,
+    tick_and_tick,
+    settle_and_expiry,
+)

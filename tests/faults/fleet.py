@@ -110,6 +110,7 @@ class Fleet:
         self.app: App = make(url)
         self.app.prepare()
         self.workers: list[Worker] = []
+        self._number = count(1)
         self._eyes: Any = None
 
     def __enter__(self) -> Fleet:
@@ -148,12 +149,21 @@ class Fleet:
         }
         if crash_at is not None:
             variables["ONCEWARD_CRASH_POINT"] = crash_at
-        output = self.folder / f"worker-{len(self.workers) + 1}.log"
+        output = self.folder / f"worker-{next(self._number)}.log"
         with output.open("wb") as file:
             process = begin(command, variables, stdout=file, stderr=subprocess.STDOUT, new_session=True)
         worker = Worker(process, output)
         self.workers.append(worker)
         return worker
+
+    def kill(self, worker: Worker) -> float:
+        """End a worker at once and forget it: its pid may become another's. When that was, in seconds since 1970."""
+        at = time.time()
+        worker.send(signal.SIGKILL)
+        assert worker.end() == -signal.SIGKILL, worker.said()
+        self.workers.remove(worker)
+        worker.output.unlink()
+        return at
 
     def run_dry(self, *, limit_s: float = DEADLINE_S, **options: Any) -> dict[str, Any]:
         """Have one more worker process do whatever is left; returns what it has done."""
@@ -206,11 +216,11 @@ class Fleet:
     def counts(self) -> dict[Status, int]:
         """How many tasks stand where."""
         rows = self.sql("SELECT status, count(*) FROM onceward_task GROUP BY status")
-        return {Status(status): count for status, count in rows}
+        return {Status(status): tasks for status, tasks in rows}
 
     def ended(self) -> int:
         """How many tasks have ended."""
-        return sum(count for status, count in self.counts().items() if status.is_terminal)
+        return sum(tasks for status, tasks in self.counts().items() if status.is_terminal)
 
     def rows(self) -> Counter[tuple[int, str]]:
         """How often each stage of each task has left its row."""
@@ -220,32 +230,33 @@ class Fleet:
 
     def events(self, event: Event) -> int:
         """How often something has happened, by the log."""
-        [(count,)] = self.sql(f"SELECT count(*) FROM onceward_attempt WHERE event = {int(event)}")
-        return int(count)
+        [(times,)] = self.sql(f"SELECT count(*) FROM onceward_attempt WHERE event = {int(event)}")
+        return int(times)
 
     def burned(self) -> list[tuple[Any, ...]]:
         """Tasks with a failure on their account."""
         return self.sql("SELECT id, failures, reason FROM onceward_task WHERE failures > 0")
 
-    def has_open_transaction(self) -> bool:
-        """Whether somebody writes and does not come to an end."""
-        give_up_at = time.monotonic() + 0.3
-        while time.monotonic() < give_up_at:
-            if not self._somebody_writes():
-                return False
+    def has_open_transaction(self, for_s: float = 0.3) -> bool:
+        """Whether somebody writes and does not come to an end for so long."""
+        give_up_at = time.monotonic() + for_s
+        writing = self._transactions()
+        while writing and time.monotonic() < give_up_at:
             time.sleep(0.01)
-        return True
+            writing &= self._transactions()
+        return bool(writing)
 
-    def _somebody_writes(self) -> bool:
+    def _transactions(self) -> set[Any]:
+        """The transactions in which somebody writes; on SQLite there is only one at a time, and it has no name."""
         if self.app.dialect == "postgres":
-            return bool(self.sql(
-                "SELECT 1 FROM pg_stat_activity WHERE state = 'idle in transaction'"
+            return set(self.sql(
+                "SELECT pid, xact_start FROM pg_stat_activity WHERE state = 'idle in transaction'"
                 " AND datname = current_database() AND pid <> pg_backend_pid()"
             ))  # fmt: skip
         with suppress(apsw.BusyError), closing(apsw.Connection(self.url.removeprefix("sqlite:///"))) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            return False
-        return True
+            return set()
+        return {"somebody's"}
 
     # Judging
 
@@ -276,7 +287,7 @@ class Fleet:
 
     def state(self) -> str:
         """Where everything stands, for the message of a test that has failed."""
-        standing = ", ".join(f"{count} {status.word}" for status, count in self.counts().items())
+        standing = ", ".join(f"{tasks} {status.word}" for status, tasks in self.counts().items())
         workers = self.sql("SELECT id, pid, stopped_at IS NULL, ended_how FROM onceward_worker ORDER BY id")
         return f"tasks: {standing}\nworkers: {workers}\n{self.said()}"
 

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from onceward import App, Event
+from onceward import App
+from tests.faults.counting import keep, recovered_s
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.work import Follow, Last
+from tests.proof.tally import SEED
 
 PROCESSES = 4
 LATEST_KILL_S = 0.02
@@ -36,9 +38,10 @@ def end_together(fleet: Fleet, *, rounds: int) -> None:
 
     Only batches whose tasks are held by two processes count as rounds; the others are checked all the same.
     """
-    dice = random.Random(rounds)
+    dice = random.Random(SEED * rounds)
     worker = fleet.start(processes=PROCESSES, settings={"concurrency": 1})  # so that hardly anybody takes both
     tasks: list[int] = []
+    killed: dict[int, float] = {}
     apart = 0
     batches = 0
     while apart < rounds:
@@ -54,8 +57,10 @@ def end_together(fleet: Fleet, *, rounds: int) -> None:
         apart += len(set(holders)) == 2
         (folder / "open").touch()
         time.sleep(dice.uniform(0, LATEST_KILL_S))
+        victim = dice.choice(holders)
+        killed[victim] = time.time()
         with suppress(ProcessLookupError):
-            os.kill(dice.choice(holders), signal.SIGKILL)
+            os.kill(victim, signal.SIGKILL)
         wait_until(partial(_has_ended, fleet, folder.name), f"{folder.name} has ended", fleet.state)
     wait_until(lambda: fleet.ended() == 3 * batches, "everything has ended", fleet.state)
     worker.send(signal.SIGTERM)
@@ -69,11 +74,8 @@ def end_together(fleet: Fleet, *, rounds: int) -> None:
     fleet.all_succeeded([*tasks, *followers])
     fleet.exactly_once([*((task, "end_together") for task in tasks), *((task, "follow_up") for task in followers)])
     fleet.verified()
-    hit = fleet.events(Event.CRASHED) + fleet.events(Event.RECLAIMED)
-    print(
-        f"\n{fleet.app.dialect}: {batches} batches, {apart} whose last two tasks ended in two processes, {hit} tasks "
-        f"taken back from a killed one, {len(followers)} followers, fence rejections {fleet.events(Event.LOST)}"
-    )
+    fault = "worker killed while the last two tasks of a batch end"
+    keep(fleet.app, "F55", fault, faults=len(killed), recovery_s=recovered_s(fleet.app, killed))
 
 
 def _about_to_end(fleet: Fleet, tasks: list[int], folder: Path) -> list[int]:

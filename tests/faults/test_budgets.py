@@ -18,6 +18,7 @@ from onceward import App, Status
 from onceward.store.budget_waits import sweep_budgets
 from onceward.store.budgets import set_aside
 from onceward.store.session import Session
+from tests.faults.counting import keep, recovered_s
 from tests.faults.fleet import begin, wait_until
 from tests.faults.spenders import (
     DEAREST,
@@ -32,6 +33,7 @@ from tests.faults.spenders import (
 )
 from tests.faults.work import DATABASE
 from tests.nursery import Process
+from tests.proof.tally import SEED
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -53,7 +55,7 @@ def test_16_processes_never_spend_more_than_five_usd(url: str, tmp_path: Path) -
 def spend(url: str, folder: Path, *, limit: str, tasks: int, processes: int, kills: int) -> None:
     """Kill workers at random until the budget is spent and enough of them are dead; then raise it."""
     ledger = Ledger(folder / "ledger.txt")
-    dice = random.Random(kills)
+    dice = random.Random(SEED * kills)
     with provider(ledger) as where, spending_app(url, limit) as app:
         app.prepare()
         app.enqueue_many([Question(number) for number in range(tasks)])
@@ -78,10 +80,8 @@ def spend(url: str, folder: Path, *, limit: str, tasks: int, processes: int, kil
         wait_until(lambda: settled(app), "what was lost is settled")
         assert ledger.total() <= app.budgets()[0].spent
         within(ledger, app, Decimal(1_000))
-        print(
-            f"\n{app.dialect}: {tasks} tasks on {processes} processes, {workers.killed} kills: the ledger says "
-            f"{ledger.total()} USD, the budget {app.budgets()[0].spent} USD"
-        )
+        fault = "worker killed while it spends from a budget"
+        keep(app, "F52", fault, faults=len(workers.killed), recovery_s=recovered_s(app, workers.killed))
 
 
 def is_spent(app: App) -> bool:
@@ -126,7 +126,7 @@ class Workers:
         self._folder = folder
         self._running: list[Process] = []
         self._started = 0
-        self.killed = 0
+        self.killed: dict[int, float] = {}
 
     def fill(self, many: int) -> None:
         """Have so many of them at work."""
@@ -139,9 +139,9 @@ class Workers:
     def kill_one(self, dice: random.Random) -> None:
         """One of them is gone, in the middle of whatever it does."""
         victim = self._running.pop(dice.randrange(len(self._running)))
+        self.killed[victim.pid] = time.time()
         os.kill(victim.pid, signal.SIGKILL)
         victim.wait()
-        self.killed += 1
 
     def end(self) -> None:
         """All of them end in good order, or else at once."""
@@ -166,6 +166,8 @@ def test_what_a_stage_in_a_process_of_its_own_charges_is_spent(url: str, fate: s
         [status] = app.budgets()
         assert (status.spent, status.reserved) == (Decimal(spent), 0)
         assert app.verify().ok
+        if fate != "fine":
+            keep(app, "F52", f"stage in a process of its own spends and ends by {fate}", faults=1)
 
 
 # Claims that race
@@ -211,3 +213,4 @@ def test_claims_that_race_set_aside_no_more_than_there_is(url: str, sessions: Ca
             lambda connection: connection.execute("SELECT reserved FROM onceward_budget").fetchall()
         )
         assert reserved == 1_000_000_000
+        keep(app, "F52", "eight claims race one budget", faults=len(ids) // 8)

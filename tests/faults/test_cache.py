@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from onceward import Event
 from tests.faults.askers import Ask, make_app
+from tests.faults.counting import keep, recovered_s
 from tests.faults.fleet import Fleet, wait_until
 
 FEW, MANY = 4, 8
@@ -100,11 +102,15 @@ def test_a_process_that_is_killed_while_it_asks_is_followed_by_one_other(
     fleet: Fleet, server: Server, processes: int
 ) -> None:
     tasks = asking(fleet, server, processes)
+    gone_at = time.time()
     os.kill(server.asked_by[0], signal.SIGKILL)
     wait_until(lambda: len(server.asked_by) > 1, "another one asks", fleet.state)
     server.may_answer.set()
     all_have_it(fleet, tasks)
     assert len(server.asked_by) == 2
+    fleet.verified()
+    fault = "worker killed while it asks for all others"
+    keep(fleet.app, "F01", fault, faults=1, recovery_s=recovered_s(fleet.app, {server.asked_by[0]: gone_at}))
 
 
 def test_stages_in_processes_of_their_own_share_the_cache(fleet: Fleet, server: Server) -> None:

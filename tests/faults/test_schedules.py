@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ from onceward import App, ScheduleStatus
 from onceward.model.times import instant
 from onceward.store.op import Op, Query
 from onceward.worker.scheduler import fire_due
+from tests.faults.counting import keep
 from tests.faults.fleet import begin, wait_until
 from tests.faults.schedulers import MINUTE_MS, QUARTERS, app_with_schedules, expected, fired
 from tests.faults.work import DATABASE
 from tests.nursery import Process
+from tests.proof.tally import SEED
 
 PROCESSES = 8
 DAY_MS = 86_400_000
@@ -52,6 +55,7 @@ def race(app: App, *, rounds: int) -> None:
     due = expected(SUMMER, times[-1])
     assert fired(app) == due
     assert [sum(answer) for answer in answers] == [Counter(at for _, at in due)[now] for now in times]
+    keep(app, "F54", f"{PROCESSES} processes race for the times of a schedule", faults=rounds)
 
 
 @contextmanager
@@ -140,7 +144,7 @@ def live_through(app: App, clock: Path, start: int, end: int, *, step_ms: int, d
     clock.write_text(str(start))
     killed = 0
     living: list[Process] = []
-    seeds = iter(range(1_000_000))
+    seeds = count((SEED - 1) * 1_000_000)
 
     def begin_one() -> Process:
         numbers = (end, step_ms, death_within, next(seeds))
@@ -160,4 +164,5 @@ def live_through(app: App, clock: Path, start: int, end: int, *, step_ms: int, d
             one.kill()
             one.wait()
     assert fired(app) == expected(start, end)
+    keep(app, "F54", "scheduler killed at random while the clock changes", faults=killed)
     return killed

@@ -17,6 +17,7 @@ import pytest
 
 from onceward import Status
 from onceward.governing import SourceState
+from tests.faults.counting import keep, recovered_s
 from tests.faults.fleet import Fleet, Worker, wait_until
 from tests.faults.outside import (
     BURST,
@@ -34,6 +35,7 @@ from tests.faults.outside import (
     Slow,
     make_app,
 )
+from tests.proof.tally import SEED
 
 WORKED_OFF_S = 120.0
 
@@ -204,6 +206,7 @@ def probe(fleet: Fleet, outside: Outside, *, openings: int, pause_s: float) -> N
     assert all(other.came_at > first.left_at for other in others), "others came before the probe was over"
     [status] = fleet.app.source("fragile")
     assert (status.state, status.streak) == (SourceState.OPEN, 0)
+    keep(fleet.app, "F58", "breaker half-open under 16 processes", faults=opened(fleet))
 
 
 def opened(fleet: Fleet) -> int:
@@ -234,6 +237,7 @@ def live_through_an_outage(fleet: Fleet, outside: Outside, *, outage_s: float, p
     assert attempts <= 1.1 * allowed, f"{attempts} attempts, {allowed:g} are allowed\n{fleet.state()}"
     assert attempts > FAILURES, "it was tried again"
     wait_until(lambda: fleet.ended() == len(tasks), "all is done", fleet.state, limit_s=WORKED_OFF_S)
+    keep(fleet.app, "F57", f"source down for {outage_s:g} s", faults=attempts)
 
 
 # The places
@@ -250,18 +254,22 @@ def test_places_of_killed_workers_come_back_again_and_again(governed: Fleet, out
 
 def kill_who_is_inside(fleet: Fleet, outside: Outside, *, kills: int) -> None:
     """Four places, always taken; and now and then somebody who holds one is killed."""
-    dice = random.Random(7)
+    dice = random.Random(SEED * 7)
     outside.takes_s["crowded"] = 0.15
     tasks = fleet.enqueue(Crowded(number) for number in range(40 + 50 * kills))
     start(fleet, outside, 4, concurrency=3)
+    killed: dict[int, float] = {}
     for _ in range(kills):
         seen = len(outside.visits)
         wait_until(lambda seen=seen: len(outside.visits) > seen + 8, "they are at work", fleet.state)
         pid = dice.choice(wait_until(fleet.busy_pids, "somebody is inside", fleet.state))
         outside.lose(pid)
+        killed[pid] = time.time()
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         start(fleet, outside, 1, concurrency=3)
     wait_until(lambda: fleet.ended() == len(tasks), "all is done", fleet.state, limit_s=WORKED_OFF_S)
     assert outside.most["crowded"] == PLACES, "all places were used, and never more"
     assert set(fleet.counts()) == {Status.SUCCEEDED}
+    fault = "worker killed while it is inside a source"
+    keep(fleet.app, "F01", fault, faults=kills, recovery_s=recovered_s(fleet.app, killed))

@@ -12,16 +12,18 @@ from typing import Any
 
 import pytest
 
-from onceward import Event, Limits, Status
+from onceward import Limits, Status
 from onceward.model.lineage import EVERYWHERE
 from onceward.model.payload import identity
 from onceward.model.task import Advance, Lease, NewTask, band_of
 from onceward.model.times import uuid7
 from onceward.store.roots import enqueue_root
 from onceward.store.session import Session
+from tests.faults.counting import keep, recovered_s, taken_back
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.spawners import PROCESSES, THREADS, Spawners, Wish
 from tests.faults.work import Bomb, Ping
+from tests.proof.tally import SEED
 from tests.store.children import DEFAULTS, child, commit, together
 from tests.store.conftest import Hands
 
@@ -58,7 +60,7 @@ def test_64_spawners_race_one_cap_again_and_again(fleet: Fleet, hands: Hands) ->
 
 def race_one_cap(fleet: Fleet, hands: Hands, *, rounds: int) -> None:
     """Each of 64 tasks of a lineage ends and asks for two children, all at the same moment."""
-    dice = random.Random(rounds)
+    dice = random.Random(SEED * rounds)
     worker = hands.worker()
     asked = SPAWNERS * ASKED_EACH
     with Spawners(fleet.url) as spawners:
@@ -85,6 +87,7 @@ def race_one_cap(fleet: Fleet, hands: Hands, *, rounds: int) -> None:
             assert told == ([("limit", asked - accepted)] if accepted < asked else [])
             hands.claim(worker)  # so that nothing of this round is left for the next one
     fleet.verified()
+    keep(fleet.app, "F50", f"{SPAWNERS} spawners race one cap", faults=rounds)
 
 
 # One identity
@@ -122,6 +125,7 @@ def race_one_key(fleet: Fleet, hands: Hands, *, rounds: int) -> None:
             hands.claim(worker)  # so that nothing of this round is left for the next one
     assert fleet.sql("SELECT count(*) FROM onceward_refusal") == [(0,)]
     fleet.verified()
+    keep(fleet.app, "F51", "six lineages race one key", faults=rounds)
 
 
 def new_root(hands: Hands, key: str, *, max_tasks: int) -> int:
@@ -156,19 +160,19 @@ def test_a_large_lineage_bomb_stops_at_its_cap_while_workers_are_killed(fleet: F
 
 def explode(fleet: Fleet, *, most: int, circles: int, kills: int, longest_ms: int) -> None:
     """Every task asks for ten new ones, and pairs of pipelines ask for each other, until the guard stops them."""
-    dice = random.Random(most)
+    dice = random.Random(SEED * most)
     limits = Limits(max_tasks=most, max_depth=20)
     bomb = fleet.app.enqueue(Bomb("0", longest_ms), limits=limits).id
     pings = fleet.enqueue(Ping(number, longest_ms) for number in range(circles))
     worker = fleet.start(processes=4, settings={"concurrency": 8})
     wanted = most + 2 * circles
-    killed: set[int] = set()
+    killed: dict[int, float] = {}
     while len(killed) < kills and fleet.ended() < wanted:
-        alive = wait_until(lambda: _some_are_there(fleet, killed), "some children are there", fleet.state)
+        alive = wait_until(lambda: _some_are_there(fleet, set(killed)), "some children are there", fleet.state)
         pid = dice.choice(sorted(alive))
+        killed[pid] = time.time()
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        killed.add(pid)
         time.sleep(min(0.4, dice.expovariate(1 / 0.1)))
     wait_until(lambda: fleet.ended() >= wanted, "everything has ended", fleet.state, limit_s=60 + kills)
     worker.send(signal.SIGTERM)
@@ -198,9 +202,9 @@ def explode(fleet: Fleet, *, most: int, circles: int, kills: int, longest_ms: in
     everyone = [row[:2] for row in fleet.sql("SELECT id, stage FROM onceward_task")]
     fleet.exactly_once((task, stage) for task, stage in everyone)
     fleet.verified()
-    reclaims = fleet.events(Event.RECLAIMED) + fleet.events(Event.CRASHED)
-    assert reclaims > 0, "no kill has hit anything"
-    print(f"\n{fleet.app.dialect}: {wanted} tasks, {len(killed)} kills, {reclaims} leases taken back")
+    assert taken_back(fleet.app) > 0, "no kill has hit anything"
+    fault = "worker killed while its tasks spawn up to a cap"
+    keep(fleet.app, "F50", fault, faults=len(killed), recovery_s=recovered_s(fleet.app, killed))
 
 
 def _some_are_there(fleet: Fleet, killed: set[int]) -> set[int]:

@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from onceward import Event, Status
+from tests.faults.counting import keep
 from tests.faults.fleet import Fleet, Fleets, Worker, wait_until
 from tests.faults.work import Block, Gate
 
@@ -75,6 +76,7 @@ def stop_in_good_order(fleet: Fleet, processes: int | None) -> None:
     assert fleet.rows() == {(task, "pass_through"): 1 for task in inside}
     assert fleet.counts() == {Status.PENDING: len(tasks)}
     the_rest_is_done_once(fleet, tasks)
+    keep(fleet.app, "F08", "SIGTERM", faults=1)
 
 
 def stop_at_once(fleet: Fleet, processes: int | None) -> None:
@@ -89,6 +91,7 @@ def stop_at_once(fleet: Fleet, processes: int | None) -> None:
     nothing_is_held_and_nothing_burned(fleet)
     assert fleet.rows().total() == 0
     assert fleet.counts() == {Status.PENDING: len(tasks)}
+    keep(fleet.app, "F08", "SIGTERM twice", faults=1)
 
 
 def signal_the_whole_group(fleet: Fleet) -> None:
@@ -100,6 +103,7 @@ def signal_the_whole_group(fleet: Fleet) -> None:
     assert worker.end() == 0, worker.said()
     nothing_is_held_and_nothing_burned(fleet)
     assert fleet.rows() == {(task, "pass_through"): 1 for task in inside}
+    keep(fleet.app, "F08", "SIGTERM to the whole process group", faults=1)
 
 
 def lose_the_supervisor(fleet: Fleet) -> None:
@@ -114,6 +118,7 @@ def lose_the_supervisor(fleet: Fleet) -> None:
     wait_until(lambda: not any(_is_alive(pid) for pid in children), "the children have ended", fleet.state)
     nothing_is_held_and_nothing_burned(fleet)
     the_rest_is_done_once(fleet, tasks)
+    keep(fleet.app, "F09", "supervisor killed, its children alive", faults=1)
 
 
 @pytest.mark.torture
@@ -126,6 +131,7 @@ def test_a_child_that_cannot_stop_is_killed_and_nothing_is_burned(fleet: Fleet) 
     blocked = fleet.app.task(task)
     assert (blocked.status, blocked.failures, blocked.crashes) == (Status.PENDING, 0, 0)
     assert [happening.event for happening in blocked.history] == [Event.RECLAIMED]
+    keep(fleet.app, "F08", "SIGTERM with 1 s of grace to a child that cannot stop", faults=1)
 
 
 def _is_alive(pid: int) -> bool:

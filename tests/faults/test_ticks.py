@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from onceward import App, Status
+from tests.faults.counting import keep
 from tests.faults.fleet import begin, wait_until
 from tests.faults.ticks import Note, app_on
 from tests.faults.work import DATABASE
@@ -90,6 +91,8 @@ def test_what_a_killed_tick_had_claimed_runs_in_the_next_one(app: App) -> None:
     assert [one.event.word for one in app.task(task.id).history] == ["crashed", "released"]
     assert [tuple(row) for row in rows(app, "SELECT how FROM onceward_tick ORDER BY id")] == [(None,), ("time limit",)]
     app.cancel(task.id)
+    assert app.verify().ok
+    keep(app, "F01", "tick killed", faults=1)
 
 
 def test_a_tick_that_is_stopped_gives_back_what_it_holds_and_triggers_nobody(app: App) -> None:
@@ -101,3 +104,5 @@ def test_a_tick_that_is_stopped_gives_back_what_it_holds_and_triggers_nobody(app
     report = reported(tick)
     assert (report["ended"], report["triggered"], report["why_not"]) == ("stopped", False, "it was stopped")
     assert app.counts()[Status.PENDING] == 3
+    assert app.verify().ok
+    keep(app, "F08", "tick stopped by SIGTERM and SIGINT", faults=1)

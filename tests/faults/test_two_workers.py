@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-
 from onceward import Event
+from tests.faults.counting import keep, recovered_s
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.work import STAGES, Gate, Steps
 
@@ -23,8 +22,7 @@ def test_a_dead_workers_task_is_reclaimed_and_finished(fleet: Fleet) -> None:
     [task] = fleet.enqueue([Gate(1, str(fleet.folder))])
     doomed = fleet.start()
     wait_until(lambda: list(fleet.folder.glob("inside-1-*")), "the stage has begun")
-    doomed.send(signal.SIGKILL)
-    assert doomed.end() == -signal.SIGKILL
+    gone_at = fleet.kill(doomed)
     (fleet.folder / "open").touch()
     fleet.run_dry()
     fleet.all_succeeded([task])
@@ -33,3 +31,7 @@ def test_a_dead_workers_task_is_reclaimed_and_finished(fleet: Fleet) -> None:
     [lost] = [happening for happening in history if happening.event is Event.CRASHED]
     assert "died" in (lost.note or "")
     assert [happening.fence for happening in history] == [1, 2, 2]
+    fleet.verified()
+    recovery_s = recovered_s(fleet.app, {doomed.pid: gone_at})
+    assert len(recovery_s) == 1
+    keep(fleet.app, "F01", "worker killed inside a stage", faults=1, recovery_s=recovery_s)

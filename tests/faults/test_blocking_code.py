@@ -8,8 +8,9 @@ from functools import partial
 import pytest
 
 from onceward import Event, Status
+from tests.faults.counting import keep
 from tests.faults.fleet import Fleet, Fleets, wait_until
-from tests.faults.work import Block, Overdue, Plain, Slow
+from tests.faults.work import Block, Endless, Overdue, Plain, Slow
 
 
 def test_code_that_blocks_in_c_keeps_its_lease_and_is_killed_at_its_time_limit(fleets: Fleets) -> None:
@@ -45,7 +46,9 @@ def keep_blocking(fleet: Fleet, *, lease: str, seconds: float, with_regex: bool)
     assert took_ms >= 1_000 * seconds
     assert fleet.sql("SELECT fence FROM onceward_task") == [(1,)]
     assert not any(fleet.events(event) for event in (Event.RECLAIMED, Event.CRASHED, Event.LOST))
-    print(f"\n{fleet.app.dialect}: {seconds:g} s in C with a lease of {lease}: reclaimed 0 times")
+    fleet.verified()
+    what = "bad regex" if with_regex else "call into C that holds the interpreter"
+    keep(fleet.app, "F06", f"{what} for {seconds:g} s with a lease of {lease}", faults=1)
 
 
 def ignore_a_time_limit(fleet: Fleet) -> None:
@@ -66,6 +69,23 @@ def ignore_a_time_limit(fleet: Fleet) -> None:
     ) == [(60, 0, 0, Status.SUCCEEDED, Status.SUCCEEDED)]
     fleet.exactly_once((neighbour, "do") for neighbour in neighbours)
     assert fleet.events(Event.CRASHED) == 0
+    keep(fleet.app, "F07", "stage blocks in C past its time limit", faults=1)
+
+
+@pytest.mark.torture
+def test_a_loop_without_an_end_is_killed_each_time_and_all_others_succeed(fleet: Fleet) -> None:
+    neighbours = fleet.enqueue(Plain(number, seconds=0.1) for number in range(50))
+    [task] = fleet.enqueue([Endless()])
+    neighbours += fleet.enqueue(Plain(number, seconds=0.1) for number in range(50))
+    supervisor = fleet.start(processes=2, until_idle=True)
+    assert supervisor.end() == 0
+    ended = fleet.app.task(task)
+    assert ended.status is Status.FAILED
+    events = [happening.event for happening in ended.history]
+    assert events.count(Event.TIMED_OUT) == 3, events
+    fleet.all_succeeded(neighbours)
+    fleet.exactly_once((neighbour, "do") for neighbour in neighbours)
+    keep(fleet.app, "F07", "stage loops for ever and has a time limit", faults=3)
 
 
 def block_during_a_commit(fleet: Fleet) -> None:
@@ -79,3 +99,4 @@ def block_during_a_commit(fleet: Fleet) -> None:
     assert "time limit" in (fleet.app.task(late).reason or "")
     fleet.all_succeeded([slow])
     fleet.exactly_once([(slow, "write_slowly")])
+    keep(fleet.app, "F07", "stage blocks in C past its time limit while its process commits", faults=1)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from onceward import Event, Status
+from tests.faults.counting import keep
+from tests.faults.deadly import OUT_OF_MEMORY, small_cgroup
 from tests.faults.fleet import Fleet, Fleets, wait_until
 from tests.faults.work import Apart, Contained, Plain, Poison
 
@@ -25,9 +29,23 @@ def test_tasks_that_kill_their_workers_are_quarantined_and_all_others_succeed(fl
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("how", ["exit", "segfault", "exit as if all were well"])
+@pytest.mark.parametrize("how", ["exit", "segfault", "exit as if all were well", "stack overflow"])
 def test_a_task_that_kills_its_workers_is_quarantined_and_two_hundred_others_succeed(fleet: Fleet, how: str) -> None:
     poison(fleet, how=how, ordinary=200)
+
+
+@pytest.mark.torture
+def test_a_task_that_takes_all_memory_is_quarantined_and_two_hundred_others_succeed(fleet: Fleet, cgroup: Path) -> None:
+    poison(fleet, how=f"{OUT_OF_MEMORY}{cgroup}", ordinary=200)
+
+
+@pytest.fixture
+def cgroup() -> Iterator[Path]:
+    """A cgroup with little memory."""
+    with small_cgroup(f"onceward-test-{os.getpid()}") as made:
+        if made is None:
+            pytest.skip("this machine lets us make no memory cgroup")
+        yield made
 
 
 def poison(fleet: Fleet, *, how: str, ordinary: int, seconds: float = 0.1) -> None:
@@ -43,11 +61,9 @@ def poison(fleet: Fleet, *, how: str, ordinary: int, seconds: float = 0.1) -> No
     fleet.exactly_once((one, "do") for one in healthy)
     # Bystanders may have been suspected, but only the culprit has lost workers while it ran alone.
     assert fleet.sql("SELECT id FROM onceward_task WHERE crashes > 1") == [(poisoned,)]
-    deaths = fleet.sql("SELECT count(*) FROM onceward_worker WHERE ended_how <> 'stopped'")[0][0]
-    print(
-        f"\n{fleet.app.dialect}: {how} ended {deaths} workers, {ordinary} others succeeded,"
-        f" lost 0, double 0, stale commits 0, fence rejections {fleet.events(Event.LOST)}"
-    )
+    [(deaths,)] = fleet.sql("SELECT count(*) FROM onceward_worker WHERE ended_how <> 'stopped'")
+    fleet.verified()
+    keep(fleet.app, "F07", f"stage ends its process: {_briefly(how)}", faults=deaths)
 
 
 def test_isolated_stages_die_without_their_worker_and_can_do_what_any_stage_can(fleets: Fleets) -> None:
@@ -55,12 +71,17 @@ def test_isolated_stages_die_without_their_worker_and_can_do_what_any_stage_can(
         [
             ("sqlite", partial(die_apart, how="exit")),
             ("postgres", partial(die_apart, how="segfault")),
+            ("sqlite", partial(die_apart, how="stack overflow")),
             ("sqlite", work_apart),
             ("postgres", work_apart),
             ("sqlite", fail_apart),
         ],
-        at_once=5,
+        at_once=6,
     )
+
+
+def test_an_isolated_stage_that_takes_all_memory_dies_without_its_worker(fleets: Fleets, cgroup: Path) -> None:
+    fleets.try_all([("postgres", partial(die_apart, how=f"{OUT_OF_MEMORY}{cgroup}"))])
 
 
 def die_apart(fleet: Fleet, how: str) -> None:
@@ -74,6 +95,12 @@ def die_apart(fleet: Fleet, how: str) -> None:
     fleet.all_succeeded(healthy)
     fleet.exactly_once((one, "do") for one in healthy)
     assert fleet.sql("SELECT ended_how FROM onceward_worker") == [("stopped",)]
+    fleet.verified()
+    keep(fleet.app, "F07", f"isolated stage ends its process: {_briefly(how)}", faults=task.crashes)
+
+
+def _briefly(how: str) -> str:
+    return how.partition(" in ")[0]
 
 
 def work_apart(fleet: Fleet) -> None:

@@ -28,6 +28,8 @@ from onceward import (
     Setting,
     Waiting,
 )
+from tests.faults import signalling
+from tests.faults.deadly import die
 
 DATABASE = "FAULTS_DATABASE"
 SLOW_START = "FAULTS_SLOW_START"
@@ -271,6 +273,20 @@ def block_too_long(ctx: Context[Overdue]) -> None:
     leave_row(ctx)
 
 
+class Endless(Payload, kind="endless"):
+    """A loop in Python without an end, with a time limit and two retries."""
+
+
+endless = Pipeline(Endless, retry=Retry(retries=2, base="10ms"))
+
+
+@endless.stage(timeout="500ms")
+def loop(ctx: Context[Endless]) -> None:
+    leave_row(ctx)
+    while True:
+        pass
+
+
 class Slow(Payload, kind="slow"):
     """A stage whose row takes a while to be written, which it says by a file."""
 
@@ -296,18 +312,6 @@ class Poison(Payload, kind="poison"):
     """A stage that ends its process."""
 
     how: str
-
-
-def die(how: str) -> None:
-    """End this process without a word."""
-    match how:
-        case "exit":
-            os._exit(1)
-        case "exit as if all were well":
-            os._exit(0)
-        case "segfault":
-            ctypes.string_at(0)
-    raise ValueError(how)
 
 
 poison = Pipeline(Poison)
@@ -459,6 +463,7 @@ def make_app(url: str) -> App:
             follow,
             patient,
             overdue,
+            endless,
             slow,
             poison,
             contained,
@@ -472,5 +477,6 @@ def make_app(url: str) -> App:
     )
 
 
+signalling.arm_from_environment()
 time.sleep(float(os.environ.get(SLOW_START, "0")))
 app = make_app(os.environ.get(DATABASE, "sqlite:///:memory:"))

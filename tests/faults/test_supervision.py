@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import signal
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,10 @@ from onceward.store.claims import NewWorker, claim_suspects, register, stop
 from onceward.store.lines import Standing, stand
 from onceward.store.reader import Reader
 from onceward.worker.supervisor import Supervisor
+from tests.faults.counting import keep
 from tests.faults.fleet import Fleet, Fleets, wait_until
-from tests.faults.work import DATABASE, SLOW_START, Plain
+from tests.faults.signalling import ONCE, SIGNAL
+from tests.faults.work import DATABASE, SLOW_START, STAGES, Plain, Steps
 
 
 def test_a_child_that_takes_long_to_start_is_not_declared_dead_by_others(fleets: Fleets) -> None:
@@ -34,6 +38,35 @@ def start_slowly(fleet: Fleet) -> None:
         assert worker.end() == 0
     fleet.all_succeeded(tasks)
     assert fleet.sql("SELECT DISTINCT ended_how FROM onceward_worker") == [("stopped",)]
+
+
+def test_a_child_stopped_inside_a_transaction_is_killed_after_its_lease_and_all_others_go_on(fleets: Fleets) -> None:
+    fleets.on_each_store(partial(stop_inside_a_transaction, times=1))
+
+
+@pytest.mark.torture
+def test_children_stopped_inside_transactions_are_killed_after_their_leases(fleets: Fleets) -> None:
+    fleets.on_each_store(partial(stop_inside_a_transaction, times=20))
+
+
+def stop_inside_a_transaction(fleet: Fleet, *, times: int) -> None:
+    """On SQLite nobody can write meanwhile, on PostgreSQL nobody can take what it holds; and nobody else can end it."""
+    for number in range(times):
+        tasks = fleet.enqueue(Steps(one, longest_ms=20) for one in range(20))
+        file = fleet.folder / f"stopped-{number}"
+        environment = {SIGNAL: "SIGSTOP at after second then inside commit", ONCE: str(file)}
+        supervisor = fleet.start(processes=2, lease="1s", until_idle=True, environment=environment)
+        wait_until(file.exists, "a child is stopped", fleet.state)
+        stopped_at = time.time()
+        assert supervisor.end() == 0, supervisor.said()
+        assert time.time() - stopped_at >= 1
+        fleet.all_succeeded(tasks)
+    everyone = [task for (task,) in fleet.sql("SELECT id FROM onceward_task")]
+    fleet.exactly_once((task, stage) for task in everyone for stage in STAGES)
+    ended = fleet.sql("SELECT ended_how FROM onceward_worker WHERE ended_how <> 'stopped'")
+    assert ended == [("was killed: it was stopped for as long as its lease",)] * times
+    fleet.verified()
+    keep(fleet.app, "F05", "child stopped inside a transaction", faults=times)
 
 
 def test_a_worker_that_has_run_suspects_finds_later_ones_that_stand_before_them(fleet: Fleet) -> None:

@@ -127,6 +127,14 @@ def culprits(late: Sequence[Running], pid: int | None) -> frozenset[int]:
     return frozenset(one.task for one in late) if len(late) == 1 else frozenset()
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal; not one that a debugger holds, nor where there is no telling."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
 def _computed(pid: int, thread: int) -> int:
     """How long a thread has computed, in the ticks of the kernel; 0 where there is no telling."""
     try:

@@ -1,7 +1,8 @@
 """The supervisor: it runs no code of the application, so nothing of the application can keep it from its duties.
 
 It starts the children, renews all their leases in one statement, releases the leases of a dead one at once and starts
-another, and kills a child in which a stage ignores its time limit: limits hold for any code, C extensions included.
+another, and kills a child in which a stage ignores its time limit: limits hold for any code, C extensions included. One
+that was stopped (SIGSTOP) and stands still for as long as its lease is killed too: it may hold a lock of the database.
 A child that dies leaves suspects; those run in a child of their own, in halves, in the end alone.
 """
 
@@ -32,6 +33,8 @@ from onceward.worker.orders import Summary, worker_name
 from onceward.worker.watcher import Watcher
 
 STEP_S = 0.05
+STEPS_PER_LOOK = 5
+"""Every so many steps of the watchdog it looks for children that are stopped."""
 LONGEST_RESTART_PAUSE_S = 5.0
 LONGEST_GOODBYE_S = 15.0
 """How long after its grace period a child may take to give back its leases before we do it for it."""
@@ -52,6 +55,9 @@ class Child:
     """The tasks for whose time limits it was killed, and which of them it was, if that can be told."""
     culprits: frozenset[int] = frozenset()
     too_slow: bool = False
+    stopped_looks: int = 0
+    """At how many looks on end it was stopped. Looks are counted, not time: who was stopped with it saw nothing."""
+    stood_still: bool = False
     memory_kills: int | None = None
     """How many processes of this machine had been killed for their memory when this one was started."""
 
@@ -208,9 +214,13 @@ class Supervisor:
 
     def _watch_limits(self) -> None:
         """In a thread of its own: a child that blocks with a lock of the database in its hands must be killed too."""
+        steps = 0
         while not self._is_over.wait(STEP_S):
+            steps += 1
             try:
                 self._kill_overdue()
+                if steps % STEPS_PER_LOOK == 0:
+                    self._kill_stopped()
             except Exception:  # a loop that must live
                 logger.exception("looking for stages that ignore their time limits failed")
 
@@ -228,6 +238,16 @@ class Supervisor:
                     late=sorted(child.late),
                     culprits=sorted(child.culprits),
                 )
+                child.process.kill()
+
+    def _kill_stopped(self) -> None:
+        most_looks = self._in_force.config.lease_ms / 1_000 / (STEP_S * STEPS_PER_LOOK)
+        for child in list(self._children):
+            is_stopped = child.process.poll() is None and presence.is_stopped(child.process.pid)
+            child.stopped_looks = child.stopped_looks + 1 if is_stopped else 0
+            if child.stopped_looks > most_looks and not child.stood_still:
+                child.stood_still = True
+                logger.warning("killing a worker that was stopped for as long as its lease", worker=child.name)
                 child.process.kill()
 
     def _suspects_found(self) -> None:
@@ -281,6 +301,9 @@ def _death(child: Child, code: int) -> Death:
         return killed_for_time(child.late, child.culprits)
     if child.too_slow:
         return Death("was killed: it did not stop within its grace period", frozenset())
+    if child.stood_still:
+        running = presence.running(child.presence) or ()
+        return Death("was killed: it was stopped for as long as its lease", frozenset(one.task for one in running))
     # The kernel kills what takes too much memory with the same signal as everybody else, but counts it.
     counted = _memory_kills()
     by_outsider = code in (-signal.SIGKILL, -signal.SIGTERM) and counted is not None and counted == child.memory_kills

@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-long bench-peers models mutants torture lock clean
+.PHONY: help setup demo test lint format bench bench-long bench-peers models mutants simulate torture lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,10 @@ models: setup ## Check the models of the protocols with Spin, also in larger wor
 
 mutants: setup ## Put 26 known mistakes into copies of the source, one by one, and see that a test finds each: about 10 minutes
 	@$(BIN)/python -m tests.mutants
+
+simulate: setup ## Run simulated worlds: SEEDS=1000 or 5000-5999, PROCESSES=2, MINUTES=10; SEED=123 tells the history of one
+	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
+		$(if $(PROCESSES),--processes $(PROCESSES)) $(if $(MINUTES),--minutes $(MINUTES))
 
 torture: setup ## Run the long fault tests: kills, freezes, restarts
 	@$(BIN)/python -m pytest -q -m torture --timeout=3600

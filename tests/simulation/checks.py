@@ -1,0 +1,146 @@
+"""What is looked at after a claim, when a stage begins, and at the end: past the engine, and with its `verify`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from onceward.model.task import Lease, Move, Release
+from onceward.store.verify import verify
+from tests.simulation import work
+from tests.simulation.database import SimulatedSession
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_TWICE = """
+    SELECT CAST(payload AS text), scheduled_at FROM onceward_task WHERE scheduled_at IS NOT NULL
+    GROUP BY 1, 2 HAVING count(*) > 1
+"""
+_TICKS = """
+    SELECT scheduled_at FROM onceward_task
+    WHERE scheduled_at IS NOT NULL AND CAST(payload AS text) LIKE '%each%' ORDER BY 1
+"""
+_OPEN_TWICE = "SELECT 1 FROM onceward_task WHERE kind = 'shared' AND status < 4 GROUP BY identity HAVING count(*) > 1"
+_FOLLOWED_TWICE = "SELECT payload FROM onceward_task WHERE kind = 'closing' GROUP BY 1 HAVING count(*) > 1"
+_OPEN_IN_BATCH = """
+    SELECT t.id FROM onceward_task t JOIN onceward_batch b ON b.id = t.batch WHERE b.name = ? AND t.status < 4
+"""
+
+
+class Checks:
+    """The checks of one world, apart from those that its ledger makes with every commit."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._billed = 0.0
+        self._passed: list[int] | None = []
+        """When tasks have passed the source with a rate; None where that says nothing: a pass was given back."""
+
+    def _check(self, is_so: bool, kind: str, sentence: str) -> None:
+        if not is_so:
+            self._world.broken(kind, sentence)
+
+    # While things happen
+
+    def look_at_beginning(self, lease: Lease, stage: str) -> None:
+        """A stage begins: those before it are durable. (After a restore, until its worker has noticed, anything goes:
+        what must not happen then is that it is accepted.)"""
+        names = work.STAGES[lease.kind]
+        missing = set(names[: names.index(stage)]) - set(self._world.ledger.truth.done.get((lease.task, lease.run), ()))
+        if not self._world.is_restored:
+            self._check(not missing, "order", f"task {lease.task} runs {stage}, and {missing} is not durable")
+
+    def bill(self, usd: float) -> None:
+        """An outside service was paid, and says so, whatever becomes of who has paid it."""
+        self._billed += usd
+        limit = self._world.program.limit_usd
+        if not self._world.is_restored:
+            self._check(self._billed <= limit, "budget", f"{self._billed} USD were spent of {limit}")
+
+    def look_at_gates(self, leases: Sequence[Lease]) -> None:
+        """Tasks were claimed: no more are inside of a source than it lets in, and no more have passed than its rate
+        allows."""
+        passing = [lease for lease in leases if lease.gates is not None and "api" in lease.gates]
+        if not passing:
+            return
+        [(inside,)] = self._world.database.ask(
+            "SELECT count(*) FROM onceward_task WHERE status = 1 AND gates LIKE '%api%'"
+        )
+        self._check(inside <= work.CONCURRENCY, "source", f"{inside} tasks are inside of a source that lets in two")
+        if self._passed is None or self._world.has_odd_clocks or self._world.is_restored:
+            return
+        self._passed += [self._world.ms] * len(passing)
+        for count, first in enumerate(reversed(self._passed), 1):
+            within_ms = self._world.ms - first
+            is_allowed = count <= work.BURST + within_ms / work.INTERVAL_MS
+            self._check(is_allowed, "source", f"{count} tasks have passed a source within {within_ms} ms")
+
+    def look_at_commit(self, lease: Lease, move: Move) -> None:
+        """A move was accepted: nobody has gone on before those for whom he waits."""
+        if isinstance(move, Release) and lease.gates is not None:
+            self._passed = None
+        stage = getattr(move, "stage", None)
+        if stage == "gather":
+            self._have_ended(lease, "SELECT id FROM onceward_task WHERE parent = ? AND status < 4", lease.task)
+        elif stage == "close":
+            batch = self._world.plan.app.registry[lease.kind].read(lease.payload, lease.version).name
+            self._have_ended(lease, _OPEN_IN_BATCH, batch)
+
+    def _have_ended(self, lease: Lease, question: str, *params: Any) -> None:
+        """What an operator has opened again may be open."""
+        found = {row[0] for row in self._world.database.ask(question, *params)} - self._world.ledger.truth.reopened
+        self._check(
+            not found, "wait", f"task {lease.task} went on while {sorted(found)}, for which it waits, were open"
+        )
+
+    # At the end
+
+    def unfinished(self) -> list[Any]:
+        """What was asked for and has not ended; of schedules that go on for ever, what was due until now."""
+        world = self._world
+        rows = world.database.ask(
+            "SELECT id, kind, status, stage, waiting_for FROM onceward_task WHERE status < 4 AND kind <> 'tick'"
+        )
+        ticks = world.database.ask(
+            "SELECT id, kind, status, stage FROM onceward_task WHERE status < 4 AND kind = 'tick' AND created_at < ?",
+            world.wall_ms - 120_000,
+        )
+        return [*rows, *ticks] or ([] if world.program.is_done else ["the program"])
+
+    def look_at_everything(self) -> None:
+        """The whole database: with the engine's own eyes, and beside the ledger."""
+        world = self._world
+        session = SimulatedSession(world.program, is_spared=True)
+        for check in verify(session, world.program.clock.now()).checks:
+            for breach in check.breaches:
+                world.broken("verify", f"{check.name}: {breach.sentence}")
+        self._compare_effects()
+        self._compare_tasks()
+        for name, at in world.database.ask(_TWICE):
+            world.broken("schedule", f"the schedule {name} has fired twice for {at}")
+        if not (world.has_odd_clocks or world.is_restored):
+            ticks = [row[0] for row in world.database.ask(_TICKS)]
+            steps = {after - before for before, after in pairwise(ticks)}
+            self._check(steps <= {60_000}, "schedule", f"the schedule of every minute has fired for {ticks}")
+        self._check(not world.database.ask(_OPEN_TWICE), "unique", "work that is unique everywhere is open twice")
+        self._check(not world.database.ask(_FOLLOWED_TWICE), "wait", "a batch was followed twice")
+
+    def _compare_effects(self) -> None:
+        expected = self._world.ledger.truth.effects
+        there = Counter(tuple(row) for row in self._world.database.ask("SELECT * FROM effect"))
+        self._check(not expected - there, "lost", f"rows that were committed are not there: {expected - there}")
+        self._check(not there - expected, "double effect", f"rows are there that no commit wrote: {there - expected}")
+
+    def _compare_tasks(self) -> None:
+        truth = self._world.ledger.truth
+        tasks = {row[0]: row[1:] for row in self._world.database.ask("SELECT id, status, token FROM onceward_task")}
+        lost = (truth.accepted | truth.held.keys() | truth.ended.keys()) - tasks.keys()
+        self._check(not lost, "lost", f"tasks {sorted(lost)} were accepted and are not there")
+        for task, held in truth.held.items():
+            self._check(tasks[task][1] == held.token, "lease", f"task {task} is not held by fence {held.fence}")
+        for task, status in truth.ended.items():
+            said = tasks[task][0]
+            self._check(said >= 4 and status in (-1, said), "lost", f"task {task} had ended as {status}, and is {said}")

@@ -1,0 +1,102 @@
+"""In simulated worlds, whatever goes wrong in them, no promise is broken; and a broken engine breaks one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.applying import ROOT, Mutant, copied, on_each_database
+from tests.mutants.protocol import MUTANTS
+from tests.proof.tally import SEED
+from tests.simulation.many import Sum, chosen, run_many
+from tests.simulation.simulate import Simulator, told
+
+FEW = 100
+LONG_MINUTES = 10.0
+LONG_SEEDS = 1_000_000
+BY_NAME = {mutant.name: on_each_database(mutant)[0] for mutant in MUTANTS}
+NO_FENCE = replace(
+    BY_NAME["epoch dropped"],
+    name="neither fence nor token",
+    edits=BY_NAME["epoch dropped"].edits + BY_NAME["token dropped"].edits,
+)
+QUICK = (NO_FENCE, BY_NAME["commit error treated as failure"])
+"""Mistakes that some of the first seeds run into."""
+FOUND = re.compile(r"make simulate SEED=(\d+) +(.+)")
+ALWAYS_THERE = {
+    "kill", "pause", "pause before a transaction", "stop", "clock step", "skew", "twice in line", "restore",
+    "connection lost", "locked", "crash", "crash after commit", "reply lost", "reply lost, then a pause",
+    "connection lost at read", "a stage takes long", "a stage fails", "a stage kills its process",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Iterator[Simulator]:
+    with Simulator() as simulator:
+        yield simulator
+
+
+def _run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    here = {**os.environ, "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}", **variables}
+    command = [sys.executable, "-m", "tests.simulation", *arguments]
+    return subprocess.run(command, cwd=folder, env=here, capture_output=True, text=True, check=False, timeout=100)
+
+
+def _judge(found: Sum) -> None:
+    assert [f"seed {one.seed}: {one.violation}" for one in found.violated] == []
+    assert found.faults.keys() >= ALWAYS_THERE
+    for what in ("refused writes", "commits in doubt that had happened", "commits in doubt that had not happened"):
+        assert found.counts[what] > 0, f"there were no {what}"
+    assert found.counts["stage commits"] > found.seeds
+    assert found.counts["groups of commits"] > found.seeds
+    found.tally.keep()
+
+
+def test_no_promise_is_broken_in_some_worlds(simulator: Simulator) -> None:
+    found = Sum()
+    for seed in range((SEED - 1) * FEW, SEED * FEW):
+        found.add(simulator.run(seed))
+    _judge(found)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(LONG_MINUTES * 60 + 600)
+def test_no_promise_is_broken_in_many_worlds() -> None:
+    seeds = range(SEED * LONG_SEEDS, (SEED + 1) * LONG_SEEDS)
+    _judge(run_many(seeds, os.cpu_count() or 1, LONG_MINUTES, print))
+
+
+@pytest.mark.parametrize("seed", [17, 18])
+def test_a_seed_has_the_same_history_whenever_and_wherever_it_is_run(simulator: Simulator, seed: int) -> None:
+    first = simulator.run(seed)
+    simulator.run(seed + 2)
+    assert simulator.run(seed).history == first.history
+    elsewhere = _run(ROOT, "--seed", str(seed), PYTHONHASHSEED=str(seed))
+    assert elsewhere.stdout.splitlines() == list(told(first))
+
+
+@pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
+def test_a_mistake_in_the_engine_is_found_and_can_be_seen_again(mutant: Mutant) -> None:
+    with copied(mutant) as folder:
+        many = _run(folder, "--seeds", str(FEW), "--processes", "1")
+        assert many.returncode == 1, many.stderr
+        found = FOUND.findall(many.stdout)
+        assert found, many.stdout
+        seed, violation = found[-1]
+        again = _run(folder, "--seed", seed)
+    assert again.returncode == 1
+    assert again.stdout.splitlines()[-2:] == [f"seed {seed}: {violation}", f"again: make simulate SEED={seed}"]
+    assert f"VIOLATION: {violation.partition(': ')[2]}" in again.stdout
+
+
+def test_seeds_are_counted_or_named() -> None:
+    assert chosen("1000") == range(1_000)
+    assert chosen("5000-5999") == range(5_000, 6_000)
+    assert chosen("1,000,000") == range(1_000_000)

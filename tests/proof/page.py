@@ -142,7 +142,10 @@ number of accepted tasks (lost), of stage commits (double effects) or of faults 
 def _exhausted(row: Row) -> list[list[str]]:
     said = []
     if row.seeds:
-        said.append([f"{row.seeds:,} seeds", f"lost {row.lost}, double {row.double}, stale {row.stale}"])
+        met = f"{row.faults:,} faults, {row.accepted:,} tasks, {row.commits:,} stage commits"
+        decided = f"{row.refused:,} writes refused, {row.reconciled:,} commits in doubt reconciled"
+        broken = f"lost {row.lost}, double {row.double}, stale {row.stale}"
+        said.append([f"{row.seeds:,} seeds", f"{met}; {decided}; {broken}"])
     if row.states:
         said.append([f"{row.states:,} states", "every state looked at; every broken twin breaks"])
     if row.caught:

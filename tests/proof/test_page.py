@@ -48,12 +48,14 @@ def test_what_a_run_keeps_can_be_read_again(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_page_has_a_line_for_each_fault_and_a_sum_and_names_what_failed() -> None:
     model = Tally(matrix="model", fault="model of lease", store="model", faults=3, states=70_000)
+    worlds = Tally(matrix="F11", fault="worlds", store="sqlite", faults=9, accepted=5, commits=7, refused=1, seeds=4)
     mutants = Tally(matrix="mutants", fault="mistakes", store="model", faults=26, caught=26)
 
-    text = page([KILLS, KILLS, model, mutants], made="Made today.", failed=["python -m tests.models"])
+    text = page([KILLS, KILLS, model, worlds, mutants], made="Made today.", failed=["python -m tests.models"])
 
     assert "| F01 | killed | SQLite | 20 | 600 | 3,000 | 0 (< 0.005) | 0 (< 0.001) | 0 (< 0.1) |" in text
     assert "|  | **all** | – | 20 | 600 | 3,000 |" in text
     assert "| model of lease | 70,000 states |" in text
+    assert "| worlds | 4 seeds | 9 faults, 5 tasks, 7 stage commits; 1 writes refused," in text
     assert "| mistakes | 26 mistakes put in | 26 caught |" in text
     assert "- `python -m tests.models`" in text

@@ -87,6 +87,9 @@ class PostgresSession(Session):
             self.measure_clock()
         return self._connection
 
+    def meant(self, error: Exception) -> Exception:
+        return _meant(error) if isinstance(error, psycopg.Error) else error
+
     def discard(self) -> None:
         if self._connection is not None:
             quietly(self._connection.close)

@@ -86,6 +86,11 @@ class Session(ABC):
     def opened(self) -> Any:
         """The raw connection, opened if it was not."""
 
+    def meant(self, error: Exception) -> Exception:
+        """What an error of the driver means to the engine; itself if nothing else. For those who use the raw
+        connection."""
+        return error
+
     @abstractmethod
     def discard(self) -> None:
         """Drop the connection, whatever state it is in."""
@@ -201,15 +206,16 @@ class Session(ABC):
     @contextmanager
     def reading(self) -> Iterator[Any]:
         """A look at one moment of the database, for reading only; lends the raw connection."""
-        self._refuse_fork()
-        self.opened()
-        self.run(Query("begin_reading"))
+        self.patiently(lambda: self.run(Query("begin_reading")))
         try:
             yield self.opened()
         except BaseException:
             self.undo()
             raise
-        self.commit()  # nothing was written; a rollback would make the driver prepare everything anew
+        try:
+            self.commit()  # nothing was written; a rollback would make the driver prepare everything anew
+        except ConnectionLost:  # and what was read is none the worse for it
+            self.discard()
 
     def undo(self) -> None:
         """Roll back what is open; a connection that cannot even do that is dropped."""

@@ -101,6 +101,8 @@ class SqliteSession(Session):
             folder = Path(self._path).absolute().parent
             why = "its folder does not exist" if not folder.exists() else str(error)
             raise StoreUnavailable(f"the database file {self._path} cannot be opened: {why}") from error
+        except apsw.Error as error:
+            raise _meant(error, self._path) from error
         connection.set_busy_handler(self._wait_politely)
         # A plan is made once, whatever is bound: else every use of an index prepares its statement anew (STAT4).
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -130,6 +132,9 @@ class SqliteSession(Session):
             return False
         time.sleep(random.uniform(0.0002, 0.002))
         return True
+
+    def meant(self, error: Exception) -> Exception:
+        return _meant(error, self._path) if isinstance(error, apsw.Error) else error
 
     def discard(self) -> None:
         if self._connection is not None:
@@ -192,7 +197,7 @@ def _meant(error: apsw.Error, path: str) -> Exception:
             return StoreUnavailable(f"{path} cannot be written: {error}; check its owner, its folder and its disk")
         case apsw.BusyError() | apsw.LockedError():
             return TryAgainLater(f"another process has held the write lock of {path} for {BUSY_LIMIT_S:g}s")
-        case apsw.IOError():
+        case apsw.IOError() | apsw.CantOpenError():  # of the files beside the database
             return ConnectionLost(f"input or output failed on {path}: {error}")
         case apsw.CorruptError() | apsw.NotADBError():
             return StoreError(f"{path} is not a healthy SQLite database: {error}")

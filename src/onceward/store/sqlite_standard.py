@@ -94,6 +94,9 @@ class StandardSqliteSession(Session):
             raise
         return connection
 
+    def meant(self, error: Exception) -> Exception:
+        return _meant(error, self._path) if isinstance(error, sqlite3.Error) else error
+
     def discard(self) -> None:
         if self._connection is not None:
             quietly(self._connection.close)
@@ -210,6 +213,10 @@ class ClientSqliteSession(Session):
         with self._turn:
             self.opened()
             return self._chosen().run(request)
+
+    def meant(self, error: Exception) -> Exception:
+        with self._turn:
+            return self._chosen().meant(error)
 
     def discard(self) -> None:
         with self._turn:

@@ -230,12 +230,17 @@ def _stream(session: Session, name: str) -> Iterator[Row]:
     """The rows of a query, read bit by bit."""
     text = catalogue.spelled(catalogue.queries(session.dialect)[name], session.dialect)
     connection = session.opened()
-    if session.dialect == "sqlite":
-        yield from connection.execute(text)
-    else:
-        with connection.cursor(name=f"onceward_{name}", binary=True) as cursor:
-            cursor.itersize = ROWS_AT_ONCE
-            yield from cursor.execute(text)
+    try:
+        if session.dialect == "sqlite":
+            yield from connection.execute(text)
+        else:
+            with connection.cursor(name=f"onceward_{name}", binary=True) as cursor:
+                cursor.itersize = ROWS_AT_ONCE
+                yield from cursor.execute(text)
+    except Exception as error:
+        if (meaning := session.meant(error)) is error:
+            raise
+        raise meaning from error
 
 
 class _ByTask:

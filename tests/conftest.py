@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from onceward import App
+from tests.pooler import IS_BETWEEN, PgBouncer
 
 MEMORY = Path("/dev/shm")
 ROOM = 1 << 30
@@ -50,6 +51,16 @@ def postgres_server_url() -> Iterator[str]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def postgres_way(postgres_server_url: str) -> Iterator[Callable[[str], str]]:
+    """From the address of a database to the one that its users are given: the same, or one behind a pooler."""
+    if not IS_BETWEEN:
+        yield str
+        return
+    with PgBouncer(postgres_server_url) as pooler:
+        yield pooler.through
+
+
 @contextmanager
 def postgres_database(server_url: str, pattern: str = "template1") -> Iterator[str]:
     """The address of a new PostgreSQL database like another one, dropped in the end."""
@@ -61,10 +72,10 @@ def postgres_database(server_url: str, pattern: str = "template1") -> Iterator[s
 
 
 @pytest.fixture
-def postgres_url(postgres_server_url: str) -> Iterator[str]:
+def postgres_url(postgres_server_url: str, postgres_way: Callable[[str], str]) -> Iterator[str]:
     """The address of an empty PostgreSQL database, dropped after the test."""
     with postgres_database(postgres_server_url) as url:
-        yield url
+        yield postgres_way(url)
 
 
 # To copy a database that has the engine's tables is a lot faster than to make them.
@@ -95,14 +106,18 @@ def postgres_pattern(postgres_server_url: str) -> str:
 
 
 @pytest.fixture
-def migrated_postgres_url(postgres_server_url: str, postgres_pattern: str) -> Iterator[str]:
+def migrated_postgres_url(
+    postgres_server_url: str, postgres_pattern: str, postgres_way: Callable[[str], str]
+) -> Iterator[str]:
     """The address of a PostgreSQL database with the engine's tables, and nothing in them; dropped after the test."""
     with postgres_database(postgres_server_url, postgres_pattern) as url:
-        yield url
+        yield postgres_way(url)
 
 
 @pytest.fixture(scope="session")
-def emptying(postgres_server_url: str, postgres_pattern: str) -> Iterator[tuple[str, Callable[[], None]]]:
+def emptying(
+    postgres_server_url: str, postgres_pattern: str, postgres_way: Callable[[str], str]
+) -> Iterator[tuple[str, Callable[[], None]]]:
     """A PostgreSQL database that is used again and again, and how it is emptied: that is faster still."""
     with (
         postgres_database(postgres_server_url, postgres_pattern) as url,
@@ -124,7 +139,7 @@ def emptying(postgres_server_url: str, postgres_pattern: str) -> Iterator[tuple[
                 connection.execute(f"DROP TABLE {name} CASCADE")
             connection.execute("SELECT pg_temp.empty()", prepare=True)
 
-        yield url, empty
+        yield postgres_way(url), empty
 
 
 @pytest.fixture

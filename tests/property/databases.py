@@ -11,6 +11,7 @@ from onceward.store.migrate import migrate
 from onceward.store.open import Store, open_store
 from onceward.store.session import Session
 from onceward.testing import FakeClock
+from tests.pooler import IS_BETWEEN
 from tests.store.conftest import NOON
 
 Emptied = tuple[str, Callable[[], None]]
@@ -39,4 +40,4 @@ def on_postgres(emptying: Emptied) -> Session:
     """A connection to an emptied PostgreSQL database."""
     url, empty = emptying
     empty()
-    return open_store(url, FakeClock(NOON)).session()
+    return open_store(url, FakeClock(NOON), prepare=not IS_BETWEEN).session()

@@ -18,6 +18,7 @@ from onceward.store.postgres import PostgresStore
 from onceward.store.reader import Reader
 from onceward.store.session import Session
 from onceward.store.sqlite_store import SqliteStore
+from tests.pooler import IS_BETWEEN
 
 Result = TypeVar("Result")
 NOON = 1_700_000_000_000
@@ -42,7 +43,7 @@ def open_session(store_url: str) -> Iterator[Callable[[], Session]]:
     if store_url.startswith("sqlite:///"):
         store = SqliteStore(store_url.removeprefix("sqlite:///"), clock)
     else:
-        store = PostgresStore(store_url, clock)
+        store = PostgresStore(store_url, clock, prepare=not IS_BETWEEN)
     opened: list[Session] = []
 
     def open_one() -> Session:

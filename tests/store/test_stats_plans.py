@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.pooler import IS_BETWEEN
 from tests.store import test_queries
 from tests.store.conftest import NOON, Hands
 from tests.store.test_queries import fill, postgres_plan, read_through, sqlite_plan
@@ -29,6 +30,7 @@ FOUND_BEFORE = ("SCAN parked", "SCAN line")
 """Steps that read what another step of the same plan has found."""
 
 
+@pytest.mark.skipif(IS_BETWEEN, reason="behind a pooler there are no settings of a session, by which plans are made")
 @pytest.mark.parametrize("rows", [0, 20_000])
 def test_what_the_figures_are_made_of_is_found(
     hands: Hands, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests, rows: int

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.pooler import IS_BETWEEN
 from tests.store import test_queries
 from tests.store.conftest import NOON, Hands
 from tests.store.test_queries import fill, postgres_plan, read_through, sqlite_plan
@@ -32,6 +33,7 @@ READ: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.skipif(IS_BETWEEN, reason="behind a pooler there are no settings of a session, by which plans are made")
 def test_what_the_watches_read_is_found(
     hands: Hands, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:

@@ -32,12 +32,20 @@ _BEGIN_WITH_RECEIPT = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_receipt'].t
 _BEGIN_AFTER_ANOTHER = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_next_receipt'].text}"
 MOST_PREPARED = 1_000
 """More than there are: a statement that is forgotten is planned again, which takes longer than what it does."""
-_KEEPALIVE: dict[str, Any] = {
+_UNLESS_SAID: dict[str, Any] = {
+    "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+"""By which a server that has gone without a word is noticed within half a minute."""
+
+
+def connect(url: str, name: str) -> psycopg.Connection[Any]:
+    """A connection, on which every statement is a transaction of its own. What the address says of it counts more."""
+    said = {**_UNLESS_SAID, "application_name": name, **psycopg.conninfo.conninfo_to_dict(url)}
+    return psycopg.connect(autocommit=True, **{**said, "client_encoding": "UTF8"})
 
 
 class PostgresSession(Session):
@@ -66,13 +74,11 @@ class PostgresSession(Session):
     def opened(self) -> psycopg.Connection[Any]:
         if self._connection is None:
             try:
-                connection = psycopg.connect(
-                    self._url, autocommit=True, connect_timeout=10, application_name="onceward", client_encoding="UTF8",
-                    **_KEEPALIVE,
-                )  # fmt: skip
+                connection = connect(self._url, "onceward")
             except psycopg.Error as error:
                 raise _meant(error) from error
             connection.prepared_max = MOST_PREPARED
+            connection.add_notify_handler(_ignore)
             if not self._prepare:
                 connection.prepare_threshold = None
             elif not self._read_only:
@@ -158,6 +164,11 @@ class PostgresSession(Session):
             guarded.shut()
         if connection.info.transaction_status != TransactionStatus.INTRANS:
             raise WriteRefused("a function given to ctx.write has ended the transaction it was part of")
+
+
+def _ignore(_: object) -> None:
+    """A notification that was meant for somebody else: behind a pooler it comes to whoever has the connection on which
+    that one has listened. Without a handler all of them would be kept."""
 
 
 def _as_text(value: bytes) -> str:

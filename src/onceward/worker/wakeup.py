@@ -140,9 +140,11 @@ class Listener:
     def _listen(self) -> None:
         import psycopg
 
+        from onceward.store.postgres import connect
+
         while not self._stopping.is_set():
             try:
-                connection = psycopg.connect(self._url, autocommit=True, application_name="onceward listener")
+                connection = connect(self._url, "onceward listener")
             except psycopg.Error as error:
                 logger.warning("cannot listen, looking now and then instead", error=str(error).strip())
                 self._stopping.wait(1.0)

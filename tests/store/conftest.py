@@ -19,9 +19,18 @@ from onceward.store.reader import Reader
 from onceward.store.session import Session
 from onceward.store.sqlite_store import SqliteStore
 from tests.pooler import IS_BETWEEN
+from tests.store import trouble
 
 Result = TypeVar("Result")
+store_trouble, trouble_is_counted = trouble.store_trouble, trouble.trouble_is_counted
+TROUBLED = ("test_spawning_together",)
+"""Modules whose tests run once more with a store that has trouble, also where nobody has asked for it."""
+
 NOON = 1_700_000_000_000
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    trouble.vary(metafunc, TROUBLED)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -20,6 +20,7 @@ from tests.store.conftest import Hands
 ROOMY = Bounds(10, 1_000_000, 86_400_000, 1_000_000)
 ENDED = Finish("only", None, Status.SUCCEEDED, None)
 AT_ONCE = 20
+pytestmark = pytest.mark.untroubled("it keeps what one try remembers of its lines for the next; a worker forgets that")
 
 
 @dataclass

@@ -23,6 +23,7 @@ from onceward.store import claims, operate, reports
 from onceward.store.reports import DueLater, Progress, ReadyLine, StoredPart
 from tests.store.conftest import NOON, Hands
 
+numbered = pytest.mark.untroubled("it names tasks by their numbers, and a lost try uses some up")
 LARGE = b'"' + b"x" * LARGEST_INLINE + b'"'
 
 
@@ -112,6 +113,7 @@ def ids(hands: Hands, **filters: object) -> list[int]:
     return [row.id for row in hands.do(lambda: reports.tasks(**filters))]  # type: ignore[arg-type]
 
 
+@numbered
 def test_tasks_come_newest_first_page_by_page(shelf: Hands) -> None:
     assert ids(shelf) == [8, 7, 6, 5, 4, 3, 2, 1]
     assert ids(shelf, limit=3) == [8, 7, 6]
@@ -119,6 +121,7 @@ def test_tasks_come_newest_first_page_by_page(shelf: Hands) -> None:
     assert ids(shelf, limit=0) == []
 
 
+@numbered
 def test_tasks_are_found_by_what_they_are(shelf: Hands) -> None:
     assert ids(shelf, kind="page") == [7, 6, 5]
     assert ids(shelf, status=Status.FAILED) == [8]
@@ -130,6 +133,7 @@ def test_tasks_are_found_by_what_they_are(shelf: Hands) -> None:
     assert ids(shelf, lineage=uuid.uuid4()) == []
 
 
+@numbered
 def test_a_key_matches_whole_or_by_its_beginning_and_knows_no_other_wildcard(shelf: Hands) -> None:
     assert ids(shelf, key="https://a.example/1") == [5]
     assert ids(shelf, key="https://a.example/*") == [6, 5]
@@ -139,6 +143,7 @@ def test_a_key_matches_whole_or_by_its_beginning_and_knows_no_other_wildcard(she
     assert ids(shelf, key="*") == [8, 7, 6, 5, 4, 3, 2, 1]
 
 
+@numbered
 def test_stuck_tasks_are_those_whose_worker_is_silent_for_longer_than_its_lease(shelf: Hands) -> None:
     slow, fast = shelf.worker("slow", lease_ms=1_000), shelf.worker("fast", lease_ms=1_000)
     held = sorted(lease.task for lease in shelf.claim(slow, 2))
@@ -154,6 +159,7 @@ def test_stuck_tasks_are_those_whose_worker_is_silent_for_longer_than_its_lease(
     assert ids(shelf, stuck_at=shelf.now) == []
 
 
+@numbered
 def test_counts_have_a_number_for_every_status(shelf: Hands) -> None:
     assert shelf.do(reports.counts) == {
         **dict.fromkeys(Status, 0),
@@ -162,6 +168,7 @@ def test_counts_have_a_number_for_every_status(shelf: Hands) -> None:
     }
 
 
+@numbered
 def test_living_workers_are_shown_with_what_they_hold(shelf: Hands) -> None:
     bee, cat = shelf.worker("bee"), shelf.worker("cat")
     [_, lease, _] = shelf.claim(bee, 3)

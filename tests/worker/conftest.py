@@ -12,7 +12,12 @@ from onceward.model.task import Lease
 from onceward.store.op import Op, drive
 from onceward.store.session import Session
 from onceward.testing import FakeClock, Harness
+from tests.store import trouble
 from tests.store.conftest import NOON, Hands
+
+store_trouble, trouble_is_counted = trouble.store_trouble, trouble.trouble_is_counted
+TROUBLED = ("test_joins", "test_resume")
+"""Modules whose tests run once more with a store that has trouble, also where nobody has asked for it."""
 
 NOTES = Migration("notes", "CREATE TABLE note (task integer NOT NULL, text varchar(40) NOT NULL CHECK (text <> ''))")
 """A table of the application's own."""
@@ -42,6 +47,10 @@ def lease(task: int) -> Lease:
         stage=None, payload=b"{}", failures=0, crashes=0, company=0, deferrals=0, signals=0, touched=0,
         lineage_bytes=bytes(16), parent=None, depth=0, created_at=0, started_at=0,
     )  # fmt: skip
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    trouble.vary(metafunc, TROUBLED)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

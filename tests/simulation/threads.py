@@ -180,6 +180,10 @@ class _PresenceFiles:
         return folder / f"{stand_ins.here.acting.name}-{stand_ins.here.chance.getrandbits(32):x}"
 
     @staticmethod
+    def recorded(path: str | None, folder: Path | None) -> Path | None:
+        return None if path is None or folder is None else Path(path)
+
+    @staticmethod
     def is_dead(path: Path) -> bool:
         machine = stand_ins.here.presences.get(str(path))
         return machine is not None and machine.is_dead

@@ -104,8 +104,9 @@ def lineage_named(app: App, text: str) -> uuid.UUID:
 def running_in(app: App, worker_id: int) -> int:
     """How many stages run in a worker process of this machine, by the file in which it notes them."""
     for seen in app._ask(living):
-        if seen.id == worker_id and seen.presence:
-            return len(presence.running(Path(seen.presence)) or ())
+        path = presence.recorded(seen.presence, app._store.presence_folder)
+        if seen.id == worker_id and path is not None:
+            return len(presence.running(path) or ())
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -240,4 +241,4 @@ class PostgresStore:
     @property
     def presence_folder(self) -> Path | None:
         """Where workers of this machine keep their presence files."""
-        return Path(tempfile.gettempdir()) / "onceward-workers"
+        return Path(tempfile.gettempdir()) / f"onceward-workers-{os.geteuid()}"

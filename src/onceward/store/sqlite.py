@@ -19,6 +19,7 @@ from onceward.model.times import StoreClock
 from onceward.store import catalogue, one_library
 from onceward.store.guard import GuardedConnection, call
 from onceward.store.op import Call, Cuts, Many, Query, Request, Rows, Uuids
+from onceward.store.private import make_private
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
 
 OnConnect = Callable[[Any], None]
@@ -95,6 +96,8 @@ class SqliteSession(Session):
 
     def _open(self) -> apsw.Connection:
         one_library.opening_with_apsw(self._path)
+        if not self._path.endswith(IN_MEMORY):
+            make_private(self._path)
         try:
             connection = apsw.Connection(self._path, flags=flags_for(self._path))
         except apsw.CantOpenError as error:

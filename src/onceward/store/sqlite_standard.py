@@ -20,6 +20,7 @@ from onceward.model.times import StoreClock
 from onceward.store import catalogue, one_library
 from onceward.store.guard import GuardedConnection
 from onceward.store.op import Call, Many, Query, Request, Rows
+from onceward.store.private import make_private
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
 from onceward.store.sqlite import BUSY_LIMIT_S, OnConnect, SqliteSession, bound, in_portions
 
@@ -73,6 +74,7 @@ class StandardSqliteSession(Session):
 
     def _open(self) -> sqlite3.Connection:
         _warn_once()
+        make_private(self._path)
         connection: sqlite3.Connection | None = None
         try:
             connection = sqlite3.connect(

@@ -44,6 +44,7 @@ class Housekeeping:
         mine: Callable[[], Sequence[int]],
         declared_dead: Callable[[set[int]], None],
         suspects_found: Callable[[], None],
+        presence_folder: Path | None = None,
         check_presence: bool = True,
         dice: random.Random | None = None,
     ) -> None:
@@ -53,6 +54,7 @@ class Housekeeping:
         self._mine = mine
         self._declared_dead = declared_dead
         self._suspects_found = suspects_found
+        self._presence_folder = presence_folder
         self._check_presence = check_presence
         self._dice = dice or random.Random()
         self._host = socket.gethostname()
@@ -149,7 +151,8 @@ class Housekeeping:
 
     def _death_of(self, worker: Seen) -> Death | None:
         introduced = worker.pid != 0
-        path = Path(worker.presence) if worker.presence and introduced and worker.host == self._host else None
+        is_near = introduced and worker.host == self._host
+        path = presence.recorded(worker.presence, self._presence_folder) if is_near else None
         if path is not None and self._check_presence and presence.is_dead(path):
             late = presence.overdue(path)
             if late:
@@ -180,8 +183,8 @@ class Housekeeping:
         points.reach("during reclaim")
         if reclaimed is None:
             return None
-        if worker.presence and worker.host == self._host:
-            _forget_presence(Path(worker.presence))
+        if worker.host == self._host and (path := presence.recorded(worker.presence, self._presence_folder)):
+            _forget_presence(path)
         self.reclaimed.append(reclaimed)
         logger.warning(
             "worker lost, its tasks are back in line",

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from onceward.errors import StoreError
@@ -58,6 +59,7 @@ class Keeper:
         went_back: Callable[[], None],
         schedules: Schedules,
         registry: Registry,
+        presence_folder: Path | None,
     ) -> None:
         self._session = session
         self._in_force = in_force
@@ -76,6 +78,7 @@ class Keeper:
                 mine=lambda: [writer.worker],
                 declared_dead=lambda _: declared_dead(),
                 suspects_found=self._suspects_found,
+                presence_folder=presence_folder,
             )
         self._asked_at = self._expired_at = self._past_asked_at = -(10**12)
         self._expired = 0

@@ -2,6 +2,9 @@
 
 The process holds a lock on it, so that anybody on the same machine notices at once when it has died; and it keeps the
 tasks whose stages are running in it, with their time limits, so that the one who finds it dead knows what ran.
+
+The database says where the file of a worker is. Whoever can write there must not be able to have any other file opened,
+read or deleted: a file counts only if it lies in the folder of this database and is called as such files are.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import re
+import stat
 import struct
 import threading
 import time
@@ -18,7 +23,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from onceward.errors import StoreError
+
 _SLOT = struct.Struct("<qqq")
+_NAME = re.compile(r"\d{1,10}-[0-9a-f]{12}")
 _LIMIT = struct.Struct("<q")
 NO_LIMIT = 0
 KILL_MARGIN_MS = 500
@@ -88,11 +96,24 @@ class Presence:
 
 def _created(path: Path) -> int:
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            _refuse_folder_of_others(path.parent)
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:
             continue  # the last worker has just taken the folder away
+
+
+def _refuse_folder_of_others(folder: Path) -> None:
+    """Strangers who can write to the folder could put files there, or take them away, and with them the sign that
+    somebody lives. A group that shares a database may share it."""
+    found = folder.stat()
+    owners = (os.geteuid(), 0, folder.parent.stat().st_uid)
+    if found.st_uid not in owners or found.st_mode & stat.S_IWOTH:
+        raise StoreError(
+            f"others can write to {folder}, where workers show that they live: "
+            "make it a folder of your own with mode 0700, or delete it"
+        )
 
 
 def new_path(folder: Path) -> Path:
@@ -100,13 +121,31 @@ def new_path(folder: Path) -> Path:
     return folder / f"{os.getpid()}-{uuid.uuid4().hex[:12]}"
 
 
+def recorded(path: str | None, folder: Path | None) -> Path | None:
+    """The file of a worker as the database names it; None if that is not one of this folder."""
+    if path is None or folder is None:
+        return None
+    found = Path(path)
+    return found if found.parent == folder and _NAME.fullmatch(found.name) else None
+
+
+def _opened(path: Path) -> int:
+    """A descriptor of a file that is what it should be: no link, no pipe, no device."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise FileNotFoundError(path)
+
+
 def running(path: Path) -> list[Running] | None:
     """What runs, or ran when it died, in the process of a file; None if the file is gone."""
     try:
-        data = path.read_bytes()
+        with open(_opened(path), "rb") as file:
+            data = file.read()
     except OSError:
         return None
-    return [Running(*slot) for slot in _SLOT.iter_unpack(data) if slot[0]]
+    return [Running(*slot) for slot in _SLOT.iter_unpack(data[: len(data) // _SLOT.size * _SLOT.size]) if slot[0]]
 
 
 def overdue(path: Path) -> list[Running]:
@@ -150,7 +189,7 @@ def is_dead(path: Path) -> bool:
     A missing file proves nothing: its process may not have begun yet, or somebody has tidied up.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = _opened(path)
     except OSError:
         return False
     try:

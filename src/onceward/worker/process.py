@@ -194,6 +194,7 @@ class WorkerProcess:
             went_back=self._went_back,
             schedules=self._schedules,
             registry=self._registry,
+            presence_folder=self._store.presence_folder,
         )
         if self._orders.tick is not None:
             await asyncio.to_thread(keeper.sweep)

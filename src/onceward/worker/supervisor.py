@@ -103,6 +103,7 @@ class Supervisor:
             mine=lambda: [child.worker for child in self._children],
             declared_dead=self._declared_dead,
             suspects_found=self._suspects_found,
+            presence_folder=store.presence_folder,
         )
 
     def request_stop(self, *_: Any) -> None:

@@ -129,7 +129,7 @@ class Answers:
             found: Cached | None = yield _LookUp(source.name, hashed)
             now = self._desk.now()
             if found is not None and found.is_fresh(now):
-                with suppress(msgspec.ValidationError):  # stored by other code: as good as none
+                with suppress(*codec.UNREADABLE):  # stored by other code: as good as none
                     assert found.value is not None
                     value = codec.decoder(expected)(found.value)
                     self._calls.note_hit(source, hashed if now - found.used_at >= NOTED_EVERY_MS else None)

@@ -133,7 +133,7 @@ class Context(Generic[P]):
     def cursor(self) -> Any:
         """What `checkpoint` stored last in this stage; None if nothing."""
         data = self._parts.get((self._stage.name, CURSOR_PART))
-        return None if data is None else codec.decoder(Any)(data)
+        return None if data is None else read_stored(data, Any, "the cursor")
 
     def cursor_as(self, expected: type[T]) -> T | None:
         """The cursor, read as a type."""

@@ -314,7 +314,7 @@ class Pipeline(Generic[P]):
             )
         try:
             return self._decode(payload)  # type: ignore[no-any-return]
-        except msgspec.ValidationError as error:
+        except codec.UNREADABLE as error:
             raise SchemaMismatch(f"the stored payload no longer fits {self.payload.__name__}: {error}") from error
 
     def check_stored(self, parts: dict[tuple[str, str], bytes], current: Stage[P, Any]) -> None:
@@ -334,7 +334,7 @@ class Pipeline(Generic[P]):
                 )
             try:
                 stage.reader(data)
-            except msgspec.ValidationError as error:
+            except codec.UNREADABLE as error:
                 raise SchemaMismatch(f"the stored result of stage {stage.name!r} no longer fits: {error}") from error
 
     @property

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, overload
 
-import msgspec
-
 from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.lineage import Child, Rule
@@ -92,5 +90,5 @@ def read_stored(data: bytes, expected: Any, what: str) -> Any:
     """A stored value, read as a type; what no longer fits the code parks the task."""
     try:
         return codec.decoder(expected)(data)
-    except msgspec.ValidationError as error:
+    except codec.UNREADABLE as error:
         raise SchemaMismatch(f"{what} is stored in a form that no longer fits the code: {error}") from error

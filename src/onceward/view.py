@@ -121,7 +121,7 @@ def as_task(
     return Task(
         id=row.id,
         kind=row.kind,
-        key=row.key if row.key is not None else row.payload.decode(),
+        key=row.key if row.key is not None else row.payload.decode(errors="replace"),
         status=status,
         stage=row.stage,
         reason=row.reason or ("all stages have finished" if status is Status.SUCCEEDED else None),
@@ -144,7 +144,7 @@ def as_task(
         started_at=_moment(row.started_at),
         ended_at=_moment(row.ended_at),
         payload=_payload(row, registry),
-        results={stage: codec.decoder(Any)(data) for stage, data in raw.items()},
+        results={stage: shown(data) for stage, data in raw.items()},
         history=tuple(
             Happening(moment(one.at), one.event, one.status, one.stage, one.run, one.fence, one.worker_name, one.note)
             for one in events
@@ -155,6 +155,14 @@ def as_task(
         cost=read_amount(row.cost),
         _raw_results=raw,
     )
+
+
+def shown(data: bytes) -> Any:
+    """A stored value as it is looked at; one that nobody of ours has written, as the text that it is."""
+    try:
+        return codec.decoder(Any)(data)
+    except codec.UNREADABLE:
+        return data[:1_000].decode(errors="replace")
 
 
 def _moment(at: int | None) -> datetime | None:

@@ -17,7 +17,7 @@ from onceward.model.times import moment
 from onceward.pipeline import Pipeline
 from onceward.store.reports import Backlog, WorkerRow
 from onceward.store.verify import Report
-from onceward.view import Task
+from onceward.view import Task, shown
 
 Document = dict[str, Any]
 
@@ -94,7 +94,7 @@ def whole_task_document(task: Task, payload: bytes, pipeline: Pipeline[Any] | No
     """A task with all that is stored of it. Without its pipeline the stages are those that have run."""
     return {
         **task_document(task, now),
-        "payload": json.loads(payload),
+        "payload": shown(payload),
         "stages": stages_of(task, pipeline),
         "progress": None
         if task.progress is None

@@ -20,6 +20,9 @@ from onceward.errors import ConfigError, PayloadError
 LARGEST_VALUE = 16 * 1024 * 1024
 """The most bytes that a payload, a result, a cursor or a part may take."""
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What is raised where stored bytes are not what they should be: of another type, no JSON, or endlessly deep."""
+
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -67,6 +70,8 @@ def encoded_as_itself(value: Any, what: str) -> bytes:
         decoder(type(value))(data)
     except msgspec.ValidationError as error:
         raise PayloadError(f"{what} does not fit its own types: {error}") from error
+    except RecursionError as error:
+        raise PayloadError(f"{what} cannot be stored: it is nested too deeply") from error
     return data
 
 

@@ -42,6 +42,9 @@ class Registry:
         except KeyError:
             raise UnknownKind(kind, list(self._by_kind)) from None
 
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._by_kind
+
     def __iter__(self) -> Any:
         return iter(self._by_kind.values())
 

@@ -132,6 +132,20 @@ def test_what_cannot_be_stored_is_refused_by_name(value: Any) -> None:
         encoded(value, "the cursor")
 
 
+def test_keys_that_are_small_numbers_are_taken() -> None:
+    assert encoded({1e-5: {2: 1}}, "this") == b'{"1e-05":{"2":1}}'
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{1: "a", "1": "b"}, [{"x": {2.5: 1, "2.5": 2}}], {date(2026, 1, 2): 1, "2026-01-02": 2}, {1e-5: 1, "1e-05": 2}],
+)
+def test_keys_that_would_be_the_same_text_are_refused(value: Any) -> None:
+    """One of the values would be gone, and nobody would know."""
+    with pytest.raises(PayloadError, match="the same when written as text"):
+        encoded(value, "this")
+
+
 @pytest.mark.parametrize("depth", [500, 3_000, 50_000])
 def test_what_is_nested_too_deeply_is_refused_or_comes_back(depth: int) -> None:
     value: Any = None

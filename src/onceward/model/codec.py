@@ -7,6 +7,7 @@ that SQLite takes. NaN and the infinities are refused here, because JSON would s
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -122,7 +123,22 @@ def _encoded(value: Any) -> bytes:
         return _encode(value)
     except TypeError:
         # To be in a fixed order the keys of a dict must be text: numbers, dates and the like are written as text.
-        return _encode(msgspec.to_builtins(value, str_keys=True))
+        data = _encode(msgspec.to_builtins(value, str_keys=True))
+        if _count_of_keys(data) < _count_of_keys(msgspec.json.encode(value)):  # which writes all, in whatever order
+            raise ValueError("two keys of a dict are the same when written as text, as 1 and '1' are") from None
+        return data
+
+
+def _count_of_keys(data: bytes) -> int:
+    """How many keys stand in the objects of a JSON document, also those that stand there twice."""
+    count = 0
+
+    def look_at(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal count
+        count += len(pairs)
+
+    json.loads(data, object_pairs_hook=look_at)
+    return count
 
 
 def _has_no_json(value: Any, what: str) -> bool:

@@ -18,6 +18,7 @@ from onceward.model.setting import Setting
 from onceward.model.stop_list import StopList
 from onceward.model.times import Clock
 from onceward.pipeline import Pipeline
+from onceward.redaction import know_environment
 from onceward.sharing import Turn
 from onceward.store import migrate
 from onceward.store.guard import GuardedConnection, lent
@@ -48,6 +49,7 @@ class Client:
         settings: Iterable[Setting] = (),
     ) -> None:
         self.url = url
+        know_environment()
         self.registry = Registry(pipelines)
         self._code = config or Config()
         self._declared = configuration.declared(settings)

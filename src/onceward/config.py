@@ -17,6 +17,7 @@ from onceward.model.lineage import Bounds, Limits
 from onceward.model.setting import Kind, Setting, Where, kind_of_annotation
 from onceward.model.times import Duration, milliseconds, spoken
 from onceward.model.watch import Thresholds
+from onceward.redaction import know_secret
 
 PREFIX = "ONCEWARD_"
 FILE = "onceward.toml"
@@ -176,6 +177,7 @@ class Config:
                 raise ConfigError(f"{name}={getattr(self, name)!r} leaves no time")
             object.__setattr__(self, f"{name}_ms", length_ms)
         _check_webhook(self.alert_webhook, self.alert_format)
+        know_secret(self.alert_webhook)
         object.__setattr__(self, "thresholds", _thresholds(self))
 
 

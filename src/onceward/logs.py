@@ -1,6 +1,7 @@
 """Where the engine's log goes: to structlog if the application has set it up, otherwise to the standard library.
 
-A library must not print by itself: without any set-up only warnings and errors reach stderr, as with any other.
+A library must not print by itself: without any set-up only warnings and errors reach stderr, as with any other. Whoever
+writes the lines, secrets are taken out before.
 """
 
 from __future__ import annotations
@@ -8,7 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import traceback
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
+
+from onceward.redaction import redacted, redacted_value
 
 if TYPE_CHECKING:  # structlog brings rich with it: it is imported where the first line is written
     from structlog.typing import EventDict, Processor
@@ -39,16 +44,50 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 def bound_logger(name: str) -> Any:
-    """A structured logger, in the form that the application has chosen."""
+    """A structured logger, in the form that the application has chosen, and without secrets."""
     import structlog
 
     if structlog.is_configured():
-        return structlog.get_logger(name)
+        config = structlog.get_config()
+        chosen = config["processors"]
+        heard = [
+            one for one in chosen[:1] if one is structlog.stdlib.filter_by_level
+        ]  # what is not heard costs nothing
+        processors = [*heard, _without_secrets, *chosen[len(heard) :]]
+        wrapper = _with_traces_as_text(config["wrapper_class"])
+        return structlog.wrap_logger(None, processors, wrapper, logger_factory_args=(name,))
     return structlog.wrap_logger(
         logging.getLogger(name),
-        processors=[structlog.stdlib.filter_by_level, structlog.processors.format_exc_info, _as_one_line],
-        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[structlog.stdlib.filter_by_level, _without_secrets, _as_one_line],
+        wrapper_class=_with_traces_as_text(structlog.stdlib.BoundLogger),
     )
+
+
+@cache
+def _with_traces_as_text(wrapper: Any) -> Any:
+    """A class of loggers whose `exception` is an `error` with the trace as a value: the standard library would write a
+    trace of its own under the line of an `exception`."""
+
+    def exception(self: Any, event: str, *args: Any, **values: Any) -> Any:
+        return self.error(event, *args, **{"exc_info": sys.exc_info(), **values})
+
+    def aexception(self: Any, event: str, *args: Any, **values: Any) -> Any:
+        return self.aerror(event, *args, **{"exc_info": sys.exc_info(), **values})
+
+    return type(wrapper.__name__, (wrapper,), {"exception": exception, "aexception": aexception})
+
+
+def _without_secrets(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """A line before anybody renders it; the trace of an error as a text, because its messages may hold anything."""
+    error = event.pop("exc_info", None)
+    clean: EventDict = {name: redacted_value(value, name) for name, value in event.items()}
+    if isinstance(error, tuple):
+        error = error[1]
+    elif error and not isinstance(error, BaseException):
+        error = sys.exc_info()[1]
+    if error:
+        clean["exception"] = redacted("".join(traceback.format_exception(error)).rstrip())
+    return clean
 
 
 def _as_one_line(_logger: Any, _method: str, event: EventDict) -> str:
@@ -77,12 +116,13 @@ def configure(form: Form, *, level: int = logging.INFO) -> None:
     last: list[Processor]
     if form == "json":
         first.append(structlog.stdlib.add_logger_name)
-        last = [_add_pid, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        last = [_add_pid, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str), _last]
     else:
         last = [
             structlog.dev.ConsoleRenderer(
                 colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
-            )
+            ),
+            _last,
         ]
     structlog.configure(
         processors=[
@@ -110,6 +150,11 @@ def configure_from_environment() -> None:
     form = os.environ.get(VARIABLE)
     if form in ("text", "json"):
         configure("json" if form == "json" else "text")
+
+
+def _last(_logger: object, _method: str, line: Any) -> Any:
+    """A line as it is written, also one of another library: without secrets."""
+    return redacted(line) if isinstance(line, str) else line
 
 
 def _add_pid(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -75,7 +75,7 @@ class HttpTrigger:
 
     url: str
     timeout: Duration = "10s"
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -14,11 +13,11 @@ from rich.text import Text
 
 from onceward.cli.words import one_line
 from onceward.errors import ConfigError, OncewardError, PayloadError, StoreError
+from onceward.redaction import redacted
 from onceward.store.session import ConnectionLost, TryAgainLater
 
 FINE, BAD_ANSWER, WRONG_USAGE, NO_DATABASE, INTERRUPTED = 0, 1, 2, 3, 130
 DEBUG_VARIABLE = "ONCEWARD_DEBUG"
-_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
 
 _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], int], ...] = (
     ((CycloptsError, ConfigError, PayloadError), WRONG_USAGE),
@@ -41,7 +40,7 @@ def carried_out(arguments: Sequence[str]) -> int:
         return FINE
     except (Exception, KeyboardInterrupt) as error:
         if _is_debugging(arguments):
-            traceback.print_exc()
+            sys.stderr.write(redacted(traceback.format_exc()))
         complain(_sentence(error))
         return code_of(error)
     return code if isinstance(code, int) else FINE
@@ -69,8 +68,8 @@ def _sentence(error: BaseException) -> str:
 
 
 def _said(text: str) -> str:
-    """A text in one line, without the password of an address."""
-    return _PASSWORD.sub(r"\1…@", one_line(text))
+    """A text in one line, without secrets."""
+    return redacted(one_line(text))
 
 
 def _is_debugging(arguments: Sequence[str]) -> bool:

@@ -6,9 +6,10 @@ import random
 
 from onceward.model.fingerprints import fingerprint as fingerprint_of
 from onceward.model.outcome import Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
-from onceward.model.retry import Retry, backoff_ms, described, retry_after_ms
+from onceward.model.retry import LONGEST_READ, Retry, backoff_ms, described, retry_after_ms
 from onceward.model.status import Status
 from onceward.model.task import NEVER, Crash, Defer, Finish, Lease, Move, Park, TryAgain
+from onceward.redaction import redacted
 
 LONGEST_WISH_MS = 86_400_000
 """A server's wish wins over the policy of the pipeline, but it cannot put a task off for ever."""
@@ -103,5 +104,6 @@ def code_wait(fingerprint: str) -> str:
 
 
 def readable(text: str) -> str:
-    """A text that both databases hold: no NUL, no lone surrogates, not endless."""
-    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()[:2_000]
+    """A text that both databases hold, and anybody may read: no NUL, no lone surrogates, no secrets, not endless."""
+    held = text[:LONGEST_READ].replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+    return redacted(held)[:2_000]

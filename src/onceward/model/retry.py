@@ -11,6 +11,10 @@ from typing import Any
 
 from onceward.errors import ConfigError, SpawnRefused
 from onceward.model.times import Duration, milliseconds
+from onceward.redaction import redacted
+
+LONGEST_READ = 10_000
+"""How much of the text of an error is looked at."""
 
 Errors = tuple[type[BaseException], ...]
 
@@ -140,10 +144,10 @@ def _number(text: Any) -> float | None:
 
 
 def described(error: BaseException) -> str:
-    """An error in one line, as a reason that a person reads."""
+    """An error in one line, as a reason that a person reads; without secrets, because it is stored and logged."""
     name = type(error).__name__
     try:
-        text = " ".join(str(error).split())
+        text = redacted(" ".join(str(error)[:LONGEST_READ].split()))
     except Exception:  # an error that cannot even say what it is must not keep its task from being judged
         return name
     return f"{name}: {text}"[:1_000] if text else name

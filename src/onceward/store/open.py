@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from onceward.errors import ConfigError
 from onceward.model.connection import Dialect
 from onceward.model.times import Clock, StoreClock, SystemClock
+from onceward.redaction import redacted
 from onceward.store.session import Session
 from onceward.store.sqlite_store import SqliteStore
 
@@ -43,7 +44,9 @@ def open_store(
     times = StoreClock(clock or SystemClock())
     scheme, separator, rest = url.partition("://")
     if not separator:
-        raise ConfigError(f"{url!r} is no database address; write sqlite:///file.db or postgresql://host/name")
+        raise ConfigError(
+            f"{redacted(url)!r} is no database address; write sqlite:///file.db or postgresql://host/name"
+        )
     if scheme == "sqlite":
         path = rest.removeprefix("/")
         if rest in ("", "/:memory:", ":memory:"):
@@ -55,4 +58,4 @@ def open_store(
         from onceward.store.postgres import PostgresStore
 
         return PostgresStore(url, times, on_connect, prepare=prepare)
-    raise ConfigError(f"Onceward keeps its work in SQLite or PostgreSQL, not in {scheme!r}: {url!r}")
+    raise ConfigError(f"Onceward keeps its work in SQLite or PostgreSQL, not in {scheme!r}: {redacted(url)!r}")

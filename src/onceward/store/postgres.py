@@ -11,6 +11,7 @@ from typing import Any
 from onceward.errors import ConfigError, StoreError, StoreFull, StoreUnavailable, WriteRefused
 from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
+from onceward.redaction import know_address, redacted
 from onceward.store import catalogue
 from onceward.store.guard import GuardedConnection, call
 from onceward.store.op import Call, Many, Query, Request, Rows
@@ -151,7 +152,7 @@ class PostgresSession(Session):
             if result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
                 return result.ntuples
             if connection.status == ConnStatus.BAD:
-                raise ConnectionLost(connection.get_error_message())
+                raise ConnectionLost(redacted(connection.get_error_message()))
             raise psycopg.errors.error_from_result(result)
         except psycopg.Error as error:
             raise _meant(error) from error
@@ -193,19 +194,24 @@ def _meant(error: psycopg.Error) -> Exception:
         case pg.DiskFull():
             return StoreFull("the disk of the PostgreSQL server is full; nothing was lost: free some space and go on")
         case pg.DeadlockDetected() | pg.SerializationFailure() | pg.LockNotAvailable():
-            return TryAgainLater(str(error).strip())
+            return TryAgainLater(_said(error))
         case pg.ReadOnlySqlTransaction():
             return StoreUnavailable("this PostgreSQL server takes no writes; is it a standby?")
         case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification() | pg.InvalidCatalogName():
-            return StoreUnavailable(str(error).strip())
+            return StoreUnavailable(_said(error))
         case pg.InsufficientPrivilege():
-            return StoreError(str(error).strip())
+            return StoreError(_said(error))
         case psycopg.OperationalError() | psycopg.InterfaceError():
-            text = str(error).strip()
+            text = _said(error)
             if "does not exist" in text or "authentication failed" in text:
                 return StoreUnavailable(text)
             return ConnectionLost(text)
     return error
+
+
+def _said(error: psycopg.Error) -> str:
+    """What the driver says; of an address that it cannot read, it shows all."""
+    return redacted(str(error).strip())
 
 
 class PostgresStore:
@@ -218,6 +224,7 @@ class PostgresStore:
         self, url: str, clock: StoreClock, on_connect: OnConnect | None = None, *, prepare: bool = True
     ) -> None:
         self.url = url
+        know_address(url)
         self.clock = clock
         self._on_connect = on_connect
         self._prepare = prepare

@@ -7,7 +7,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Generic, Literal, TypeVar
 
@@ -36,9 +36,24 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """A disposable process for each run of a stage, with a limit on the memory that it may take."""
+    """A disposable process for each run of a stage, with limits on what it may take: memory, time on a processor, the
+    size of any file that it writes, and how many it may open. What is above a limit is an error of the stage."""
 
     memory_mb: int | None = None
+    cpu: Duration | None = None
+    file_mb: int | None = None
+    open_files: int | None = None
+    cpu_s: int | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("memory_mb", "file_mb", "open_files"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise ConfigError(f"Isolation({name}={value!r}): it is a whole number from 1, or None for no limit")
+        cpu_ms = None if self.cpu is None else milliseconds(self.cpu)
+        if cpu_ms is not None and cpu_ms < 1:
+            raise ConfigError(f"Isolation(cpu={self.cpu!r}) leaves no time")
+        object.__setattr__(self, "cpu_s", None if cpu_ms is None else -(-cpu_ms // 1_000))
 
 
 Isolate = Literal["process"] | Isolation | None

@@ -34,10 +34,10 @@ from onceward.worker.isolated import (
     Returned,
     far,
     framed,
-    memory_limited,
     read_answer,
     read_start,
 )
+from onceward.worker.limits import end_with_parent, set_limits
 
 
 class FarDesk:
@@ -134,7 +134,7 @@ def run(connection: socket.socket) -> None:
     payload = pipeline.read(start.lease.payload, start.lease.version)
     parts = {(name, part): value for name, part, value in start.parts}
     context: Context[Any] = Context(payload, start.lease, stage, parts, start.signals, FarDesk(connection, app))
-    memory_limited(start.memory_mb)
+    set_limits(start.limits)
     current.set(context)
     try:
         value = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
@@ -170,4 +170,5 @@ def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> Raise
 
 
 if __name__ == "__main__":
+    end_with_parent()
     run(socket.socket(fileno=int(sys.argv[1])))

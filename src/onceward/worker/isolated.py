@@ -14,6 +14,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -54,6 +55,15 @@ class RemoteError(Exception):
         self.retry_after = retry_after
 
 
+class Limits(msgspec.Struct, frozen=True):
+    """What the process may take."""
+
+    memory_mb: int | None
+    cpu_s: int | None
+    file_mb: int | None
+    open_files: int | None
+
+
 class Start(msgspec.Struct, frozen=True, tag="start"):
     """What the process needs to begin."""
 
@@ -62,7 +72,7 @@ class Start(msgspec.Struct, frozen=True, tag="start"):
     stage: str
     parts: list[tuple[str, str, bytes]]
     signals: dict[str, bytes]
-    memory_mb: int | None
+    limits: Limits
 
 
 class FarWrite(msgspec.Struct, frozen=True):
@@ -218,16 +228,20 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
             str(theirs.fileno()),
             stdin=asyncio.subprocess.DEVNULL,  # ours is where a supervisor's orders come from
             pass_fds=[theirs.fileno()],
+            start_new_session=True,  # so that what it has started ends with it
         )
     reader, writer = await asyncio.open_connection(sock=ours)
     try:
         parts = [(name, part, value) for (name, part), value in attempt.parts.items()]
-        writer.write(framed(Start(app, lease, stage.name, parts, attempt.signals, stage.isolation.memory_mb)))
+        wanted = stage.isolation
+        limits = Limits(wanted.memory_mb, wanted.cpu_s, wanted.file_mb, wanted.open_files)
+        writer.write(framed(Start(app, lease, stage.name, parts, attempt.signals, limits)))
         while True:
             try:
                 (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
                 message = read_from_stage(await reader.readexactly(length))
             except (asyncio.IncompleteReadError, ConnectionError):
+                _kill(process)
                 raise ProcessDied(_how(await process.wait())) from None
             match message:
                 case Kept(name, kept, writes, spawns, bill):
@@ -248,8 +262,14 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
     finally:
         writer.close()
         if process.returncode is None:
-            process.kill()
+            _kill(process)
             await process.wait()
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """End a process and all that it has started. One that is dying already keeps its own word of how."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _keep(desk: Desk, lease: Lease, move: Move, effects: Effects) -> Answer:
@@ -273,11 +293,3 @@ def _how(code: int) -> str:
     if code < 0:
         return f"its process was killed by {signal.Signals(-code).name}"
     return f"its process ended with code {code}" if code else "its process ended without a word"
-
-
-def memory_limited(memory_mb: int | None) -> None:
-    """In the disposable process: let allocations beyond the limit fail."""
-    if memory_mb is not None and os.name == "posix":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_DATA, (memory_mb * 2**20, memory_mb * 2**20))

@@ -6,11 +6,8 @@ import argparse
 import os
 import sys
 
-from tests.simulation.many import chosen, run_many
+from tests.simulation.many import MOST_VIOLATIONS, chosen, run_many
 from tests.simulation.simulate import Simulator, told
-
-MOST_TOLD = 3
-"""Of how many seeds that break a promise the whole history is told."""
 
 
 def main() -> int:
@@ -24,7 +21,7 @@ def main() -> int:
     if given.seed is not None:
         return _run_one(given.seed)
     found = run_many(chosen(given.seeds), given.processes, given.minutes, lambda line: print(line, flush=True))
-    for result in found.violated[:MOST_TOLD]:
+    for result in found.violated[:MOST_VIOLATIONS]:
         print("\n".join(["", *told(result)]))
     print("\n".join(["", *found.told()]))
     for result in found.violated:

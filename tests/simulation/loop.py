@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.database import Crashed
 
 if TYPE_CHECKING:
-    from tests.simulation.machine import Machine
+    from tests.simulation.machine import Worker
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
     """The event loop of one process. What `run_in_executor` is given becomes a job of its machine."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Worker) -> None:
         self.machine = machine
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []

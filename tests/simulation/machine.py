@@ -53,6 +53,9 @@ class _Clock:
 class Machine:
     """A process, its clock, and whether it lives."""
 
+    has_ended = False
+    """Whether it was stopped in good order, and has come to its end."""
+
     def __init__(self, world: World, name: str, *, host: str = "here", skew_ms: int = 0) -> None:
         self.world = world
         self.name = name
@@ -122,7 +125,7 @@ class Worker(Machine):
         self.keeper: Keeper | None = None
         self.keeper_at = 0
         self.keeper_pauses = Pauses()
-        self.loop = SimulatedLoop(self)
+        self.loop = SimulatedLoop(self)  # type: ignore[abstract]
         self.app = app(self)
         self._is_unwound = False
         with self.running("loop"):
@@ -130,9 +133,8 @@ class Worker(Machine):
             self._main = self.loop.create_task(self._process.work_on())
 
     @property
-    def has_ended(self) -> bool:
-        """Whether it was stopped in good order, and has come to its end."""
-        return self._main.done()
+    def has_ended(self) -> bool:  # type: ignore[override]
+        return bool(self._main.done())
 
     def request_stop(self) -> None:
         """Ask it to stop, as SIGTERM does."""
@@ -154,16 +156,18 @@ class Worker(Machine):
             self.loop.unwind()
 
     def steps(self) -> list[Callable[[], None]]:
+        # A thread that might wait for a lock of one that is in the middle of something has to wait here: it would be
+        # run above the other one, which could then never let go.
         found: list[Callable[[], None]] = []
         at = self.loop.next_at
         if at is not None and at * 1_000 <= self.world.ms and not self.is_busy("loop"):
             found.append(self._run_loop)
         has_news = self.wake.calls or (self.has_heard and self.committer is not None and self.committer._hungry)
-        if self.committer is not None and has_news and not self.is_busy("committer"):
+        if self.committer is not None and has_news and not self.is_busy("committer", "loop"):
             found.append(self._run_committer)
         if self.keeper is not None and self.keeper_at <= self.world.ms and not self.is_busy("keeper", "job"):
             found.append(self._run_keeper)
-        if self.jobs and not self.is_busy("job", "committer", "keeper"):
+        if self.jobs and not self.is_busy("job", "committer", "keeper", "loop"):
             found.append(self._run_job)
         if self.stages and not self.is_busy("loop", "committer"):
             found.append(self._run_stage)

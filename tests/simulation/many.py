@@ -13,10 +13,10 @@ from itertools import islice
 from tests.proof.tally import Tally
 from tests.simulation.simulate import Result, Simulator
 
-AT_ONCE = 25
+AT_ONCE = 20
 """How many seeds a process runs before it says what has come of them."""
-MOST_VIOLATIONS = 20
-"""After so many broken promises no further seed is begun: there is enough to look at."""
+MOST_VIOLATIONS = 3
+"""After so many broken promises there is enough to look at: no further seeds are begun."""
 EVERY_S = 10.0
 """How often it is said how far it is."""
 MATRIX = "F11/F14/F27/F50-F55"
@@ -86,7 +86,7 @@ def run_many(seeds: range, processes: int, minutes: float | None, tell: Callable
     told_at = began
     parts = (seeds[start : start + AT_ONCE] for start in range(0, len(seeds), AT_ONCE))
     with multiprocessing.get_context("spawn").Pool(processes, _begin) as pool, suppress(KeyboardInterrupt):
-        waiting = [pool.apply_async(_run_some, (part,)) for part in islice(parts, 2 * processes)]
+        waiting = [pool.apply_async(_run_some, (part,)) for part in islice(parts, processes + 1)]
         while waiting:
             found.merge(waiting.pop(0).get())
             now = time.monotonic()

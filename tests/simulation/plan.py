@@ -36,6 +36,8 @@ class Plan:
     """The share of transactions before which their process is frozen."""
     stages: float
     """The share of stages that fail, take long, or kill."""
+    writes: float
+    """The share of stages that write rows of the application's own."""
     events: float
     """The share of steps before which something happens to a process, the clock or the database."""
     kinds: tuple[str, ...]
@@ -54,6 +56,7 @@ class Plan:
             trouble=chance.choice((0, 0.02, 0.05, 0.1, 0.25)),
             freezes=chance.choice((0, 0, 0.05, 0.15)),
             stages=chance.choice((0, 0.1, 0.3, 0.6)),
+            writes=chance.choice((0, 0.3, 1)),
             events=chance.choice((0, 0.02, 0.05, 0.1)),
             kinds=tuple(chance.sample(BETWEEN, chance.randint(1, len(BETWEEN)))),
         )

@@ -20,8 +20,6 @@ MOST_REQUESTS = 7
 class Program(Machine):
     """A process that only enqueues. When it dies it begins again, and does not know what it had done."""
 
-    has_ended = False
-
     def __init__(self, world: World, name: str, app: Callable[[Machine], App]) -> None:
         super().__init__(world, name)
         self._make = app
@@ -84,8 +82,8 @@ class Program(Machine):
                 if chance.random() < 0.3 and "closing" in self.app.registry.kinds:
                     self._open_batch()
                 else:
-                    many = [work.Errand(number + more) for more in range(chance.choice((1, 1, 4)))]
-                    self._accepted(self.app.enqueue_many(many))
+                    count = chance.choice((1, 1, 4))
+                    self._accepted(self.app.enqueue_many([work.Errand(number + more) for more in range(count)]))
             case "family":
                 limits = Limits(max_tasks=4) if chance.random() < 0.3 else None
                 self._enqueue(work.Family(number, chance.randint(0, 3), chance.randint(0, 2)), limits=limits)

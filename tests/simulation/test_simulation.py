@@ -12,20 +12,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.applying import ROOT, Mutant, copied, on_each_database
+from tests.mutants.applying import ROOT, Edit, Mutant, copied, on_each_database
 from tests.mutants.protocol import MUTANTS
 from tests.proof.tally import SEED
 from tests.simulation.many import Sum, chosen, run_many
 from tests.simulation.simulate import Simulator, told
 
-FEW = 100
+FEW = 80
+ENOUGH = 100
+"""Among so many seeds there is one that runs into a mistake."""
 LONG_MINUTES = 10.0
 LONG_SEEDS = 1_000_000
 BY_NAME = {mutant.name: on_each_database(mutant)[0] for mutant in MUTANTS}
 NO_FENCE = replace(
     BY_NAME["epoch dropped"],
-    name="neither fence nor token",
-    edits=BY_NAME["epoch dropped"].edits + BY_NAME["token dropped"].edits,
+    name="no fence at all",
+    edits=(
+        *BY_NAME["epoch dropped"].edits,
+        *BY_NAME["token dropped"].edits,
+        *(
+            Edit("store/sql/tasks.sql", "  AND token = :token\n", "", query)
+            for query in ("advance", "finish", "hand_over", "try_again", "defer", "park", "touch")
+        ),
+    ),
 )
 QUICK = (NO_FENCE, BY_NAME["commit error treated as failure"])
 """Mistakes that some of the first seeds run into."""
@@ -46,7 +55,7 @@ def simulator() -> Iterator[Simulator]:
 def _run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     here = {**os.environ, "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}", **variables}
     command = [sys.executable, "-m", "tests.simulation", *arguments]
-    return subprocess.run(command, cwd=folder, env=here, capture_output=True, text=True, check=False, timeout=100)
+    return subprocess.run(command, cwd=folder, env=here, capture_output=True, text=True, check=False)
 
 
 def _judge(found: Sum) -> None:
@@ -61,7 +70,7 @@ def _judge(found: Sum) -> None:
 
 def test_no_promise_is_broken_in_some_worlds(simulator: Simulator) -> None:
     found = Sum()
-    for seed in range((SEED - 1) * FEW, SEED * FEW):
+    for seed in range(FEW):
         found.add(simulator.run(seed))
     _judge(found)
 
@@ -85,7 +94,7 @@ def test_a_seed_has_the_same_history_whenever_and_wherever_it_is_run(simulator: 
 @pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
 def test_a_mistake_in_the_engine_is_found_and_can_be_seen_again(mutant: Mutant) -> None:
     with copied(mutant) as folder:
-        many = _run(folder, "--seeds", str(FEW), "--processes", "1")
+        many = _run(folder, "--seeds", str(ENOUGH), "--processes", "1")
         assert many.returncode == 1, many.stderr
         found = FOUND.findall(many.stdout)
         assert found, many.stdout

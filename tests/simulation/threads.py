@@ -150,7 +150,8 @@ class _Presence:
     def __init__(self, path: Path, _slots: int) -> None:
         self.path = path
         self._machine = stand_ins.here.acting
-        self._machine.running_stages = self.slots = {}
+        self.slots: dict[int, Running] = {}
+        self._machine.running_stages = self.slots
         self._numbered = 0
         stand_ins.here.presences[str(path)] = self._machine
 
@@ -226,10 +227,10 @@ def _make_keeper(session: Any, in_force: Any, runner: Any, writer: Any, loop: Si
     return keeper
 
 
-@cache
-def _fingerprint(pipeline: Pipeline[Any], reckoned: Callable[[Any], str] = Pipeline.fingerprint.fget) -> str:  # type: ignore[assignment]
-    """Made once and not for every worker that begins: it takes longer than a transaction."""
-    return reckoned(pipeline)
+def _kept_fingerprints() -> property:
+    """Each made once and not for every worker that begins: it takes longer than a transaction."""
+    real: property = vars(Pipeline)["fingerprint"]
+    return property(cache(real.__get__))
 
 
 class _NoWatcher:
@@ -260,7 +261,7 @@ def simulated_threads() -> Iterator[None]:
         mock.patch.multiple(housekeeping, presence=_PresenceFiles, _forget_presence=_forget_presence),
         # Nobody waits for a lock that somebody holds who sleeps below: there is one thread.
         mock.patch.object(lookups, "threading", SimpleNamespace(Lock=nullcontext)),
-        mock.patch.object(Pipeline, "fingerprint", property(_fingerprint)),
+        mock.patch.object(Pipeline, "fingerprint", _kept_fingerprints()),
         # What is rare where there is much to do happens all the time here.
         mock.patch.object(intake, "LOW_CLAIM_STEP", 1),
         mock.patch.object(committer, "LARGEST_BATCH", 4),

@@ -7,7 +7,7 @@ what the way to the database does to a transaction, which is decided when it beg
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
@@ -15,9 +15,10 @@ from unittest import mock
 import apsw
 
 from onceward import client
+from onceward.errors import StoreError
 from onceward.model.times import StoreClock
 from onceward.store.migrate import Migration, apply_app_migrations, migrate
-from onceward.store.op import Query, Request, Rows
+from onceward.store.op import Op, Query, Request, Result, Rows
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.store.sqlite import SqliteSession
 from tests.simulation import stand_ins
@@ -32,6 +33,10 @@ TABLES = Migration(
     "fence integer NOT NULL)",
 )
 """The rows of an application: without a key, so that a row written twice is there twice."""
+
+
+MISTAKES = (TypeError, AttributeError, LookupError, NameError, AssertionError, StoreError)
+"""What no transaction raises unless the engine is wrong. (Of errors of the store, the nameless.)"""
 
 
 class Crashed(BaseException):
@@ -150,6 +155,15 @@ class SimulatedSession(SqliteSession):
 
     def in_transaction(self) -> bool:
         return self._database.owner is self
+
+    def transact(self, operation: Callable[[], Op[Result]]) -> Result:
+        try:
+            return super().transact(operation)
+        except MISTAKES as error:  # whoever has asked would make the best of it, and nobody would hear of it
+            if isinstance(error, StoreError) and type(error) is not StoreError:
+                raise
+            self._world.unexpected(error, f"in a transaction of {self._machine.name}")
+            raise
 
     def cut(self) -> None:
         """The connection is gone, of which the session hears when it uses it next."""

@@ -13,6 +13,7 @@ asks whether it happened; those are for tests with real processes and servers.
 from __future__ import annotations
 
 import random
+from asyncio import events
 from collections import Counter
 from collections.abc import Callable
 from contextvars import copy_context
@@ -306,8 +307,7 @@ class World:
             if machine.paused_until <= self.ms and not machine.is_dead:
                 found += machine.steps()
         if found:
-            # As in a process of its own: whoever sleeps below has context variables that are none of its business.
-            self._surroundings.copy().run(self.chance.choice(found))
+            self._run_apart(self.chance.choice(found))
             if self.chance.random() < 0.3:
                 self.ms += self.chance.randrange(20 if self.is_calm or self.chance.random() < 0.97 else 8_000)
         else:
@@ -318,6 +318,16 @@ class World:
             self.ms = max(self.ms + 1, min(times, default=self.ms + 1_000))
         if self.acting is None:
             self._replace_the_dead()
+
+    def _run_apart(self, piece: Callable[[], None]) -> None:
+        """As in a process of its own: whoever sleeps below has context variables and an event loop that are none of its
+        business."""
+        below = events._get_running_loop()
+        events._set_running_loop(None)
+        try:
+            self._surroundings.copy().run(piece)
+        finally:
+            events._set_running_loop(below)
 
     def _replace_the_dead(self) -> None:
         for machine in [one for one in self.machines if one.is_dead or one.has_ended]:

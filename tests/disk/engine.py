@@ -127,6 +127,12 @@ class Engine:
     def now(self) -> int:
         return self.clock.now()
 
+    @property
+    def reconciled(self) -> int:
+        """How many commits had no reply and were decided by their receipts."""
+        doubts = [session.doubts for session in (self.session, self.app._client) if session is not None]
+        return sum(one.committed + one.not_committed for one in doubts)
+
     def register(self) -> int:
         """Become a worker."""
 

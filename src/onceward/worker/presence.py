@@ -52,7 +52,12 @@ class Presence:
         self.path = path
         self._descriptor = _created(path)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(self._descriptor, slots * _SLOT.size)
+        try:
+            _make_room(self._descriptor, 0, slots * _SLOT.size)
+        except OSError:
+            path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            raise
         self._map = mmap.mmap(self._descriptor, slots * _SLOT.size)
         self._free = list(range(slots))
         self._growing = threading.Lock()
@@ -71,7 +76,7 @@ class Presence:
         with self._growing:
             if not self._free:
                 slots = len(self._map) // _SLOT.size
-                os.ftruncate(self._descriptor, 2 * slots * _SLOT.size)
+                _make_room(self._descriptor, slots * _SLOT.size, 2 * slots * _SLOT.size)
                 self._map = mmap.mmap(self._descriptor, 2 * slots * _SLOT.size)
                 self._free.extend(range(slots, 2 * slots))
             return self._free.pop()
@@ -92,6 +97,13 @@ class Presence:
         os.close(self._descriptor)
         with suppress(OSError):  # others are still there
             self.path.parent.rmdir()
+
+
+def _make_room(descriptor: int, first: int, size: int) -> None:
+    """Let a file be so large, empty from a place on, and take its space now: on a disk that has become full the system
+    kills whoever writes to a page that has none."""
+    while first < size:
+        first += os.pwrite(descriptor, bytes(size - first), first)
 
 
 def _created(path: Path) -> int:

@@ -7,6 +7,7 @@ supervisor, where the supervisor does.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from onceward.alerts import Watch
-from onceward.errors import StoreError
+from onceward.errors import StoreError, StoreFull
 from onceward.logs import EngineLog
 from onceward.model.times import NEVER
 from onceward.running_stage import is_worker
@@ -242,7 +243,12 @@ class WorkerProcess:
         if folder is None:
             return None
         path = Path(self._orders.presence) if self._orders.presence else presence.new_path(folder)
-        return presence.Presence(path, self._in_force.config.concurrency + self._in_force.config.threads)
+        try:
+            return presence.Presence(path, self._in_force.config.concurrency + self._in_force.config.threads)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise StoreFull(f"the disk of {folder} is full; a worker needs a little of it") from error
+            raise
 
     def _introduce(self, session: Session, here: presence.Presence | None) -> int:
         kinds, queues = ",".join(self._registry.kinds), ",".join(self._queues)

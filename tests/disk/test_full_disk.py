@@ -10,10 +10,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 
+import apsw
 import pytest
 
 from onceward import App, Context, Payload, Pipeline, Status
@@ -107,6 +108,13 @@ def enqueue_until_full(app: App) -> list[int]:
     return kept
 
 
+def change_until_full(app: App) -> None:
+    """Have the same small thing written again and again until there is no space."""
+    with suppress(StoreFull):
+        for number in count():
+            app.set("concurrency", 100 + number % 2)
+
+
 def until(condition: Callable[[], bool], what: str) -> None:
     """Wait for something that another thread does."""
     end = time.monotonic() + 60
@@ -125,6 +133,26 @@ def test_payloads_fill_the_disk(disk: Path, mailing: Mailing) -> None:
     assert mailing.app.counts()[Status.PENDING] == len(kept)
     assert_verified(mailing.app)
     ballast.unlink()
+    mailing.may_go.set()
+    mailing.app.run(until_idle=True)
+    mailing.assert_sent(kept)
+
+
+def test_the_log_fills_the_disk_while_a_reader_pins_it(disk: Path, mailing: Mailing) -> None:
+    kept = [mailing.app.enqueue(Letter(0)).id]
+    (disk / "other").write_bytes(bytes(10 << 20))
+    with closing(apsw.Connection(str(mailing.file))) as reader:
+        reader.execute("CREATE TABLE gone AS SELECT randomblob(500000); DROP TABLE gone; PRAGMA wal_checkpoint")
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM onceward_task").fetchall()
+        change_until_full(mailing.app)
+        with pytest.raises(StoreFull, match=FULL):
+            mailing.app.enqueue(Letter(1))
+        reader.execute("COMMIT")
+    kept.append(mailing.app.enqueue(Letter(2)).id)  # the log is written from its beginning again: there is room
+    with pytest.raises(StoreFull, match="a worker needs a little of it"):
+        mailing.app.run(until_idle=True)
+    (disk / "other").unlink()
     mailing.may_go.set()
     mailing.app.run(until_idle=True)
     mailing.assert_sent(kept)

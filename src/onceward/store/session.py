@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from onceward.errors import ForkedConnection, OutcomeUnknown, StoreError, StoreUnavailable
+from onceward.errors import ForkedConnection, OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store.op import Op, Query, Request, Rows, drive
@@ -99,6 +99,10 @@ class Session(ABC):
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
 
+    def make_room(self) -> bool:
+        """Free what the database takes up of a full disk without needing it; whether there is anything of that."""
+        return False
+
     def begin_with_receipt(self, token: bytes, before: bytes | None) -> None:
         """Begin a transaction that leaves a receipt, where the one before it, if it is given, has left its own."""
         self.run(Query("begin"))
@@ -134,6 +138,7 @@ class Session(ABC):
         """
         deadline = time.monotonic() + self._patience_s
         pause_s = FIRST_PAUSE_S
+        has_made_room = False
         self._refuse_fork()
         if self.in_transaction():
             raise StoreError("a transaction is open on this connection; one inside another could not be kept apart")
@@ -159,6 +164,11 @@ class Session(ABC):
                 self.undo()
                 if time.monotonic() >= deadline:
                     raise StoreUnavailable(f"the database stayed locked: {error}") from error
+            except StoreFull:
+                self.undo()
+                if has_made_room or not self._patience_s or not self.make_room():
+                    raise
+                has_made_room = True
             except BaseException:
                 self.undo()
                 raise

@@ -6,6 +6,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,14 @@ class SqliteSession(Session):
         if self._connection is not None:
             quietly(self._connection.close)
             self._connection = None
+
+    def make_room(self) -> bool:
+        # A log that a reader had pinned is as large as it was when the reader has gone. It is used again from its
+        # beginning once all of it is in the database, and SQLite sees to that only after a commit that succeeds.
+        with suppress(apsw.Error):
+            [(is_busy, pages, copied)] = self.opened().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            return not is_busy and pages == copied and pages != 0
+        return False
 
     def in_transaction(self) -> bool:
         return self._connection is not None and self._connection.in_transaction

@@ -220,6 +220,10 @@ class ClientSqliteSession(Session):
         with self._turn:
             return self._chosen().meant(error)
 
+    def make_room(self) -> bool:
+        with self._turn:
+            return self._chosen().make_room()
+
     def discard(self) -> None:
         with self._turn:
             if self._session is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 import uuid
@@ -61,10 +62,34 @@ def in_portions(request: Many) -> Iterator[tuple[str, list[Any]]]:
         start += size
 
 
-def flags_for(path: str) -> int:
-    """How a database is opened: one in memory by an address, a file by its path."""
+def flags_for(path: str, *, was_there: bool = False) -> int:
+    """How a database is opened: one in memory by an address, a file by its path. A file that was there before is not
+    made anew: an empty one in its place would be no help to anybody."""
     usual = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    return usual | apsw.SQLITE_OPEN_URI if path.endswith(IN_MEMORY) else usual
+    if path.endswith(IN_MEMORY):
+        return usual | apsw.SQLITE_OPEN_URI
+    return apsw.SQLITE_OPEN_READWRITE if was_there else usual
+
+
+class OpenedFile:
+    """Which file a path meant when it was opened. Where another one is moved to its place, a connection goes on in the
+    one that nobody else can see."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._opened = None if path.endswith(IN_MEMORY) else self._now()
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def check(self) -> None:
+        """Pass if it is still there; else what was committed is not, and is to be decided by what is there now."""
+        if self._opened is not None and self._now() != self._opened:
+            raise ConnectionLost(f"{self._path} was deleted, or another file was put in its place, while it was open")
 
 
 class SqliteSession(Session):
@@ -81,12 +106,15 @@ class SqliteSession(Session):
         *,
         read_only: bool = False,
         patience_s: float = 60.0,
+        was_there: bool = False,
     ) -> None:
         super().__init__(clock, patience_s)
         self._path = path
+        self._was_there = was_there
         self._on_connect = on_connect
         self._read_only = read_only
         self._connection: apsw.Connection | None = None
+        self._file = OpenedFile(path)
         self._lending = False
         self._busy_since = 0.0
 
@@ -97,13 +125,17 @@ class SqliteSession(Session):
 
     def _open(self) -> apsw.Connection:
         one_library.opening_with_apsw(self._path)
-        if not self._path.endswith(IN_MEMORY):
+        if not (self._was_there or self._path.endswith(IN_MEMORY)):
             make_private(self._path)
         try:
-            connection = apsw.Connection(self._path, flags=flags_for(self._path))
+            connection = apsw.Connection(self._path, flags=flags_for(self._path, was_there=self._was_there))
+            self._file = OpenedFile(self._path)
         except apsw.CantOpenError as error:
-            folder = Path(self._path).absolute().parent
-            why = "its folder does not exist" if not folder.exists() else str(error)
+            why = str(error)
+            if not Path(self._path).absolute().parent.exists():
+                why = "its folder does not exist"
+            elif self._was_there and not Path(self._path).exists():
+                why = "it is not there any more"
             raise StoreUnavailable(f"the database file {self._path} cannot be opened: {why}") from error
         except apsw.Error as error:
             raise _meant(error, self._path) from error
@@ -126,6 +158,7 @@ class SqliteSession(Session):
             raise
         # Asked when a statement is prepared, not when it runs: the engine's own statements stay in apsw's cache.
         connection.authorizer = self._allow
+        self._was_there = True
         return connection
 
     def _wait_politely(self, tries: int) -> bool:
@@ -152,6 +185,10 @@ class SqliteSession(Session):
             [(is_busy, pages, copied)] = self.opened().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             return not is_busy and pages == copied and pages != 0
         return False
+
+    def commit(self) -> None:
+        super().commit()
+        self._file.check()
 
     def in_transaction(self) -> bool:
         return self._connection is not None and self._connection.in_transaction

@@ -22,7 +22,7 @@ from onceward.store.guard import GuardedConnection
 from onceward.store.op import Call, Many, Query, Request, Rows
 from onceward.store.private import make_private
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
-from onceward.store.sqlite import BUSY_LIMIT_S, OnConnect, SqliteSession, bound, in_portions
+from onceward.store.sqlite import BUSY_LIMIT_S, OnConnect, OpenedFile, SqliteSession, bound, in_portions
 
 _STATEMENTS = catalogue.Statements("sqlite", catalogue.colon)
 _ENDS = (sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
@@ -66,6 +66,7 @@ class StandardSqliteSession(Session):
         self._on_connect = on_connect
         self._read_only = read_only
         self._connection: sqlite3.Connection | None = None
+        self._file = OpenedFile(path)
 
     def opened(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -80,6 +81,7 @@ class StandardSqliteSession(Session):
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_LIMIT_S, isolation_level=None, check_same_thread=False
             )
+            self._file = OpenedFile(self._path)
             connection.execute("PRAGMA journal_mode = wal")
             connection.execute("PRAGMA synchronous = full")
             connection.execute("PRAGMA foreign_keys = on")
@@ -103,6 +105,10 @@ class StandardSqliteSession(Session):
         if self._connection is not None:
             quietly(self._connection.close)
             self._connection = None
+
+    def commit(self) -> None:
+        super().commit()
+        self._file.check()
 
     def in_transaction(self) -> bool:
         return self._connection is not None and self._connection.in_transaction
@@ -191,6 +197,7 @@ class ClientSqliteSession(Session):
         self._on_connect = on_connect
         self._read_only = read_only
         self._session: Session | None = None
+        self._was_there = False
         self._turn = threading.RLock()
         self._user = 0
         one_library.on_change(path, self._change_to)
@@ -199,16 +206,23 @@ class ClientSqliteSession(Session):
         with self._turn:
             self._user = threading.get_ident()
             try:
-                return self._chosen().opened()
+                connection = self._chosen().opened()
             except TwoSqliteLibraries:  # sqlite3 came between the choice and the opening
                 self._session = None
-                return self._chosen().opened()
+                connection = self._chosen().opened()
+            self._was_there = True
+            return connection
 
     def _chosen(self) -> Session:
         if self._session is None:
-            standard = one_library.uses_standard_library(self._path)
-            library = StandardSqliteSession if standard else SqliteSession
-            self._session = library(self._path, self.clock, self._on_connect, read_only=self._read_only)
+            if one_library.uses_standard_library(self._path):
+                self._session = StandardSqliteSession(
+                    self._path, self.clock, self._on_connect, read_only=self._read_only
+                )
+            else:
+                self._session = SqliteSession(
+                    self._path, self.clock, self._on_connect, read_only=self._read_only, was_there=self._was_there
+                )
         return self._session
 
     def run(self, request: Request) -> Rows:
@@ -219,6 +233,10 @@ class ClientSqliteSession(Session):
     def meant(self, error: Exception) -> Exception:
         with self._turn:
             return self._chosen().meant(error)
+
+    def commit(self) -> None:
+        with self._turn:
+            self._chosen().commit()
 
     def make_room(self) -> bool:
         with self._turn:

@@ -1,0 +1,130 @@
+"""Another file is put in the place of the database while it is open, or it is deleted: nothing is acknowledged into a
+file that nobody can see, and workers go on from what is there."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+
+from onceward import App, Config, Context, Payload, Pipeline, Status
+from onceward.errors import StoreError
+from onceward.worker.orders import Orders
+from onceward.worker.process import WorkerProcess
+from tests.disk.engine import NOTES, assert_sound, assert_verified, insert_note
+from tests.proof.tally import Tally
+
+
+class Letter(Payload, kind="letter"):
+    number: int
+
+
+letter = Pipeline(Letter)
+
+
+@letter.stage
+def send(ctx: Context[Letter]) -> None:
+    ctx.write(insert_note, ctx.task.id, str(ctx.payload.number))
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    config = Config(lease="3s", heartbeat="100ms")
+    with App(f"sqlite:///{tmp_path / 'onceward.db'}", [letter], migrations=[NOTES], config=config) as made:
+        yield made
+
+
+def copy_of(app: App, copy: Path) -> Path:
+    """A copy of a database as it is now."""
+    with closing(apsw.Connection(app._store.place)) as connection:
+        connection.execute("VACUUM INTO ?", (str(copy),))
+    return copy
+
+
+def put_in_place(app: App, copy: Path | None) -> None:
+    """Move a database and what belongs to it away, and put a copy in its place, or nothing."""
+    place = Path(app._store.place)
+    away = place.parent / "away"
+    away.mkdir(exist_ok=True)
+    for name in (place.name, f"{place.name}-wal", f"{place.name}-shm"):
+        if (place.parent / name).exists():
+            (place.parent / name).rename(away / name)
+    if copy is not None:
+        shutil.copy(copy, place)
+
+
+def numbers(app: App) -> list[str]:
+    """The letters that were sent, as a new connection sees them."""
+    with closing(apsw.Connection(app._store.place)) as connection:
+        return [text for (text,) in connection.execute("SELECT text FROM note ORDER BY task").fetchall()]
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for something that another thread does."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, f"not in a minute: {what}"
+        time.sleep(0.01)
+
+
+def test_what_is_acknowledged_is_in_the_file_that_is_there(app: App, tmp_path: Path) -> None:
+    app.enqueue(Letter(1))
+    copy = copy_of(app, tmp_path / "copy.db")
+    app.enqueue(Letter(2))
+    put_in_place(app, copy)
+    task = app.enqueue(Letter(3))
+    with closing(apsw.Connection(app._store.place)) as other:
+        assert other.execute("SELECT id FROM onceward_task ORDER BY id").fetchall() == [(1,), (task.id,)]
+    app.run(until_idle=True)
+    assert numbers(app) == ["1", "3"]
+    assert_verified(app)
+
+
+def test_nothing_is_acknowledged_where_the_file_is_gone(app: App) -> None:
+    app.enqueue(Letter(1))
+    put_in_place(app, None)
+    session = app._session()
+    session._patience_s = 0.1
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            app.enqueue(Letter(2))
+    assert not Path(app._store.place).exists()
+
+
+def test_workers_go_on_from_an_older_copy_that_was_put_in_place_under_them(app: App, tmp_path: Path) -> None:
+    app.prepare()
+    processes: list[WorkerProcess] = []
+    thread = threading.Thread(target=lambda: app.work(Orders(), on_start=processes.append))
+    thread.start()
+    try:
+        app.enqueue(Letter(1), root=True)
+        until(lambda: numbers(app) == ["1"], "the first letter is sent")
+        copy = copy_of(app, tmp_path / "copy.db")
+        app.enqueue(Letter(2), root=True)
+        until(lambda: numbers(app) == ["1", "2"], "the second letter is sent")
+        put_in_place(app, copy)
+        began = time.monotonic()
+        app.enqueue(Letter(3), root=True)
+        until(lambda: numbers(app) == ["1", "3"], "the worker sends what is in the copy")
+        took_s = time.monotonic() - began
+    finally:
+        processes[0].request_stop()
+        thread.join()
+    assert [app.task(task).status for task in (1, 2)] == [Status.SUCCEEDED] * 2
+    assert_verified(app)
+    assert_sound(Path(app._store.place))
+    Tally(
+        matrix="F27",
+        fault="older copy put in place under a worker",
+        store="sqlite",
+        faults=1,
+        accepted=3,
+        commits=3,
+        recovery_s=[took_s],
+    ).keep()

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
@@ -23,6 +22,7 @@ from onceward.worker.orders import Orders
 from onceward.worker.presence import Presence
 from onceward.worker.process import WorkerProcess
 from tests.disk.engine import NOTES, assert_sound, assert_verified, insert_note
+from tests.disk.letters import until
 from tests.proof.tally import Tally
 
 SIZE = 16 << 20
@@ -113,14 +113,6 @@ def change_until_full(app: App) -> None:
     with suppress(StoreFull):
         for number in count():
             app.set("concurrency", 100 + number % 2)
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that another thread does."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, f"not in a minute: {what}"
-        time.sleep(0.01)
 
 
 def test_payloads_fill_the_disk(disk: Path, mailing: Mailing) -> None:

@@ -6,37 +6,25 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import apsw
 import pytest
 
-from onceward import App, Config, Context, Payload, Pipeline, Status
+from onceward import App, Status
 from onceward.errors import StoreError
 from onceward.worker.orders import Orders
 from onceward.worker.process import WorkerProcess
-from tests.disk.engine import NOTES, assert_sound, assert_verified, insert_note
+from tests.disk.engine import assert_sound, assert_verified
+from tests.disk.letters import Letter, mailing, until
 from tests.proof.tally import Tally
-
-
-class Letter(Payload, kind="letter"):
-    number: int
-
-
-letter = Pipeline(Letter)
-
-
-@letter.stage
-def send(ctx: Context[Letter]) -> None:
-    ctx.write(insert_note, ctx.task.id, str(ctx.payload.number))
 
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
-    config = Config(lease="3s", heartbeat="100ms")
-    with App(f"sqlite:///{tmp_path / 'onceward.db'}", [letter], migrations=[NOTES], config=config) as made:
+    with mailing(tmp_path / "onceward.db") as made:
         yield made
 
 
@@ -63,14 +51,6 @@ def numbers(app: App) -> list[str]:
     """The letters that were sent, as a new connection sees them."""
     with closing(apsw.Connection(app._store.place)) as connection:
         return [text for (text,) in connection.execute("SELECT text FROM note ORDER BY task").fetchall()]
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that another thread does."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, f"not in a minute: {what}"
-        time.sleep(0.01)
 
 
 def test_what_is_acknowledged_is_in_the_file_that_is_there(app: App, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from onceward.redaction import know_environment
 from onceward.sharing import Turn
 from onceward.store import migrate
 from onceward.store.guard import GuardedConnection, lent
-from onceward.store.op import Op, drive
+from onceward.store.op import Op, Rows, Whole, drive
 from onceward.store.open import open_store
 from onceward.store.session import Session
 from onceward.worker.in_force import InForce
@@ -143,6 +143,10 @@ class Client:
     def _transact(self, operation: Callable[[], Op[T]]) -> T:
         with self._lock:
             return self._session().transact(operation)
+
+    def _transact_whole(self, whole: Whole) -> Rows:
+        with self._lock:
+            return self._session().transact_whole(whole)
 
     def _ask(self, operation: Callable[[], Op[T]]) -> T:
         with self._lock:

@@ -18,7 +18,7 @@ import msgspec
 from onceward.batch import Batch
 from onceward.client import Client
 from onceward.context import Context
-from onceward.errors import ConfigError, NoLineage
+from onceward.errors import ConfigError, NoLineage, OutcomeUnknown
 from onceward.filling import FarFilling, RootFilling, StageFilling, not_followed
 from onceward.hop import Far, far_task
 from onceward.importing import Imported, Importer, ItemReader, Line, Problem
@@ -35,7 +35,7 @@ from onceward.sharing import Sharing
 from onceward.store import batches
 from onceward.store.asking import Decision
 from onceward.store.budgets import admit, not_made
-from onceward.store.enqueue import MOST_IN_ONE_STATEMENT, enqueue, enqueue_alike
+from onceward.store.enqueue import MOST_IN_ONE_STATEMENT, enqueue, enqueue_alike, enqueue_at_once
 from onceward.store.foreign import async_driver_for, driver_for
 from onceward.store.hops import Cancelled, arrive
 from onceward.store.importing import take_over
@@ -217,6 +217,14 @@ class Enqueueing(Client):
 
     def _write_roots(self, several: Sequence[Roots], is_whole: Callable[[], None]) -> list[list[Enqueued]]:
         """Enqueue what several callers have asked for, in one transaction; says when all but its commit is done."""
+        if len(several) == 1 and several[0].is_one and self._store.dialect == "postgres":
+            whole = enqueue_at_once(several[0].alike[0][1])
+            if whole is not None:
+                is_whole()
+                rows = self._transact_whole(whole)
+                if not rows:
+                    raise OutcomeUnknown("it was enqueued without a reply, and was gone before its id could be read")
+                return [[Enqueued(rows[0][0])]]
 
         def enqueue_all() -> Op[list[list[Enqueued]]]:
             found = yield from self._enqueue(several[0] if len(several) == 1 else together(several))

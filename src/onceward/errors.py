@@ -148,7 +148,7 @@ class OutcomeUnknown(StoreError):
     token: bytes = b""
     """The receipt by which it can still be found out."""
     result: object = None
-    """What the transaction returns if it has committed."""
+    """What the transaction returns if it has committed, where that was known before."""
 
 
 class SchemaTooNew(StoreError):

@@ -41,6 +41,11 @@ class Roots:
     """Why some may not be: the stop list keeps them out."""
 
     @property
+    def is_one(self) -> bool:
+        """Whether it is one plain task."""
+        return self.count == 1 and bool(self.alike)
+
+    @property
     def locks_nothing(self) -> bool:
         """Whether it needs no rows that others may be waiting for: identities that are unique everywhere, budgets."""
         return all(task.is_plain and not task.counted for task in self.tasks.values())

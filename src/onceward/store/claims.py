@@ -218,7 +218,7 @@ def _lease(reader: Reader, popped: Sequence[int], leasing: Leasing, now: int) ->
     if elsewhere := [row[0] for row in rows if row[10] is not None]:
         blobs = yield Query("read_blobs", {"ids": elsewhere})
         large = {bytes(hashed): bytes(data) for hashed, data in blobs}
-    by_id = {row[0]: _as_lease(row, token, worker, large) for row in rows}
+    by_id = {row[0]: as_lease(row, token, worker, large) for row in rows}
     leases = [by_id[task] for task in dict.fromkeys(popped) if task in by_id]
     seq = rows[0][_CLAIM]
     if seq is None:
@@ -260,7 +260,8 @@ def _put_back(popped: Sequence[int]) -> Op[None]:
         )
 
 
-def _as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes]) -> Lease:
+def as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes]) -> Lease:
+    """A lease from the row of its task; its payload may be one of the large ones."""
     task, fence = row[:2]
     payload, blob = row[9:11]
     data = payload if blob is None else large[bytes(blob)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from onceward.model.task import LARGEST_INLINE, Alike, NewTask, lane_of
 from onceward.store.lines import Standing, stand
-from onceward.store.op import Cuts, Many, Op, Query, Uuids
+from onceward.store.op import Cuts, Many, Op, Query, Uuids, Whole
 
 MOST_IN_ONE_STATEMENT = 1_000
 
@@ -92,6 +92,24 @@ def _enqueue_some(new: Alike) -> Op[list[int]]:
     else:
         yield Many("wait_until_due", [(due_at, task, place["lane"], band, 0) for task in range(first, last + 1)])
     return list(range(first, last + 1))
+
+
+def enqueue_at_once(new: Alike) -> Whole | None:
+    """One task, as a transaction of its own; None if it takes more than one statement."""
+    if len(new.payloads) > 1 or new.due_at > new.created_at or len(new.payloads[0]) > LARGEST_INLINE:
+        return None
+    lane, lineage = lane_of(new.queue, new.kind), new.lineages[0].hex()
+    return Whole(
+        Query(
+            "enqueue_one",
+            {
+                "kind": new.kind, "version": new.version, "queue": new.queue, "band": new.band, "lane": lane,
+                "told": f"{new.band} {lane}", "key": None if new.keys is None else new.keys[0],
+                "identity": new.identities[0], "payload": new.payloads[0], "lineage": lineage, "now": new.created_at,
+            },
+        ),
+        Query("enqueued_one", {"lineage": lineage}),
+    )  # fmt: skip
 
 
 def laid_out(payloads: list[bytes]) -> Op[tuple[list[bytes], list[int | None] | None]]:

@@ -89,6 +89,16 @@ class Call(NamedTuple):
     functions: Sequence[tuple[Callable[..., object], tuple[Any, ...]]]
 
 
+class Whole(NamedTuple):
+    """One statement that is a transaction of its own. It returns rows if it has written anything, and then it has
+    written the receipt it is given, `:receipt`, as well. Where it is given the one `:before`, and that is gone, it
+    writes nothing."""
+
+    query: Query
+    again: Query
+    """What its answer was, read from what it has written: asked if it has committed and the answer was lost."""
+
+
 Request = Query | Many | Call
 Result = TypeVar("Result")
 Op = Generator[Request, Rows, Result]

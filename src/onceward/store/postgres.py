@@ -23,17 +23,16 @@ try:
     from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 
     from onceward.store import arrays
+    from onceward.store.wire import Statement, Wire
 except ImportError as missing:  # pragma: no cover - the extra is part of the development set-up
     raise ConfigError("PostgreSQL needs the extra: pip install 'onceward[postgres]'") from missing
 
 OnConnect = Callable[[Any], None]
 
-_STATEMENTS = catalogue.Statements("postgres", catalogue.percent)
+_STATEMENTS = catalogue.Statements("postgres", catalogue.dollar)
 _IN_WORDS = catalogue.Statements("postgres", catalogue.brace)
 _BEGIN_WITH_RECEIPT = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_receipt'].text}"
 _BEGIN_AFTER_ANOTHER = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_next_receipt'].text}"
-MOST_PREPARED = 1_000
-"""More than there are: a statement that is forgotten is planned again, which takes longer than what it does."""
 _UNLESS_SAID: dict[str, Any] = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -71,7 +70,7 @@ class PostgresSession(Session):
         self._read_only = read_only
         self._prepare = prepare
         self._connection: psycopg.Connection[Any] | None = None
-        self._cursor: psycopg.Cursor[Any] | None = None
+        self._wire: Wire | None = None
 
     def opened(self) -> psycopg.Connection[Any]:
         if self._connection is None:
@@ -79,7 +78,6 @@ class PostgresSession(Session):
                 connection = connect(self._url, "onceward")
             except psycopg.Error as error:
                 raise _meant(error) from error
-            connection.prepared_max = MOST_PREPARED
             connection.add_notify_handler(_ignore)
             if not self._prepare:
                 connection.prepare_threshold = None
@@ -91,7 +89,7 @@ class PostgresSession(Session):
                 self._on_connect(connection)
             arrays.teach(connection.adapters)
             self._connection = connection
-            self._cursor = connection.cursor(binary=True)
+            self._wire = Wire(connection, prepare=self._prepare)
             self.measure_clock()
         return self._connection
 
@@ -101,35 +99,27 @@ class PostgresSession(Session):
     def discard(self) -> None:
         if self._connection is not None:
             quietly(self._connection.close)
-        self._connection = self._cursor = None
+        self._connection = self._wire = None
 
     def in_transaction(self) -> bool:
-        return self._connection is not None and self._connection.info.transaction_status != TransactionStatus.IDLE
+        return self._connection is not None and self._connection.pgconn.transaction_status != TransactionStatus.IDLE
+
+    def is_lost(self) -> bool:
+        return self._wire is not None and self._wire.is_lost()
 
     def run(self, request: Request) -> Rows:
         connection = self.opened()
-        cursor = self._cursor
-        assert cursor is not None
+        wire = self._wire
+        assert wire is not None
         try:
-            if type(request) is Query:
-                text = _STATEMENTS[request.name].text
-                if not text:
-                    return []
-                cursor.execute(text, arrays.listed(request.params), prepare=self._prepare)
-            elif type(request) is Many:
-                if not request.rows:
-                    return []
-                statement = _STATEMENTS[request.name]
-                is_one = len(request.rows) == 1
-                values = request.full_rows[0] if is_one else _columns(request, statement)
-                text = statement.text_for_one if is_one else statement.text
-                cursor.execute(text, dict(zip(statement.columns, values, strict=True)), prepare=self._prepare)
-            elif type(request) is Call:
+            if isinstance(request, Call):
                 self._lend(connection, request)
                 return []
-            result = cursor.pgresult  # its description would be made anew for every answer, column by column
-            return cursor.fetchall() if result is not None and result.nfields else []
+            asked = _asked(request)
+            return [] if asked is None else wire.run(asked)
         except psycopg.Error as error:
+            if isinstance(error, pg.InvalidSqlStatementName):
+                wire.forget()
             raise _meant(error) from error
 
     def begin_with_receipt(self, token: bytes, before: bytes | None) -> None:
@@ -177,6 +167,24 @@ def _as_text(value: bytes) -> str:
     return f"'\\x{value.hex()}'"
 
 
+def _asked(request: Query | Many) -> Statement | None:
+    """A request as it is sent; None if there is nothing to do."""
+    statement = _STATEMENTS[request.name]
+    if isinstance(request, Query):
+        return _with_values(statement, arrays.listed(request.params)) if statement.text else None
+    if not request.rows:
+        return None
+    is_one = len(request.rows) == 1
+    values = request.full_rows[0] if is_one else _columns(request, statement)
+    return _with_values(statement, dict(zip(statement.columns, values, strict=True)), for_one=is_one)
+
+
+def _with_values(statement: catalogue.Statement, params: dict[str, Any], *, for_one: bool = False) -> Statement:
+    return Statement(
+        statement.text_for_one if for_one else statement.text, [params[place] for place in statement.places]
+    )
+
+
 def _columns(request: Many, statement: catalogue.Statement) -> list[Any]:
     """The values that all rows have in common, then the rows column by column; a column of nothing is None."""
     varying = statement.kinds[len(request.same) :]
@@ -195,6 +203,8 @@ def _meant(error: psycopg.Error) -> Exception:
             return StoreFull("the disk of the PostgreSQL server is full; nothing was lost: free some space and go on")
         case pg.DeadlockDetected() | pg.SerializationFailure() | pg.LockNotAvailable():
             return TryAgainLater(_said(error))
+        case pg.InvalidSqlStatementName():
+            return TryAgainLater("what was prepared on this connection is gone; behind a pooler set prepare to false")
         case pg.ReadOnlySqlTransaction():
             return StoreUnavailable("this PostgreSQL server takes no writes; is it a standby?")
         case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification() | pg.InvalidCatalogName():

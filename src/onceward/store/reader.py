@@ -84,6 +84,8 @@ class Reader:
     """The last place seen in a line."""
     marked: dict[Line, LineMark] = field(default_factory=dict)
     """The ranks that were marked in a line, for those who stand in it later."""
+    unmarked: dict[Line, int] = field(default_factory=dict)
+    """The ranks up to which was claimed at once, to be marked with the next transaction."""
     highest: dict[Line, Place] = field(default_factory=dict)
     """The last place ever taken from a line."""
     floor: dict[Line, Place] = field(default_factory=dict)
@@ -199,6 +201,13 @@ def mark(reader: Reader, line: Line, rank: int, now: int) -> Op[None]:
     if made is None or (rank > made.last and now - made.at >= MARK_EVERY_MS):
         reader.marked[line] = LineMark(-1 if made is None else made.last, rank, now)
         yield Many("insert_marks", [(*line, rank, now)])
+
+
+def mark_claimed(reader: Reader, now: int) -> Op[None]:
+    """Mark how far the claims have come that were a transaction of their own."""
+    unmarked, reader.unmarked = reader.unmarked, {}
+    for line, rank in unmarked.items():
+        yield from mark(reader, line, rank, now)
 
 
 def is_time_to_sweep(reader: Reader, now: int) -> bool:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 from onceward.errors import ForkedConnection, OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
-from onceward.store.op import Op, Query, Request, Rows, drive
+from onceward.store.op import Op, Query, Request, Rows, Whole, drive
 
 Result = TypeVar("Result")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
@@ -60,6 +60,16 @@ class Doubts:
     unknown: int = 0
     committed: int = 0
     not_committed: int = 0
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One attempt at a transaction."""
+
+    receipt: bytes
+    is_sent: bool = False
+    """Whether it may have committed."""
+    result: Any = None
 
 
 class Session(ABC):
@@ -103,6 +113,10 @@ class Session(ABC):
         """Free what the database takes up of a full disk without needing it; whether there is anything of that."""
         return False
 
+    def is_lost(self) -> bool:
+        """Whether the database has hung up since it was asked last. A file does not."""
+        return False
+
     def begin_with_receipt(self, token: bytes, before: bytes | None) -> None:
         """Begin a transaction that leaves a receipt, where the one before it, if it is given, has left its own."""
         self.run(Query("begin"))
@@ -136,6 +150,55 @@ class Session(ABC):
         Lost connections and deadlocks are met by running it again from the start, for as long as the session's
         patience lasts; a commit is never repeated.
         """
+
+        def carry_out(attempt: _Attempt) -> Any:
+            self.begin_with_receipt(attempt.receipt, self.last_receipt)
+            attempt.result = drive(operation(), self)
+            attempt.is_sent = True
+            self.commit()
+            self._confirm(attempt.receipt)
+            return attempt.result
+
+        return self._patiently_once(carry_out, lambda attempt: attempt.result)  # type: ignore[no-any-return]
+
+    def transact_whole(self, whole: Whole) -> Rows:
+        """Run a transaction of one statement, with one message to the database and one back; as `transact`."""
+
+        def carry_out(attempt: _Attempt) -> Rows:
+            if self.is_lost():
+                raise ConnectionLost("it has hung up")  # what was never sent is not in doubt
+            attempt.is_sent = True
+            receipts = {"receipt": attempt.receipt, "before": self.last_receipt}
+            rows = self.run(Query(whole.query.name, {**whole.query.params, **receipts}))
+            if rows:
+                self._confirm(attempt.receipt)
+            return rows
+
+        return self._patiently_once(carry_out, lambda attempt: self.answer_to(whole, attempt.receipt))
+
+    def answer_to(self, whole: Whole, receipt: bytes) -> Rows:
+        """What a statement has returned that is known to have committed; `OutcomeUnknown` if that cannot be read.
+
+        Read in a transaction: a standby that is behind refuses that, and so does a session that insists on its past.
+        """
+
+        def read_again() -> Op[Rows]:
+            return (yield whole.again)
+
+        try:
+            return self.transact(read_again)
+        except WentBack:
+            raise
+        except Exception as error:
+            doubt = OutcomeUnknown(f"what was committed without a reply could not be read: {error}")
+            doubt.token = receipt
+            raise doubt from error
+
+    def _patiently_once(
+        self, carry_out: Callable[[_Attempt], Result], answer_lost: Callable[[_Attempt], Result]
+    ) -> Result:
+        """Carry a transaction out, again and again until it has committed once; `answer_lost` is what it has returned,
+        where that was found out later."""
         deadline = time.monotonic() + self._patience_s
         pause_s = FIRST_PAUSE_S
         has_made_room = False
@@ -143,21 +206,14 @@ class Session(ABC):
         if self.in_transaction():
             raise StoreError("a transaction is open on this connection; one inside another could not be kept apart")
         while True:
-            token = secrets.token_bytes(16)
-            result: Any = None
-            sent = False
+            attempt = _Attempt(secrets.token_bytes(16))
             try:
                 self.opened()
-                self.begin_with_receipt(token, self.last_receipt)
-                result = drive(operation(), self)
-                sent = True
-                self.commit()
-                self._confirm(token)
-                return result  # type: ignore[no-any-return]
+                return carry_out(attempt)
             except ConnectionLost as error:
                 self.discard()
-                if sent and self._settled(token, result, deadline):
-                    return result  # type: ignore[no-any-return]
+                if attempt.is_sent and self._settled(attempt, deadline):
+                    return answer_lost(attempt)
                 if time.monotonic() >= deadline:
                     raise StoreUnavailable(f"the database could not be reached: {error}") from error
             except TryAgainLater as error:
@@ -239,12 +295,12 @@ class Session(ABC):
         """Ask again whether a doubtful transaction has committed. Until that is known it must not be run again."""
         return self._has_committed(doubt.token, time.monotonic() + self._patience_s)
 
-    def _settled(self, token: bytes, result: object, deadline: float) -> bool:
+    def _settled(self, attempt: _Attempt, deadline: float) -> bool:
         self.doubts.unknown += 1
         try:
-            return self._has_committed(token, deadline)
+            return self._has_committed(attempt.receipt, deadline)
         except OutcomeUnknown as doubt:
-            doubt.token, doubt.result = token, result
+            doubt.token, doubt.result = attempt.receipt, attempt.result
             raise
 
     def _has_committed(self, token: bytes, deadline: float) -> bool:

@@ -8,6 +8,7 @@ event loop as well where nobody there would have to wait for it.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import threading
 import time
 from collections import deque
@@ -26,9 +27,10 @@ from onceward.model.task import Commit
 from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_from, claim_suspects, mark_low_claim
 from onceward.store.commits import SendAlone, Verdict, commit
 from onceward.store.lines import Sight, heed_pauses, look
-from onceward.store.op import Op, drive
-from onceward.store.reader import Line, Reader, is_time_to_sweep
+from onceward.store.op import Op, Rows, drive
+from onceward.store.reader import Line, Reader, is_time_to_sweep, mark_claimed
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, WentBack
+from onceward.store.told import Told, claim_at_once, claimed_at_once, may_claim_at_once
 from onceward.worker import points
 from onceward.worker.wakeup import Wakeup
 
@@ -118,6 +120,10 @@ class Writer:
         Without patience nothing is waited for: what is to be sent alone is left to the caller, and trouble is raised.
         """
         points.reach("before commit")
+        if not items and wish is not None and wish.line is not None and not self.session.is_near:
+            written = self._claim_at_once(wish, wish.line)
+            if written is not None:
+                return written
         sight = None
         if not items and wish is not None and wish.line is None:
             sight = self._look(wish)
@@ -134,6 +140,36 @@ class Writer:
             written.verdicts = self._one_by_one(items, written.verdicts)
         self._count(written)
         return written
+
+    def _claim_at_once(self, wish: Wish, line: Line) -> Written | None:
+        """A claim that takes no more than one statement; None if it does."""
+        now = self.session.clock.now()
+        if not may_claim_at_once(self.reader, now):
+            return None
+        told = Told(line, secrets.token_bytes(16), self.worker, wish.count, now)
+        try:
+            rows = self.session.transact_whole(claim_at_once(self.reader, told))
+        except OutcomeUnknown as doubt:
+            doubt.result = (wish, told)
+            raise
+        return self._claimed_at_once(wish, told, rows)
+
+    def _claimed_at_once(self, wish: Wish, told: Told, rows: Rows) -> Written:
+        points.reach("after commit")
+        claimed = claimed_at_once(self.reader, told, rows)
+        if claimed.leases:
+            self._count_claim(claimed)
+        return Written((), (), claimed, wish, None, self.reader.pauses)
+
+    def settle(self, doubt: OutcomeUnknown) -> Written | None:
+        """What a doubtful transaction has done; None if it has not committed. Raises if nobody knows yet."""
+        if not self.session.settle(doubt):
+            return None
+        if isinstance(doubt.result, Written):
+            return doubt.result
+        wish, told = cast(tuple[Wish, Told], doubt.result)
+        rows = self.session.answer_to(claim_at_once(self.reader, told), doubt.token)
+        return self._claimed_at_once(wish, told, rows)
 
     def _look(self, wish: Wish) -> Sight | None:
         """A look without a transaction, so that idle workers do not stand in each other's way; None if it is time for
@@ -196,6 +232,7 @@ class Writer:
         self.reader, self.suspects = reader.copy(), suspects.copy()
         now = self.session.clock.now()
         yield from self._heed(now)
+        yield from mark_claimed(self.reader, now)
         verdicts: list[Verdict] = []
         if items:
             claims = wish is not None and wish.is_ordinary
@@ -220,11 +257,14 @@ class Writer:
 
     def _count(self, written: Written) -> None:
         self.low_claim = 0
-        self.counts.transactions += 1
         self.counts.commits += len(written.verdicts)
         self.counts.refused += written.verdicts.count(False)
-        self.counts.claims += bool(written.claimed.leases)
-        self.counts.claimed += len(written.claimed.leases)
+        self._count_claim(written.claimed)
+
+    def _count_claim(self, claimed: Claimed) -> None:
+        self.counts.transactions += 1
+        self.counts.claims += bool(claimed.leases)
+        self.counts.claimed += len(claimed.leases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,11 +468,8 @@ class Committer:
             logger.warning("the database went away during a commit, asking whether it happened")
             if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
                 return Written((), ())
-            try:
-                committed = self._writer.session.settle(doubt)
-            except OutcomeUnknown:
-                continue  # each time the session has been patient already
-            return cast(Written, doubt.result) if committed else None
+            with suppress(OutcomeUnknown):  # each time the session has been patient already
+                return self._writer.settle(doubt)
 
     def _write(self, batch: _Batch, *, patiently: bool = True) -> Written:
         if batch.wish is not None:
@@ -442,12 +479,12 @@ class Committer:
     def _until_written(self, batch: _Batch) -> Written:
         """The database may be away or full for a while: nothing that was handed over is given up."""
         while True:
-            if batch.doubt is not None:
-                settled = self._until_settled(batch.doubt)
-                if settled is not None:
-                    return settled
-                batch = replace(batch, doubt=None)
             try:
+                if batch.doubt is not None:
+                    settled = self._until_settled(batch.doubt)
+                    if settled is not None:
+                        return settled
+                    batch = replace(batch, doubt=None)
                 return self._write(batch)
             except OutcomeUnknown as doubt:
                 batch = replace(batch, doubt=doubt)

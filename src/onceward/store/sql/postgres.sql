@@ -65,6 +65,29 @@ LEFT JOIN told ON true
 -- name: stand_new
 -- Nothing, likewise.
 
+-- name: enqueue_one
+-- insert_tasks for one that is due now, as a transaction of its own.
+WITH receipt AS (
+    INSERT INTO onceward_receipt (token, at)
+    VALUES (:receipt, :now)
+), new AS (
+    INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, lineage)
+    VALUES (:kind, :version, :queue, :band, :now, :now, :key, :identity, :payload, :lineage)
+    RETURNING id
+), ready AS (
+    INSERT INTO onceward_ready (lane, band, rank, at, task)
+    SELECT :lane, :band, coalesce((SELECT max(rank) FROM onceward_mark WHERE lane = :lane AND band = :band), 0), :now, id
+    FROM new
+)
+SELECT id, pg_notify('onceward', :told)
+FROM new
+
+-- name: enqueued_one
+-- What enqueue_one has returned.
+SELECT id
+FROM onceward_task
+WHERE lineage = :lineage AND parent IS NULL
+
 -- name: insert_governed
 -- New tasks that have gates to pass, each its own.
 WITH new AS (
@@ -222,6 +245,73 @@ WITH living AS (
 )
 SELECT leased.*, claim.seq
 FROM leased, claim
+
+-- name: claim_at_once
+-- pop and lease_tasks in one, as a transaction of its own: the first of a line, as far as they are fresh and nothing has to
+-- be asked or read. Who is not stays where it stands, and so does everybody as long as anything is paused. Where nobody
+-- stands nothing is locked or written: others were told, too.
+WITH first AS (
+    SELECT ctid AS place, task, rank, seq, at
+    FROM onceward_ready
+    WHERE lane = :lane AND band = :band AND (rank, seq) > (:rank, :seq)
+    ORDER BY rank, seq
+    LIMIT :count
+    FOR UPDATE SKIP LOCKED
+), living AS (
+    SELECT id
+    FROM onceward_worker
+    WHERE id = :worker
+      AND stopped_at IS NULL
+      AND EXISTS (SELECT 1 FROM first)
+      AND NOT EXISTS (SELECT 1 FROM onceward_pause)
+      AND (:before::bytea IS NULL OR EXISTS (SELECT 1 FROM onceward_receipt WHERE token = :before))
+    FOR SHARE
+), leased AS (
+    UPDATE onceward_task t
+    SET status = 1, fence = fence + 1, token = :token, worker = living.id,
+        started_at = coalesce(started_at, :now),
+        clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
+    FROM living
+    WHERE t.id = ANY (ARRAY (SELECT task FROM first))
+      AND t.status IN (0, 2)
+      AND t.paused = 0
+      AND t.due_at <= greatest(:now, (SELECT max(at) FROM first))
+      AND t.touched = 0
+      AND t.signals = 0
+      AND t.payload_blob IS NULL
+    RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
+        t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
+        t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
+        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits, t.children
+), popped AS (
+    DELETE FROM onceward_ready
+    WHERE ctid = ANY (ARRAY (SELECT place FROM first WHERE task IN (SELECT id FROM leased)))
+), claim AS (
+    INSERT INTO onceward_claim (token, worker, at, tasks, fences)
+    SELECT :token, :worker, :now, array_agg(id), array_agg(fence)
+    FROM leased
+    HAVING count(*) > 0
+    RETURNING seq
+), receipt AS (
+    INSERT INTO onceward_receipt (token, at)
+    SELECT :receipt, :now
+    FROM claim
+)
+SELECT leased.*, claim.seq, first.rank, first.seq, (SELECT count(*) FROM first)
+FROM first
+JOIN leased ON leased.id = first.task
+CROSS JOIN claim
+
+-- name: claimed_at_once
+-- What claim_at_once has returned, without the places.
+SELECT t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
+    t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
+    t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
+    coalesce(t.clock_at, t.progressed_at, t.started_at), t.expiry, t.ancestry, t.limits, t.children, c.seq, 0, 0, 0
+FROM onceward_claim c
+CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
+JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
+WHERE c.worker = :worker AND c.token = :token
 
 -- name: insert_claim
 -- Nothing: lease_tasks has done it.

@@ -50,6 +50,18 @@ SELECT :lane, :band, :rank, :at, :seq + 1 + id - :first, id
 FROM onceward_task
 WHERE id BETWEEN :first AND :last
 
+-- name: enqueue_one
+-- Nothing: where no message goes to a server, none is saved.
+
+-- name: enqueued_one
+-- Nothing, likewise.
+
+-- name: claim_at_once
+-- Nothing, likewise.
+
+-- name: claimed_at_once
+-- Nothing, likewise.
+
 -- name: insert_governed
 -- New tasks that have gates to pass, each its own. They do not stand in line yet.
 INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage,

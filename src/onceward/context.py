@@ -54,6 +54,7 @@ T = TypeVar("T")
 A = ParamSpec("A")
 
 _NOBODY: frozenset[bytes] = frozenset()
+_ASKED_FOR = Spawned()
 
 
 class Context(Generic[P]):
@@ -193,10 +194,11 @@ class Context(Generic[P]):
         Nothing is asked of the database: the answer is falsy only for what is known already (depth, an ancestor, the
         stop list, the number of children). What became of it in the end is for later stages, in `ctx.outcome(payload)`.
         """
-        child = self._child(payload, Wishes(after, at, priority, limits))
+        is_plain = after is None and at is None and priority is None and limits is None
+        child = self._child(payload, NO_WISHES if is_plain else Wishes(after, at, priority, limits))
         refused = self._refused_at_once(child)
         self._ask_for(child)
-        return Spawned() if refused is None else Spawned(refused.rule, refused.reason, refused.existing)
+        return _ASKED_FOR if refused is None else Spawned(refused.rule, refused.reason, refused.existing)
 
     @property
     def children(self) -> list[Outcome]:
@@ -351,12 +353,13 @@ class Context(Generic[P]):
         return self._desk.spawner.refused_at_once(self._lease, self.payload, child, asked_before)
 
     def _ask_for(self, child: Spawn) -> None:
-        if not isinstance(self._spawns, list):
-            self._spawns = list(self._spawns)
-        if not isinstance(self._asked_for, set):
-            self._asked_for = set(self._asked_for)
-        self._spawns.append(child)
-        self._asked_for.add(child.identity)
+        spawns, asked_for = self._spawns, self._asked_for
+        if type(spawns) is not list:
+            self._spawns = spawns = list(spawns)
+        if type(asked_for) is not set:
+            self._asked_for = asked_for = set(asked_for)
+        spawns.append(child)
+        asked_for.add(child.identity)
 
     # For the worker
 

@@ -233,13 +233,17 @@ class Pipeline(Generic[P]):
 
     def gates_of(self, stage: Stage[P, Any], payload: Payload) -> str | None:
         """What a stage has to pass before it runs, for a task with this payload; None if nothing."""
-        if self.key_concurrency is not None or (stage.source is not None and stage.source.per is not None):
+        if self._asks_keys(stage):
             return self._gates_by_key(stage, payload_key(payload))
         try:
             return self._gates[stage]
         except KeyError:
             self._gates[stage] = gates = self._gates_by_key(stage, "")
             return gates
+
+    def _asks_keys(self, stage: Stage[P, Any]) -> bool:
+        """Whether what a stage has to pass depends on the key of its task."""
+        return self.key_concurrency is not None or (stage.source is not None and stage.source.per is not None)
 
     def _gates_by_key(self, stage: Stage[P, Any], key: str) -> str | None:
         gates = [] if stage.source is None else [Gate(stage.source.instance(key), stage.calls)]
@@ -272,6 +276,12 @@ class Pipeline(Generic[P]):
             and self.key_concurrency is None
             and (first is None or (first.source is None and not first.costs.is_governed))
         )
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all its tasks begin in the same way: payloads have no say in what they pass, or may cost."""
+        first = self.stages[0] if self.stages else None
+        return not self._counting and (first is None or (not self._asks_keys(first) and not first.costs.varies))
 
     def limits_of(self, gate: str) -> GateLimits:
         """What the gates of this pipeline itself let through."""

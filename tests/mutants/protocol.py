@@ -66,10 +66,9 @@ MUTANTS = (
         "dedupe without index",
         "whoever asks last has an identity, as if no unique key had kept it",
         (
-            Edit(SQLITE, "ON i.scope = ", "ON i.task < 0 AND i.scope = ", "identities_taken"),
-            Edit(SQLITE, "DO NOTHING", "DO UPDATE SET task = excluded.task", "take_many_identities"),
+            Edit(SQLITE, "DO NOTHING", "DO UPDATE SET task = excluded.task", "take_free_identities"),
             Edit(POSTGRES, "DO UPDATE SET task = onceward_identity.task", "DO UPDATE SET task = excluded.task",
-                 "take_many_identities"),
+                 "take_free_identities"),
         ),
         ("tests/worker/test_spawning.py::test_a_child_asked_for_again_is_the_same_child",),
     ),

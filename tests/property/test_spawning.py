@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from onceward import IllegalTransition, Limits, Status
-from onceward.model.lineage import Bounds, Rule, Spawn
+from onceward.model.lineage import Bounds, Rule, Sort, Spawn
 from onceward.model.payload import identity
 from onceward.model.task import Finish, Lease, NewTask, band_of
 from onceward.store import operate
@@ -103,10 +103,10 @@ class Lineages(RuleBasedStateMachine):
             asked.append(
                 Asked(lease, "first", key_hash(self.model.members[lease.task].key), DEFAULTS, self.child(lease, wish))
             )
-        decisions = self.hands.do(lambda: spawn(asked, now))
+        decisions = self.hands.do(lambda: spawn(asked, now)).decisions
         for one, decision in zip(asked, decisions, strict=True):
             parent = self.model.members[one.lease.task]
-            expected = self.model.judge(parent, one.spawn.kind, one.spawn.key or "", now)
+            expected = self.model.judge(parent, one.spawn.sort.kind, one.spawn.key or "", now)
             assert told(decision) == expected, (one.spawn, decision, wishes)
             if decision.is_new:
                 child = self.member(decision.task or 0, parent, one.spawn, now)
@@ -124,19 +124,21 @@ class Lineages(RuleBasedStateMachine):
             "children": Bounds(given.max_depth, min(1, given.max_children), given.deadline_ms, given.max_tasks),
         }[wish.narrow]
         kind = KINDS[wish.kind]
-        return Spawn(
-            kind=wish.kind, version=1, queue="default", band=band_of(0), key=wish.key,
-            identity=identity(wish.kind, wish.key), payload=b"{}", due_at=0,
-            key_hash=key_hash(wish.key) if kind.by_key else None,
-            unique=kind.unique, fresh_for_ms=kind.fresh_for_ms, bounds=narrower,
-            scope=uuid.uuid4() if wish.narrow == "tasks" else None,
+        sort = Sort(
+            kind=wish.kind, version=1, queue="default", band=band_of(0), unique=kind.unique,
+            fresh_for_ms=kind.fresh_for_ms,
             policies=tuple((refused, "park") for refused in Rule) if kind.asks else (),
+        )  # fmt: skip
+        return Spawn(
+            sort=sort, key=wish.key, identity=identity(wish.kind, wish.key), payload=b"{}",
+            key_hash=key_hash(wish.key) if kind.by_key else None, bounds=narrower,
+            scope=uuid.uuid4() if wish.narrow == "tasks" else None,
         )  # fmt: skip
 
     def member(self, task: int, parent: Member, child: Spawn, now: int) -> Member:
         scopes = parent.scopes if child.scope is None else (*parent.scopes, child.scope)
         return Member(
-            task, child.kind, child.key or "", parent.lineage, child.bounds or parent.bounds, now, parent, scopes
+            task, child.sort.kind, child.key or "", parent.lineage, child.bounds or parent.bounds, now, parent, scopes
         )
 
     @rule(pick=numbers, status=some.sampled_from(ENDS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from onceward.model.lineage import Bounds, Limits, Rule, Spawn, Spawns
+from onceward.model.lineage import Bounds, Limits, Rule, Sort, Spawn, Spawns
 from onceward.model.payload import identity
 from onceward.model.task import Commit, HandOver, Lease, Move, band_of
 from onceward.store import commits
@@ -19,21 +19,13 @@ ASKS: dict[str, Any] = {"policies": tuple((rule, "park") for rule in Rule)}
 
 def child(key: str, kind: str = "note", *, due_at: int = 0, max_tasks: int | None = None, **options: Any) -> Spawn:
     """A child to ask for. With `max_tasks` it has a narrower limit of its own."""
-    wanted: dict[str, Any] = {"unique": "lineage", "payload": b"{}", **options}
+    wanted: dict[str, Any] = {"payload": b"{}", **options}
     if max_tasks is not None:
         wanted["bounds"] = DEFAULTS.replaced(Limits(max_tasks=max_tasks))
         wanted["scope"] = uuid.uuid4()
-    return Spawn(
-        kind=kind,
-        version=1,
-        queue="default",
-        band=band_of(0),
-        key=key,
-        identity=identity(kind, key),
-        key_hash=None,
-        due_at=due_at,
-        **wanted,
-    )
+    own = {name: wanted.pop(name) for name in list(wanted) if name in Sort.__struct_fields__}
+    sort = Sort(kind, 1, "default", band_of(0), **{"unique": "lineage", "due_at": due_at, **own})
+    return Spawn(sort=sort, key=key, identity=identity(kind, key), **wanted)
 
 
 def together(key: str, *children: Spawn, defaults: Bounds = DEFAULTS) -> Spawns:

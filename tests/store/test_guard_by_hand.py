@@ -18,7 +18,7 @@ from tests.store.conftest import Hands
 def ask(hands: Hands, lease: Lease, key: str, *wanted: Spawn, batch: InBatch | None = None) -> list[Decision]:
     """What the guard decides if a task with this key asks for these."""
     asked = [Asked(lease, "first", key_hash(key), DEFAULTS, one, batch) for one in wanted]
-    return hands.do(lambda: spawn(asked, hands.now))
+    return hands.do(lambda: spawn(asked, hands.now)).decisions
 
 
 def below(hands: Hands) -> Lease:
@@ -68,5 +68,5 @@ def test_no_more_than_a_hundred_wait_for_room_whatever_batches_they_are_in(hands
         Asked(lease, "first", key_hash("child"), DEFAULTS, one, InBatch(number % 2, scopes[number % 2]))
         for number, one in enumerate(wanted)
     ]
-    decisions = hands.do(lambda: spawn(asked, hands.now))
+    decisions = hands.do(lambda: spawn(asked, hands.now)).decisions
     assert [bool(one.parked) for one in decisions] == [True] * 100 + [False] * 60

@@ -36,7 +36,7 @@ def root(hands: Hands, worker: int, key: str, limits: Limits | None = None) -> L
 def ask(hands: Hands, *asked: tuple[Lease, Spawn], defaults: Bounds = DEFAULTS) -> list[Decision]:
     """All of it in one transaction."""
     wanted = [Asked(lease, "first", key_hash(str(lease.task)), defaults, one) for lease, one in asked]
-    return hands.do(lambda: spawn(wanted, hands.now))
+    return hands.do(lambda: spawn(wanted, hands.now)).decisions
 
 
 def rules(decisions: list[Decision]) -> list[Rule | None]:

@@ -173,7 +173,9 @@ def test_a_hash_of_parts_depends_on_where_they_are_parted() -> None:
 
 def test_many_digests_are_those_of_one_by_one() -> None:
     seconds = [b"", b"a", b"b" * 300]
-    assert codec.digests128(b"note", seconds) == [codec.digest128(b"note", second) for second in seconds]
+    one_by_one = [codec.digest128(b"note", second) for second in seconds]
+    assert codec.digests128(b"note", seconds) == one_by_one
+    assert [codec.digest128_of("note", second) for second in seconds] == one_by_one
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, "\ud800"])

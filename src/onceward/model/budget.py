@@ -207,6 +207,11 @@ class StageCosts:
             return {LINEAGE: USD} if self.draws_on_lineage else {}
         return {rule.name: rule.unit for rule in self.drawn}
 
+    @property
+    def varies(self) -> bool:
+        """Whether what the stage may cost depends on the payload."""
+        return self._function is not None
+
     def estimate(self, payload: Any) -> int | None:
         """What the stage may cost at most, for a task with this payload."""
         if self._function is None:

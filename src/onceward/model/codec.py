@@ -60,6 +60,17 @@ def encoded_like(values: Sequence[Any], what: str) -> list[bytes]:
     return stored
 
 
+def encoded_plainly(value: Any) -> bytes | None:
+    """The stored form of a value that reads back as its own type; None where that takes a closer look."""
+    kind: Any = type(value)
+    try:
+        data = _encode(value)
+        decoder(kind)(data)
+    except Exception:
+        return None
+    return None if len(data) > LARGEST_VALUE or (_reads_null(kind) and _may_be_left_behind(data)) else data
+
+
 def encoded_as_itself(value: Any, what: str) -> bytes:
     """The stored form of a value, checked to read back as its own type.
 
@@ -176,6 +187,19 @@ def digest128(*parts: bytes) -> bytes:
     """A 128-bit hash of byte strings, each with its length, so that no two lists of parts collide by concatenation."""
     whole = b"".join([len(part).to_bytes(8, "big") + part for part in parts])
     return hashlib.blake2b(whole, digest_size=16).digest()
+
+
+@lru_cache(maxsize=1_024)
+def _begun(first: str) -> hashlib.blake2b:
+    name = first.encode()
+    return hashlib.blake2b(len(name).to_bytes(8, "big") + name, digest_size=16)
+
+
+def digest128_of(first: str, second: bytes) -> bytes:
+    """`digest128(first, second)`, for a first part that comes often."""
+    hashed = _begun(first).copy()
+    hashed.update(len(second).to_bytes(8, "big") + second)
+    return hashed.digest()
 
 
 def digests128(first: bytes, seconds: Sequence[bytes]) -> list[bytes]:

@@ -174,27 +174,19 @@ def checked_deadline(deadline: Duration | None) -> int | None:
     return given
 
 
-class Spawn(msgspec.Struct, frozen=True, gc=False):
-    """A child that a stage asks for, before anything is decided."""
+class Sort(msgspec.Struct, frozen=True, gc=False):
+    """What children of one sort have in common. A stage that spawns many mostly asks for one sort."""
 
     kind: str
     version: int
     queue: str
     band: int
-    key: str | None
-    identity: bytes
-    key_hash: bytes | None
-    """Its key as a hash, where a cycle is a key that comes back, whatever its kind; None where it is an identity."""
-    payload: bytes
-    due_at: int
     unique: str
+    cycle: str = "identity"
+    """What must not come back among the ancestors."""
+    due_at: int = 0
+    """When it may run; a time that is over is the time of the commit."""
     fresh_for_ms: int | None = None
-    bounds: Bounds | None = None
-    """Its own limits, where they are narrower than its parent's."""
-    scope: uuid.UUID | None = None
-    """A new scope in which the tasks and the money of its subtree are counted, if it has narrower limits on them."""
-    stopped: str | None = None
-    """What the stop list says of it."""
     policies: tuple[tuple[Rule, str], ...] = ()
     gates: str | None = None
     """What its first stage has to pass."""
@@ -202,6 +194,27 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
     """What its first stage may cost at most."""
     counted: tuple[Counted, ...] = ()
     """The budgets that count it."""
+
+    def policy(self, rule: Rule) -> str:
+        """What its pipeline wants if a rule refuses it: to be told ("refuse"), an error, or an operator asked."""
+        return next((policy for one, policy in self.policies if one == rule), "refuse")
+
+
+class Spawn(msgspec.Struct, frozen=True, gc=False):
+    """A child that a stage asks for, before anything is decided."""
+
+    sort: Sort
+    key: str | None
+    identity: bytes
+    payload: bytes
+    key_hash: bytes | None = None
+    """Its key as a hash, where that must not come back, whatever its kind."""
+    bounds: Bounds | None = None
+    """Its own limits, where they are narrower than its parent's."""
+    scope: uuid.UUID | None = None
+    """A new scope in which the tasks and the money of its subtree are counted, if it has narrower limits on them."""
+    stopped: str | None = None
+    """What the stop list says of it."""
     batch: str | None = None
     """The name of the batch to which it is added, if its stage opens one."""
     follows: str | None = None
@@ -214,12 +227,8 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
     def following(self, batch: str) -> Spawn:
         """This child after a batch. It waits already, so that nobody can be asked about it: where another child would
         wait for approval, it is refused."""
-        policies = tuple((rule, "refuse" if policy == "park" else policy) for rule, policy in self.policies)
-        return msgspec.structs.replace(self, follows=batch, policies=policies)
-
-    def policy(self, rule: Rule) -> str:
-        """What its pipeline wants if a rule refuses it: to be told ("refuse"), an error, or an operator asked."""
-        return next((policy for one, policy in self.policies if one == rule), "refuse")
+        policies = tuple((rule, "refuse" if policy == "park" else policy) for rule, policy in self.sort.policies)
+        return msgspec.structs.replace(self, follows=batch, sort=msgspec.structs.replace(self.sort, policies=policies))
 
 
 class StageBatch(msgspec.Struct, frozen=True, gc=False):
@@ -329,7 +338,7 @@ def refused_by_ancestors(spawn: Spawn, family: list[Ancestor]) -> Refused | None
         by_key = spawn.key_hash is not None
         if ancestor.key == spawn.key_hash if by_key else ancestor.identity == spawn.identity:
             who = "the spawning task itself" if ancestor is family[-1] else f"its ancestor, task {ancestor.task},"
-            what = "has the same key" if by_key else f"is the same work ({spawn.kind} with the same key)"
+            what = "has the same key" if by_key else f"is the same work ({spawn.sort.kind} with the same key)"
             return Refused(Rule.CYCLE, f"{who} {what}", ancestor.task)
     return None
 

@@ -71,11 +71,14 @@ def has_own_key(payload_type: type[Payload]) -> bool:
 
 def stored_payload(payload: Payload) -> bytes:
     """The stored form of a payload, checked to read back as the same type."""
-    return codec.encoded_as_itself(payload, f"the payload {type(payload).__name__}")
+    data = codec.encoded_plainly(payload)
+    return codec.encoded_as_itself(payload, f"the payload {type(payload).__name__}") if data is None else data
 
 
 def stored_payloads(payloads: Sequence[Payload]) -> list[bytes]:
     """The stored forms of payloads of one class."""
+    if len(payloads) == 1:
+        return [stored_payload(payloads[0])]
     return codec.encoded_like(payloads, f"the payload {type(payloads[0]).__name__}")
 
 
@@ -100,11 +103,13 @@ def payload_key(payload: Payload) -> str:
 
 def identity(kind: str, key: str) -> bytes:
     """The 128-bit identity of a task: its kind and its key."""
-    return codec.digest128(kind.encode(), key.encode())
+    return codec.digest128_of(kind, key.encode())
 
 
 def identities(kind: str, keys: Sequence[bytes]) -> list[bytes]:
     """The identities of tasks of one kind, by their keys as bytes."""
+    if len(keys) == 1:
+        return [codec.digest128_of(kind, keys[0])]
     return codec.digests128(kind.encode(), keys)
 
 

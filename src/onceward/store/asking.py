@@ -38,12 +38,11 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     @property
     def identities(self) -> list[Identity]:
         """Where its identity must be free."""
-        match self.spawn.unique:
-            case "no":
-                return []
-            case "everywhere":
-                return [(self.lease.lineage_bytes, self.spawn.identity), (EVERYWHERE, self.spawn.identity)]
-        return [(self.lease.lineage_bytes, self.spawn.identity)]
+        unique, identity = self.spawn.sort.unique, self.spawn.identity
+        if unique == "no":
+            return []
+        here = self.lease.lineage_bytes, identity
+        return [here, (EVERYWHERE, identity)] if unique == "everywhere" else [here]
 
 
 @dataclass(slots=True)
@@ -78,6 +77,8 @@ class Parent:
     refusals: int
     batch: int | None
     is_paused: bool
+    has_asked: bool
+    """Whether it has asked for children before."""
 
     family: list[Ancestor] = field(init=False)
     """Its ancestors and itself."""
@@ -87,10 +88,17 @@ class Parent:
     """The counters in which a child needs room: that of its lineage, and narrower ones below."""
     below: bytes = field(init=False)
     """The ancestry of its children."""
+    wanted: int = 0
+    """How many children it asks for, of those about which nothing is decided yet."""
     rooms: list[Room] = field(default_factory=list)
     """What those counters have left, once it was asked for."""
     beyond: int | None = None
     """How many of its children were made although there was no room, to wait for approval; once it was asked for."""
+
+    @property
+    def most_children(self) -> int:
+        """How many children it may have, now that its counters are known."""
+        return min(self.bounds.max_children, self.rooms[0].max_children)
 
     def adding_to(self, batch: InBatch) -> Parent:
         """The same task, for the children that it adds to a batch."""

@@ -19,7 +19,7 @@ from onceward.model.decide import batch_wait
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, NewTask, lane_of
 from onceward.store.budgets import admit, open_lineage_budgets
-from onceward.store.enqueue import kept
+from onceward.store.enqueue import kept, reserve_ids
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Rows
@@ -96,8 +96,7 @@ def _insert_roots(tasks: Sequence[NewTask], batch: int, scope: uuid.UUID | None,
     for start in range(0, len(plain), TASKS_AT_ONCE):
         places = plain[start : start + TASKS_AT_ONCE]
         some = [tasks[place] for place in places]
-        rows = yield Query("reserve_ids", {"count": len(some)})
-        numbers = sorted(row[0] for row in rows)
+        numbers = yield from reserve_ids(len(some))
         payloads = yield from kept([task.payload for task in some])
         yield Many(
             "insert_children",

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,10 +23,11 @@ from onceward.model.task import NEVER, lane_of
 from onceward.store.asking import Asked, Decision, Parent
 from onceward.store.budgets import open_lineage_budgets
 from onceward.store.enqueue import MOST_IN_ONE_STATEMENT, kept, laid_out
-from onceward.store.lines import Standing, stand
+from onceward.store.lines import stand_ranked
 from onceward.store.log import Entry, log
 from onceward.store.op import Cuts, Many, Op, Query
-from onceward.store.rows import as_bytes
+from onceward.store.reader import Line
+from onceward.store.rows import as_uuid
 
 REFUSALS_KEPT = 100
 """How many refusals are stored for one parent; the others are counted."""
@@ -56,11 +59,31 @@ class _InCommon(NamedTuple):
     limits: bytes | None
     scopes: bytes | None
 
+    @property
+    def lane(self) -> tuple[str, str, str | None]:
+        """What the line in which they stand is named by."""
+        return self.queue, self.kind, self.gates
+
+
+class _Group(NamedTuple):
+    """Children of one stage that differ in little, by their numbers."""
+
+    asked: Asked
+    """The first of them."""
+    common: _InCommon
+    tasks: list[int]
+    children: list[Spawn]
+
+    @property
+    def each(self) -> Iterable[tuple[int, Spawn]]:
+        """Number and child of each."""
+        return zip(self.tasks, self.children, strict=True)
+
 
 def _in_common(one: Asked, parent: Parent, due_at: int) -> _InCommon:
-    child = one.spawn
+    child, sort = one.spawn, one.spawn.sort
     return _InCommon(
-        child.kind, child.version, child.queue, child.band, due_at, child.gates, child.estimate,
+        sort.kind, sort.version, sort.queue, sort.band, due_at, sort.gates, sort.estimate,
         parent.counted_in[0], one.lease.task, parent.depth + 1, parent.batch, parent.below,
         parent.limits if child.bounds is None else msgspec.json.encode(child.bounds),
         parent.scopes if child.scope is None else (parent.scopes or b"") + child.scope.bytes,
@@ -72,26 +95,38 @@ def make(new: Sequence[New], now: int) -> Op[None]:
     narrower = [one for one in new if one[0].spawn.scope is not None]
     if narrower:
         yield from _open_scopes(narrower, now)
-    alike: dict[tuple[Any, ...], tuple[_InCommon, list[tuple[int, Spawn]]]] = {}
-    for one, parent, task in new:
-        child = one.spawn
-        apart = task if child.bounds is not None or child.scope is not None else None
-        due_at = max(child.due_at, now)  # it was asked for a moment ago, but nobody could have run it
-        same = (
-            one.lease.task, parent.batch, child.kind, child.version, child.queue, child.band, due_at, child.gates,
-            child.estimate, apart,
-        )  # fmt: skip
-        if (group := alike.get(same)) is None:
-            group = alike[same] = _in_common(one, parent, due_at), []
-        group[1].append((task, child))
-    few = [(common, *mine) for common, some in alike.values() if len(some) < MANY_ALIKE for mine in some]
+    alike = _grouped(new, now)
+    few = [(group.common, *one) for group in alike if len(group.tasks) < MANY_ALIKE for one in group.each]
     if few:
         yield from _insert_few(few, now)
-    for common, some in alike.values():
-        for start in range(0, len(some) if len(some) >= MANY_ALIKE else 0, MOST_IN_ONE_STATEMENT):
-            yield from _insert_alike(common, some[start : start + MOST_IN_ONE_STATEMENT], now)
-    yield from _tell(new, now)
-    yield from _stand_fairly(new, now)
+    for group in alike:
+        for start in range(0, len(group.tasks) if len(group.tasks) >= MANY_ALIKE else 0, MOST_IN_ONE_STATEMENT):
+            yield from _insert_alike(group, slice(start, start + MOST_IN_ONE_STATEMENT), now)
+    yield from _tell(alike, now)
+    yield from _stand_fairly(alike, now)
+
+
+def _grouped(new: Sequence[New], now: int) -> list[_Group]:
+    """New children by what they have in common. Most follow one of the same sort: whoever does is in its group."""
+    groups: dict[tuple[Any, ...], _Group] = {}
+    last_parent, last_stage, last_sort, group = None, "", None, None
+    for one, parent, task in new:
+        child = one.spawn
+        sort, is_narrower = child.sort, child.bounds is not None or child.scope is not None
+        if (
+            group is None
+            or is_narrower
+            or (parent is not last_parent or sort is not last_sort or one.stage != last_stage)
+        ):
+            same = (id(parent), one.stage, sort, task if is_narrower else None)
+            group = groups.get(same)
+            if group is None:
+                due_at = max(sort.due_at, now)  # it was asked for a moment ago, but nobody could have run it
+                group = groups[same] = _Group(one, _in_common(one, parent, due_at), [], [])
+            last_parent, last_stage, last_sort = parent, one.stage, None if is_narrower else sort
+        group.tasks.append(task)
+        group.children.append(child)
+    return list(groups.values())
 
 
 def _open_scopes(narrower: Sequence[New], now: int) -> Op[None]:
@@ -123,64 +158,68 @@ def _insert_few(few: Sequence[tuple[_InCommon, int, Spawn]], now: int) -> Op[Non
     )  # fmt: skip
 
 
-def _insert_alike(common: _InCommon, some: Sequence[tuple[int, Spawn]], now: int) -> Op[None]:
+def _insert_alike(group: _Group, some: slice, now: int) -> Op[None]:
     """Children that differ in little: what they have in common is sent once."""
-    tasks = [task for task, _ in some]
-    payloads, in_blob = yield from laid_out([child.payload for _, child in some])
-    keys = [child.key for _, child in some if child.key is not None] or None
+    tasks, children = group.tasks[some], group.children[some]
+    payloads, in_blob = yield from laid_out([child.payload for child in children])
+    keys = [child.key for child in children if child.key is not None] or None
     yield Query(
         "insert_alike",
         {
-            **common._asdict(), "created_at": now, "ids": tasks, "first": tasks[0],
-            "keys": keys, "identities": [child.identity for _, child in some],
-            "payloads": payloads, "in_blob": in_blob, "rows": Cuts(payloads, in_blob, keys, tasks),
+            **group.common._asdict(), "created_at": now, "ids": tasks, "first": tasks[0], "keys": keys,
+            "identities": [child.identity for child in children], "payloads": payloads, "in_blob": in_blob,
+            "rows": Cuts(payloads, in_blob, keys, tasks),
         },
     )  # fmt: skip
 
 
-def _tell(new: Sequence[New], now: int) -> Op[None]:
+def _tell(alike: Sequence[_Group], now: int) -> Op[None]:
     """One row for all that a stage has spawned. A child that took no identity says so itself: `verify` asks it."""
-    by_stage: dict[tuple[int, str], list[New]] = {}
-    for one in new:
-        by_stage.setdefault((one[0].lease.task, one[0].stage), []).append(one)
+    by_stage: dict[tuple[int, str], list[_Group]] = {}
+    for group in alike:
+        by_stage.setdefault((group.common.parent, group.asked.stage), []).append(group)
     entries = []
-    for (task, stage), some in by_stage.items():
-        asked, parent, _ = some[0]
-        note = spawn_note([child for _, _, child in some], parent.depth + 1, asked.lease.lineage)
-        lease = asked.lease
+    for (task, stage), groups in by_stage.items():
+        lease, common = groups[0].asked.lease, groups[0].common
+        note = spawn_note(sorted(chain.from_iterable(one.tasks for one in groups)), common.depth, common.lineage)
         entries.append(
             Entry(task, lease.run, lease.fence, Event.SPAWNED, Status.RUNNING, stage, lease.worker, now, note)
         )
     entries += [
-        Entry(task, 1, 0, Event.SPAWNED, Status.PENDING, None, one.lease.worker, now, NOT_UNIQUE)
-        for one, _, task in new
-        if one.spawn.unique == "no"
+        Entry(task, 1, 0, Event.SPAWNED, Status.PENDING, None, group.asked.lease.worker, now, NOT_UNIQUE)
+        for group in alike
+        if group.asked.spawn.sort.unique == "no"
+        for task in group.tasks
     ]
     yield from log(entries)
 
 
-def _stand_fairly(new: Sequence[New], now: int) -> Op[None]:
+def _stand_fairly(alike: Sequence[_Group], now: int) -> Op[None]:
     """Put new children in line, each at the next rank of its lineage: a large one stands there like everybody else."""
-    of_lineage: dict[bytes, list[New]] = {}
-    for one in new:
-        of_lineage.setdefault(one[0].lease.lineage_bytes, []).append(one)
-    wanted = []
-    for some in of_lineage.values():
-        asked, parent, _ = some[0]
-        first = asked.spawn
-        wanted.append((parent.counted_in[0], lane_of(first.queue, first.kind, first.gates), first.band, len(some)))
-    rows = yield Many("advance_ranks", sorted(wanted))
-    next_ranks = {as_bytes(lineage): rank for lineage, rank in rows}
-    standings = []
-    lanes: dict[tuple[str, str, str | None], str] = {}
-    for lineage, some in of_lineage.items():
-        for rank, (asked, _, task) in enumerate(some, next_ranks[lineage] - len(some)):
-            child = asked.spawn
-            place = (child.queue, child.kind, child.gates)
-            if (lane := lanes.get(place)) is None:
-                lane = lanes[place] = lane_of(*place)
-            standings.append(Standing(task, lane, child.band, rank, child.due_at))
-    yield from stand(standings, now)
+    of_lineage: dict[uuid.UUID, list[_Group]] = {}
+    for group in alike:
+        of_lineage.setdefault(group.common.lineage, []).append(group)
+    wanted = [
+        (lineage, lane_of(*groups[0].common.lane), groups[0].common.band, sum(len(one.tasks) for one in groups))
+        for lineage, groups in of_lineage.items()
+    ]
+    ranks: dict[int, int] = {}
+    for found, next_rank in (yield Many("advance_ranks", sorted(wanted))):
+        tasks = sorted(chain.from_iterable(one.tasks for one in of_lineage[as_uuid(found)]))  # as they were asked for
+        ranks.update(zip(tasks, range(next_rank - len(tasks), next_rank), strict=True))
+    ready: dict[Line, list[tuple[int, int]]] = {}
+    later: list[tuple[int, int, str, int, int]] = []
+    for _, common, tasks, _ in alike:
+        lane = lane_of(*common.lane)
+        if common.due_at <= now:
+            ready.setdefault((lane, common.band), []).extend([(ranks[task], task) for task in tasks])
+        else:
+            later += [(common.due_at, task, lane, common.band, ranks[task]) for task in tasks]
+    for places in ready.values():
+        places.sort(key=itemgetter(0))  # what lies together goes in together
+    yield from stand_ranked(ready, now)
+    if later:
+        yield Many("wait_until_due", later)
 
 
 def park(new: Sequence[tuple[Asked, int, Sequence[Refused]]], now: int) -> Op[None]:
@@ -205,14 +244,12 @@ def record(decided: Sequence[tuple[Asked, Decision]], parents: dict[int, Parent]
     refused_of: Counter[int] = Counter()
     refusals: list[tuple[object, ...]] = []
     entries: list[Entry] = []
-    for one, decision in decided:
-        lease, refused = one.lease, decision.refused
-        if refused is None:
-            continue
+    for one, refused in [(one, decision.refused) for one, decision in decided if decision.refused is not None]:
+        lease = one.lease
         if parents[lease.task].refusals + refused_of[lease.task] < REFUSALS_KEPT:
             refusals.append(
                 (
-                    lease.lineage, lease.task, one.stage, one.spawn.kind, one.spawn.key, one.spawn.identity,
+                    lease.lineage, lease.task, one.stage, one.spawn.sort.kind, one.spawn.key, one.spawn.identity,
                     refused.rule.value, refused.reason, refused.ancestor, refused.existing, now,
                 )
             )  # fmt: skip

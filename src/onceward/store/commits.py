@@ -130,7 +130,7 @@ def commit(commits: Sequence[Commit], now: int, claimer: Reader | None = None) -
             verdicts[place] = yield from _with_writes(commits[place], batch, alone=len(commits) == 1)
     yield from batch.settle_up(commits, claimer)
     if advances or single:
-        yield from _tell_of_children(commits, verdicts)
+        yield from _tell_of_children(commits, verdicts, batch)
     return verdicts
 
 
@@ -176,7 +176,7 @@ def _accept(
             batch.leave(one, move)
 
 
-def _tell_of_children(commits: Sequence[Commit], verdicts: list[Verdict]) -> Op[None]:
+def _tell_of_children(commits: Sequence[Commit], verdicts: list[Verdict], batch: Gathered) -> Op[None]:
     """Tasks that go on with their next stage hear what has become of the children they have asked for so far."""
     going_on = {
         one.lease.task: place
@@ -186,7 +186,11 @@ def _tell_of_children(commits: Sequence[Commit], verdicts: list[Verdict]) -> Op[
         and (one.spawns is not None or one.lease.family.children)
     }
     if going_on:
-        for task, family in (yield from read_families(sorted(going_on))).items():
+        alone = {one.lease.task for one in commits if one.writes}  # what they ask for was decided on its own
+        families = {} if batch.spawned is None else batch.spawned.first_families(going_on.keys() - alone)
+        if others := sorted(going_on.keys() - families.keys()):
+            families |= yield from read_families(others)
+        for task, family in families.items():
             verdicts[going_on[task]] = family
 
 

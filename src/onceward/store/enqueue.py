@@ -28,6 +28,12 @@ def kept(values: Sequence[bytes | None]) -> Op[list[tuple[bytes | None, bytes | 
     return places
 
 
+def reserve_ids(count: int) -> Op[list[int]]:
+    """The numbers of so many tasks that are to be made, in order."""
+    rows = yield Query("reserve_ids", {"count": count})
+    return sorted([number for first, last in rows for number in range(first, last + 1)])
+
+
 def enqueue(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
     """Insert plain tasks and put them in line; returns their ids in order."""
     alike: dict[tuple[str, int, str, int, int, int, bool, bool], list[int]] = {}

@@ -34,7 +34,7 @@ from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op
 from onceward.store.passing import leave
 from onceward.store.reader import Reader
-from onceward.store.stage_batches import Opening, spawn_all
+from onceward.store.stage_batches import Opening, Spawned, spawn_all
 
 _STAYING = frozenset({Keep, Report, Take, Fill, Filled})
 """The moves of an attempt that goes on inside the gates it has passed; so does one that advances with gates."""
@@ -63,6 +63,8 @@ class Gathered:
     """When the time of tasks that go back in line is over."""
     expired: dict[str, list[int]] = field(default_factory=dict)
     """Tasks whose time is over, by what is said of it."""
+    spawned: Spawned | None = None
+    """What became of the children that were asked for."""
 
     def note(self, lease: Lease, event: Event, status: Status, stage: str | None, note: str | None = None) -> None:
         self.entries.append(
@@ -94,8 +96,8 @@ class Gathered:
         added: list[int] = []
         opened: list[int] = []
         if self.asked or self.opening:
-            spawned = yield from spawn_all(self.asked, self.opening, self.now)
-            added, opened = spawned.added, spawned.opened
+            self.spawned = yield from spawn_all(self.asked, self.opening, self.now)
+            added, opened = self.spawned.added, self.spawned.opened
         for lease, move in self.joins:
             yield from join(lease, move, self.now)
         if self.ended or added or opened:

@@ -13,7 +13,7 @@ import msgspec
 from onceward.model.lineage import EVERYWHERE, stays
 from onceward.model.status import Event, Status
 from onceward.model.task import NewTask, lane_of
-from onceward.store.enqueue import kept
+from onceward.store.enqueue import kept, reserve_ids
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query
@@ -35,8 +35,7 @@ class OldTask(msgspec.Struct, frozen=True, gc=False):
 
 def take_over(scope: bytes, old: Sequence[OldTask], now: int) -> Op[list[tuple[int, bool]]]:
     """Make tasks of those that were not imported before; returns the task of each, and whether it is new."""
-    numbers = yield Query("reserve_ids", {"count": len(old)})
-    ids = sorted(number for (number,) in numbers)
+    ids = yield from reserve_ids(len(old))
     by_mark: dict[bytes, int] = {}
     for number, one in zip(ids, old, strict=True):
         by_mark.setdefault(one.mark, number)

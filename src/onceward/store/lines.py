@@ -6,7 +6,7 @@ first and low is never starved.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -39,24 +39,33 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
 
 def stand(standings: Iterable[Standing], now: int) -> Op[None]:
     """Put tasks in line: those that are due now, the others for later."""
-    ready: dict[tuple[str, int], list[Standing]] = {}
+    ready: dict[Line, list[tuple[int, int]]] = {}
     later = []
     for one in standings:
         if one.due_at <= now:
-            ready.setdefault((one.lane, one.band), []).append(one)
+            ready.setdefault((one.lane, one.band), []).append((one.rank, one.task))
         else:
             later.append((one.due_at, one.task, one.lane, one.band, one.rank))
-    for (lane, band), some in ready.items():
-        place = {"lane": lane, "band": band, "at": now, "tasks": [one.task for one in some]}
-        ranks = [one.rank for one in some]
+    yield from stand_ranked(ready, now)
+    if later:
+        yield Many("wait_until_due", later)
+
+
+def stand_ranked(ready: Mapping[Line, list[tuple[int, int]]], now: int) -> Op[None]:
+    """Put tasks that are due in their lines, each at its rank; those of one rank in the order given."""
+    for (lane, band), places in ready.items():
+        ranks, tasks = [rank for rank, _ in places], [task for _, task in places]
+        place = {"lane": lane, "band": band, "at": now, "tasks": tasks}
         if ranks.count(ranks[0]) == len(ranks):
             yield Query("stand_in_line", {**place, "rank": ranks[0]})
         else:
-            yield Query("stand_apart", {**place, "ranks": ranks})
+            apart = {**place, "ranks": ranks, "apart": dict(zip(tasks, ranks, strict=True))}
+            ends = yield Query("end_of_line", {"lane": lane, "band": band, "ranks": sorted(set(ranks))})
+            for rank, seq in ends:
+                apart |= {"rank": rank, "seq": seq}
+            yield Query("stand_apart", apart)
     if governed := {(lane, gates) for lane, _ in ready if (gates := gates_in(lane)) is not None}:
         yield from append_turns(governed, now)
-    if later:
-        yield Many("wait_until_due", later)
 
 
 def heed_pauses(reader: Reader, now: int) -> Op[None]:

@@ -9,7 +9,7 @@ from onceward.model.lineage import EVERYWHERE, stays
 from onceward.model.status import Status
 from onceward.model.task import NewTask, lane_of
 from onceward.store.budgets import open_lineage_budgets
-from onceward.store.enqueue import kept
+from onceward.store.enqueue import kept, reserve_ids
 from onceward.store.lines import Standing, stand
 from onceward.store.op import Many, Op, Query
 from onceward.store.rows import as_bytes
@@ -19,7 +19,7 @@ def enqueue_root(
     task: NewTask, now: int, batch: int | None = None, scopes: bytes | None = None
 ) -> Op[tuple[int, bool]]:
     """Enqueue a root that has limits of its own, or that may be there already; its id, and whether it is new."""
-    [(number,)] = yield Query("reserve_ids", {"count": 1})
+    [number] = yield from reserve_ids(1)
     if task.unique == "everywhere":
         [(_, _, holder)] = yield Many("take_identities", [(EVERYWHERE, task.identity, number)])
         if holder != number:

@@ -32,9 +32,10 @@ from onceward.model.lineage import (
 )
 from onceward.model.status import Status
 from onceward.model.times import spoken
-from onceward.store.asking import Asked, Decision, Identity, InBatch, Parent, Room
+from onceward.store.asking import Asked, Decision, Identity, Parent, Room
 from onceward.store.budgets import count_tasks, counting, hold, spent_on_tasks
 from onceward.store.children import make, park, record
+from onceward.store.enqueue import reserve_ids
 from onceward.store.op import Many, Op, Query
 from onceward.store.rows import as_uuid
 
@@ -61,14 +62,20 @@ class _Guard:
     parents: dict[int, Parent] = field(default_factory=dict)
     in_batches: dict[tuple[int, int], Parent] = field(default_factory=dict)
     """Parents as they stand to the children that they add to a batch."""
+    asks: list[Parent] = field(default_factory=list)
+    """For each of them the task that asks for it, as it stands to it."""
     decided: dict[int, Decision] = field(default_factory=dict)
+    wanted: Counter[uuid.UUID] = field(default_factory=Counter)
+    """How much room is asked for in each counter."""
     rooms: dict[uuid.UUID, Room] = field(default_factory=dict)
     ids: dict[int, int] = field(default_factory=dict)
-    identities: dict[int, list[Identity]] = field(default_factory=dict)
-    """Where the identity of each must be free."""
     taken: dict[Identity, int] = field(default_factory=dict)
     """The identities that were free, and for which task they were taken for the time being."""
+    is_shared: bool = False
+    """Whether two of them want the same one."""
     holders: dict[Identity, _Holder] = field(default_factory=dict)
+    is_free: bool = False
+    """Whether nothing has stood in the way of anybody."""
     links: list[tuple[int, int]] = field(default_factory=list)
     parked: dict[int, dict[Rule, Refused]] = field(default_factory=dict)
     """Those that rules refuse, but whose pipeline wants an operator to be asked."""
@@ -82,26 +89,36 @@ class _Guard:
     def decide(self) -> Op[list[Decision]]:
         """Decide on all of them; identities are taken and room is used up, but no child is made yet."""
         yield from self._read_parents()
+        self._refuse_at_once()
+        if self._open:
+            yield from self._reserve_room()
+            yield from self._take_identities()
+            if self._is_free_for_all:
+                self.is_free = True
+                return [Decision(self.ids[at], True, None, parent.batch) for at, parent in enumerate(self.asks)]
+            yield from self._hold_budgets()
+            yield from self._let_in()
+        yield from self._link()
+        return [self.decided[place] for place in range(len(self.asked))]
+
+    def _refuse_at_once(self) -> None:
+        """Refuse what the rows of the tasks that ask say already. Most ask for nothing of the kind."""
         too_deep = {
             task: refused
             for task, parent in self.parents.items()
             if (refused := refused_by_depth(parent.depth + 1, parent.bounds.max_depth)) is not None
         }
-        for place, one in enumerate(self.asked):
-            spawn, task = one.spawn, one.lease.task
-            if spawn.stopped is not None:
-                self._refuse(place, Refused(Rule.STOPPED, spawn.stopped))
-            if task in too_deep:
-                self._refuse(place, too_deep[task])
-            if spawn.identity in self.parents[task].above or spawn.key_hash is not None:
-                self._refuse(place, refused_by_ancestors(spawn, self.parents[task].family))
-        if self._open:
-            yield from self._reserve_room()
-            yield from self._take_identities()
-            yield from self._hold_budgets()
-            yield from self._let_in()
-        yield from self._link()
-        return [self.decided[place] for place in range(len(self.asked))]
+        doubtful = [
+            place
+            for place, (one, parent) in enumerate(zip(self.asked, self.asks, strict=True))
+            if one.spawn.identity in parent.above or one.spawn.stopped is not None or one.spawn.key_hash is not None
+        ]
+        for place in range(len(self.asked)) if too_deep else doubtful:
+            one, parent = self.asked[place], self.asks[place]
+            if one.spawn.stopped is not None:
+                self._refuse(place, Refused(Rule.STOPPED, one.spawn.stopped))
+            self._refuse(place, too_deep.get(one.lease.task))
+            self._refuse(place, refused_by_ancestors(one.spawn, parent.family))
 
     @property
     def _open(self) -> list[int]:
@@ -120,27 +137,26 @@ class _Guard:
 
     def _asks(self, place: int, rule: Rule) -> bool:
         """Whether an operator is to be asked if this rule refuses a spawn."""
-        return self.asked[place].spawn.policy(rule) == "park"
-
-    def parent(self, place: int) -> Parent:
-        """The task that asks for a child."""
-        one = self.asked[place]
-        return self.parents[one.lease.task] if one.batch is None else self.in_batches[one.lease.task, one.batch.id]
+        return self.asked[place].spawn.sort.policy(rule) == "park"
 
     def _read_parents(self) -> Op[None]:
         asking = {one.lease.task: one for one in self.asked}
-        for task, identity, ancestry, limits, scopes, depth, children, refusals, batch, paused in (
+        for task, identity, ancestry, limits, scopes, depth, children, refusals, batch, paused, has_asked in (
             yield Query("spawning_tasks", {"ids": sorted(asking)})
         ):
             one = asking[task]
             bounds = one.defaults if limits is None else msgspec.json.decode(limits, type=Bounds)
             self.parents[task] = Parent(
                 one.lease, one.key_hash, bounds, identity, ancestry, limits, scopes, depth, children, refusals, batch,
-                bool(paused),
+                bool(paused), bool(has_asked),
             )  # fmt: skip
-        for one in self.asked:
-            if one.batch is not None and (one.lease.task, one.batch.id) not in self.in_batches:
-                self.in_batches[one.lease.task, one.batch.id] = self.parents[one.lease.task].adding_to(one.batch)
+        self.asks = [self.parents[one.lease.task] for one in self.asked]
+        for place, batch in [(place, one.batch) for place, one in enumerate(self.asked) if one.batch is not None]:
+            parent = self.asks[place]
+            mine = parent.lease.task, batch.id
+            if mine not in self.in_batches:
+                self.in_batches[mine] = parent.adding_to(batch)
+            self.asks[place] = self.in_batches[mine]
 
     # Room
 
@@ -149,12 +165,15 @@ class _Guard:
         roots = {task: parent for task, parent in sorted(self.parents.items()) if parent.depth == 0}
         if roots:
             yield Many("open_lineages", [_lineage_row(parent) for parent in roots.values()])
-        wanted = Counter[uuid.UUID]()
-        for place, many in self._alike().items():
-            wanted.update(dict.fromkeys(self.parent(place).counted_in, many))
-        rows = yield Many("reserve_room", sorted(wanted.items()))
+        for place in self._open:
+            self.asks[place].wanted += 1
+        everybody = [*self.parents.values(), *self.in_batches.values()]
+        for parent in everybody:
+            if parent.wanted:
+                self.wanted.update(dict.fromkeys(parent.counted_in, parent.wanted))
+        rows = yield Many("reserve_room", sorted(self.wanted.items()))
         self.rooms = {as_uuid(scope): Room(*rest) for scope, *rest in rows}
-        for parent in (*self.parents.values(), *self.in_batches.values()):
+        for parent in everybody:
             parent.rooms = [self.rooms[scope] for scope in parent.counted_in if scope in self.rooms]
         refused = {
             task: found
@@ -177,12 +196,6 @@ class _Guard:
             refused.append(Refused(Rule.LIMIT, f"the deadline of its lineage, {after}, is over"))
         return refused
 
-    def _alike(self) -> dict[int, int]:
-        """How many of those that are open need room in the same counters, by the place of one of them."""
-        first: dict[tuple[int, InBatch | None], int] = {}
-        asked = self.asked
-        return Counter([first.setdefault((asked[place].lease.task, asked[place].batch), place) for place in self._open])
-
     # Identities
 
     def _take_identities(self) -> Op[None]:
@@ -193,12 +206,10 @@ class _Guard:
         places = self._open
         if not places:
             return
-        numbers = yield Query("reserve_ids", {"count": len(places)})
-        self.ids = dict(zip(places, sorted(number for (number,) in numbers), strict=True))
-        for place, number in self.ids.items():
-            self.identities[place] = wanted = self.asked[place].identities
-            for identity in wanted:
-                self.taken.setdefault(identity, number)
+        self.ids = dict(zip(places, (yield from reserve_ids(len(places))), strict=True))
+        wanted = [(one, number) for place, number in self.ids.items() for one in self.asked[place].identities]
+        self.taken = dict(reversed(wanted))  # for the first who wants it
+        self.is_shared = len(self.taken) < len(wanted)
         met = yield from take_identities(self.taken)
         if met:
             rows = yield Query("holders", {"ids": sorted(set(met.values()))})
@@ -207,6 +218,21 @@ class _Guard:
                 self.holders[identity] = found.get(task) or _Holder(task, None, Status.SUCCEEDED, 0)
                 del self.taken[identity]
 
+    @property
+    def _is_free_for_all(self) -> bool:
+        """Whether nothing stands in the way of anybody: no rule, nobody else, nobody who is to be asked; and there is
+        room for all of them."""
+        if self.decided or self.parked or self.holders or self.is_shared:
+            return False
+        children = Counter[int]()
+        for parent in (*self.parents.values(), *self.in_batches.values()):
+            children[parent.lease.task] += parent.wanted
+        return (
+            all(room.left >= self.wanted[scope] for scope, room in self.rooms.items())
+            and all(one.children + children[task] <= one.most_children for task, one in self.parents.items())
+            and not any(one.spawn.sort.policies or one.spawn.sort.counted for one in self.asked)
+        )
+
     def _let_in(self) -> Op[None]:
         """Decide one after the other, in the order in which they were asked for: whoever comes later meets those who
         came before. Then set right who has which identity, and give back the room that was not needed."""
@@ -214,8 +240,8 @@ class _Guard:
         yield from self._read_own()
         new: dict[Identity, int] = {}
         for place in self._open:
-            one, parent, number = self.asked[place], self.parent(place), self.ids[place]
-            task, is_counted = one.lease.task, bool(one.spawn.counted)
+            one, parent, number = self.asked[place], self.asks[place], self.ids[place]
+            task, is_counted = one.lease.task, bool(one.spawn.sort.counted)
             if (met := self._first_met(place)) is not None:
                 self.decided[place] = met
                 continue
@@ -236,7 +262,7 @@ class _Guard:
             if parked is not None and parked.keys() & REPEATS:
                 self.own[task, one.spawn.identity] = number
                 continue
-            for identity in self.identities[place]:
+            for identity in one.identities:
                 new[identity] = number
                 self.holders[identity] = _Holder(number, task, Status.PENDING, None)
         taken_over = [(*identity, task) for identity, task in new.items() if self.taken.get(identity) != task]
@@ -253,11 +279,11 @@ class _Guard:
     # Budgets that count tasks
 
     def _counting(self, place: int) -> dict[AccountKey, BudgetRule]:
-        one, parent = self.asked[place].spawn, self.parent(place)
+        one, parent = self.asked[place].spawn.sort, self.asks[place]
         return counting(one.counted, one.kind, str(parent.counted_in[0]), parent.batch, self.now)
 
     def _hold_budgets(self) -> Op[None]:
-        counted = [place for place in self._open if self.asked[place].spawn.counted]
+        counted = [place for place in self._open if self.asked[place].spawn.sort.counted]
         wanted = {key: rule for place in counted for key, rule in self._counting(place).items()}
         self.budgets = yield from hold(wanted, self.now)
 
@@ -271,7 +297,7 @@ class _Guard:
         if without := [room for room in reversed(parent.rooms) if room.left <= 0]:
             full = min(without, key=lambda room: room.max_tasks)
             return Refused(Rule.LIMIT, f"its {_named(full, parent)} has no room: max_tasks is {full.max_tasks}")
-        return refused_by_children(children, min(parent.bounds.max_children, parent.rooms[0].max_children))
+        return refused_by_children(children, parent.most_children)
 
     def _refuse_or_exceed(self, place: int, full: Refused) -> Op[None]:
         """Refuse a spawn for which there is no room; or have an operator asked, if it is one of not too many."""
@@ -291,8 +317,8 @@ class _Guard:
         wanted: set[tuple[int, bytes]] = set()
         for place in self._open:
             one = self.asked[place]
-            asks = one.spawn.policies and any(self._asks(place, rule) for rule in REPEATS)
-            if asks and (self.identities[place] or Rule.CYCLE in self.parked.get(place, {})):
+            asks = one.spawn.sort.policies and any(self._asks(place, rule) for rule in REPEATS)
+            if asks and (one.identities or Rule.CYCLE in self.parked.get(place, {})):
                 wanted.add((one.lease.task, one.spawn.identity))
         if wanted:
             for parent, identity, task in (yield Many("own_children", sorted(wanted))):
@@ -305,7 +331,7 @@ class _Guard:
         mine = self.own.get((one.lease.task, one.spawn.identity)) if self.own else None
         if mine is not None and one.spawn.follows is None:
             return Decision(mine)  # the same child, asked for again
-        for identity in self.identities[place]:
+        for identity in one.identities:
             holder = self.holders.get(identity)
             if holder is not None and (decision := self._met(place, identity[0], holder)) is not None:
                 return decision
@@ -321,7 +347,7 @@ class _Guard:
                 return Decision(None, refused=met_in_lineage(one.spawn, holder.task, holder.status))
             return Decision(holder.task)  # the same child, asked for again
         if scope == EVERYWHERE:
-            if not stays(holder.status, holder.ended_at, one.spawn.fresh_for_ms, self.now):
+            if not stays(holder.status, holder.ended_at, one.spawn.sort.fresh_for_ms, self.now):
                 return None
             self.links.append((place, holder.task))
             return Decision(holder.task)
@@ -339,7 +365,7 @@ class _Guard:
         parked = self.parked.get(place, {})
         if any(refused.existing == holder.task for refused in parked.values()):
             return True
-        return Rule.CYCLE in parked and any(one.task == holder.task for one in self.parent(place).family)
+        return Rule.CYCLE in parked and any(one.task == holder.task for one in self.asks[place].family)
 
     # Links
 
@@ -361,37 +387,53 @@ def take_identities(wanted: Mapping[Identity, int]) -> Op[dict[Identity, int]]:
     """Take identities for tasks; whoever has one keeps it. Returns who has those that were not free."""
     if not wanted:
         return {}
-    given = sorted(wanted.items())
-    scopes, hashes = [scope for (scope, _), _ in given], [hashed for (_, hashed), _ in given]
-    columns = {"scopes": scopes, "hashes": hashes, "tasks": [task for _, task in given]}
-    rows = [*(yield Query("identities_taken", columns)), *(yield Query("take_many_identities", columns))]
-    return {(bytes(scope), bytes(hashed)): task for scope, hashed, task in rows}
+    rows = [(*identity, wanted[identity]) for identity in sorted(wanted)]
+    before = yield Query("changes_so_far")
+    met = yield Many("take_free_identities", rows)
+    after = yield Query("changes_so_far")
+    if before and after[0][0] - before[0][0] < len(rows):
+        scopes, hashes, tasks = ([row[column] for row in rows] for column in range(3))
+        met = yield Query("identities_met", {"scopes": scopes, "hashes": hashes, "tasks": tasks})
+    return {(bytes(scope), bytes(hashed)): task for scope, hashed, task in met}
 
 
 def met_in_lineage(spawn: Spawn, holder: int, status: Status) -> Refused:
     """The refusal of work that its lineage has already."""
-    what = f"{spawn.kind} {spawn.key!r}" if spawn.key is not None else f"the same {spawn.kind}"
+    what = f"{spawn.sort.kind} {spawn.key!r}" if spawn.key is not None else f"the same {spawn.sort.kind}"
     if status.is_terminal:
         return Refused(Rule.DONE, f"{what} was done in this lineage: task {holder}, {status.word}", existing=holder)
     return Refused(Rule.DUPLICATE, f"{what} is under way in this lineage: task {holder}", existing=holder)
 
 
-def spawn(asked: Sequence[Asked], now: int) -> Op[list[Decision]]:
-    """Decide on children and make those that may be; returns what became of each, in order."""
+class Decided(NamedTuple):
+    """What became of children that were asked for, in order."""
+
+    decisions: list[Decision]
+    beginners: frozenset[int]
+    """Tasks that have asked for nothing before, and have got all that they ask for now: nobody needs to read it."""
+
+
+def spawn(asked: Sequence[Asked], now: int) -> Op[Decided]:
+    """Decide on children and make those that may be."""
     guard = _Guard(asked, now)
     decisions = yield from guard.decide()
     both = list(zip(asked, decisions, strict=True))
-    for one, decision in both:
-        if decision.refused is not None and one.spawn.policy(decision.refused.rule) == "raise":
-            raise SpawnRefused(f"{one.spawn.kind} was not spawned: {decision.refused.reason}")
-    new = [(one, guard.parent(at), d.task) for at, (one, d) in enumerate(both) if d.is_new and d.task is not None]
+    for one, refused in [(one, decision.refused) for one, decision in both if decision.refused is not None]:
+        if one.spawn.sort.policy(refused.rule) == "raise":
+            raise SpawnRefused(f"{one.spawn.sort.kind} was not spawned: {refused.reason}")
+    new = [
+        (one, parent, d.task)
+        for (one, d), parent in zip(both, guard.asks, strict=True)
+        if d.is_new and d.task is not None
+    ]
     if new:
         yield from make(new, now)
-        if paused := sorted(task for _, parent, task in new if parent.is_paused):
-            yield Query("pause_tasks", {"ids": paused})
+        if any(parent.is_paused for parent in guard.parents.values()):
+            yield Query("pause_tasks", {"ids": sorted(task for _, parent, task in new if parent.is_paused)})
         yield from park([(one, d.task, d.parked) for one, d in both if d.parked and d.task], now)
     yield from record(both, guard.parents, now)
-    return decisions
+    beginners = [task for task, parent in guard.parents.items() if not parent.has_asked] if guard.is_free else []
+    return Decided(decisions, frozenset(beginners))
 
 
 def _lineage_row(root: Parent) -> tuple[uuid.UUID, int, int, int, int, int, int, int]:

@@ -36,9 +36,11 @@ _STATEMENTS = catalogue.Statements("sqlite", catalogue.colon)
 
 
 def bound(value: Any) -> Any:
-    """A parameter as SQLite takes it: a list of ids as JSON, a list of byte strings as one blob, a UUID as bytes."""
+    """A parameter as SQLite takes it: ids or what they are given as JSON, byte strings as one blob, a UUID as bytes."""
     if type(value) is list:
         return b"".join(value) if value and type(value[0]) is bytes else msgspec.json.encode(value).decode()
+    if type(value) is dict:
+        return msgspec.json.encode(value).decode()
     if type(value) is Uuids:
         return b"".join(value)
     if type(value) is uuid.UUID:

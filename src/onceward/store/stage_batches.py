@@ -19,7 +19,7 @@ import msgspec
 from onceward.errors import ConfigError
 from onceward.model.batch import name_taken
 from onceward.model.decide import batch_wait
-from onceward.model.lineage import StageBatch
+from onceward.model.lineage import Child, Family, StageBatch
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, Lease
 from onceward.store.asking import Asked, Decision, InBatch
@@ -44,11 +44,23 @@ class Spawned(NamedTuple):
     batches: list[int]
     opened: list[int]
     """Those of them that are new."""
+    beginners: frozenset[int] = frozenset()
+    """Tasks that have asked for nothing before, and have got all that they ask for."""
 
     @property
     def added(self) -> list[int]:
         """For every new child of a batch, that batch."""
         return [decision.batch for _, decision in self.decisions if decision.batch is not None]
+
+    def first_families(self, tasks: Iterable[int]) -> dict[int, Family]:
+        """What some tasks may know of their children, where that was all decided here."""
+        found: dict[int, list[Child]] = {task: [] for task in self.beginners.intersection(tasks)}
+        pending = int(Status.PENDING)
+        for one, decision in self.decisions if found else ():
+            if (children := found.get(one.lease.task)) is not None:
+                child = one.spawn
+                children.append(Child(decision.task, child.identity, child.sort.kind, child.key, pending, None))
+        return {task: Family(tuple(children)) for task, children in found.items()}
 
 
 class _Found(NamedTuple):
@@ -64,15 +76,16 @@ def spawn_all(asked: Sequence[Asked], opening: Iterable[Opening], now: int) -> O
     for lease, new in sorted(opening, key=lambda one: (one.new.name, one.lease.task)):  # in one order for all
         found[lease.task, new.name] = yield from _open(lease.task, new, now)
     if not found:
-        return Spawned(list(zip(asked, (yield from spawn(asked, now)), strict=True)), [], [])
+        decided = yield from spawn(asked, now)
+        return Spawned(list(zip(asked, decided.decisions, strict=True)), [], [], decided.beginners)
     wanted = [placed for one in asked if (placed := _placed(one, found)) is not None]
-    decisions = (yield from spawn(wanted, now)) if wanted else []
-    decided = list(zip(wanted, decisions, strict=True))
-    for one, decision in decided:
+    decisions = (yield from spawn(wanted, now)).decisions if wanted else []
+    both = list(zip(wanted, decisions, strict=True))
+    for one, decision in both:
         if one.spawn.follows is not None and decision.task is not None:
             yield from _follow(one, decision.task, found[one.lease.task, one.spawn.follows].batch, decision.is_new, now)
     return Spawned(
-        decided, [one.batch.id for one in found.values()], [one.batch.id for one in found.values() if one.is_new]
+        both, [one.batch.id for one in found.values()], [one.batch.id for one in found.values() if one.is_new]
     )
 
 

@@ -15,7 +15,7 @@ from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.budget import Bill, read_amount
 from onceward.model.cache import Cached
-from onceward.model.lineage import Spawn
+from onceward.model.lineage import Sort, Spawn
 from onceward.model.payload import Payload, identity, payload_key, stored_payload
 from onceward.model.task import (
     CURSOR_PART,
@@ -113,7 +113,7 @@ class _ValueSpawner:
         self.spawned.append(payload)
         key = payload_key(payload)
         data = stored_payload(payload)
-        return Spawn(payload.__kind__, 1, "default", 2, key, identity(payload.__kind__, key), None, data, 0, "no")
+        return Spawn(Sort(payload.__kind__, 1, "default", 2, "no"), key, identity(payload.__kind__, key), data)
 
     def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int) -> None:
         return None

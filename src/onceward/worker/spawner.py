@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,6 +16,7 @@ from onceward.model.lineage import (
     Bounds,
     Refused,
     Rule,
+    Sort,
     Spawn,
     Spawns,
     StageBatch,
@@ -27,7 +29,6 @@ from onceward.model.payload import (
     Payload,
     checked_key,
     has_own_key,
-    identities,
     identity,
     payload_key,
     stored_payload,
@@ -45,6 +46,15 @@ def key_hash(key: str) -> bytes:
     return codec.digest128(key.encode())
 
 
+class _Standing(NamedTuple):
+    """A task that spawns: its limits, its ancestors and itself, and their identities."""
+
+    lease: Lease
+    bounds: Bounds
+    family: list[Ancestor]
+    above: frozenset[bytes]
+
+
 class Spawner:
     """Makes the children of stages. It knows the pipelines, the limits of the configuration, and the stop list."""
 
@@ -55,42 +65,53 @@ class Spawner:
         self._stop_list = stop_list
         self._now = now
         self.defaults = defaults
-        self._known: tuple[Lease, Bounds, list[Ancestor]] | None = None
+        self._sorts: dict[type, Sort] = {}
+        self._known: _Standing | None = None
 
     def child(self, lease: Lease, payload: Payload, wishes: Wishes = NO_WISHES) -> Spawn:
         """The child that a task asks for, before anything is decided."""
-        if not isinstance(payload, Payload):
-            raise ConfigError(f"spawn takes a payload, not {type(payload).__name__}")
-        after, at, priority, limits = wishes
-        pipeline = self._registry[payload.__kind__]
-        first = pipeline.stages[0] if pipeline.stages else None
+        kind = type(payload)
+        sort = self._sorts.get(kind) if wishes is NO_WISHES else None
+        if sort is None:
+            sort = self._sort(payload, wishes)
         data = stored_payload(payload)
-        key = checked_key(payload) if has_own_key(type(payload)) else None
+        key = checked_key(payload) if has_own_key(kind) else None
         key_bytes = data if key is None else key.encode()
+        hashed = codec.digest128_of(sort.kind, key_bytes)
+        key_hash = codec.digest128(key_bytes) if sort.cycle == "key" else None
+        limits = wishes.limits
+        if limits is None and self._stop_list is None:
+            return Spawn(sort, key, hashed, data, key_hash)
         bounds = scope = None
         if limits is not None:
             bounds = None if limits.is_empty else self.bounds_of(lease).narrowed(limits)
             scope = None if (limits.max_tasks, limits.budget) == (None, None) else uuid.uuid4()
-        return Spawn(
+        stopped = None if self._stop_list is None else self._stopped(self._stop_list, key_bytes.decode(), payload)
+        return Spawn(sort, key, hashed, data, key_hash, bounds, scope, stopped)
+
+    def _sort(self, payload: Payload, wishes: Wishes) -> Sort:
+        """The sort of a child. Kept, where neither its payload nor anybody's wishes have a say in it."""
+        if not isinstance(payload, Payload):
+            raise ConfigError(f"spawn takes a payload, not {type(payload).__name__}")
+        pipeline = self._registry[payload.__kind__]
+        first = pipeline.stages[0] if pipeline.stages else None
+        sort = Sort(
             pipeline.kind,
             pipeline.version,
             pipeline.queue if first is None else first.queue,
-            band_of(pipeline.priority if priority is None else checked_priority(priority)),
-            key,
-            identities(pipeline.kind, (key_bytes,))[0],
-            codec.digest128(key_bytes) if pipeline.cycle == "key" else None,
-            data,
-            due(self._now(), after, at),
+            band_of(pipeline.priority if wishes.priority is None else checked_priority(wishes.priority)),
             pipeline.unique,
+            pipeline.cycle,
+            0 if (wishes.after, wishes.at) == (None, None) else due(self._now(), wishes.after, wishes.at),
             pipeline.fresh_for_ms,
-            bounds,
-            scope,
-            None if self._stop_list is None else self._stopped(self._stop_list, key_bytes.decode(), payload),
             pipeline.refusals,
             None if first is None else pipeline.gates_of(first, payload),
             None if first is None else first.costs.estimate(payload),
             pipeline.counted_in(payload),
         )
+        if pipeline.is_uniform and wishes is NO_WISHES:
+            self._sorts[type(payload)] = sort
+        return sort
 
     def bounds_of(self, lease: Lease) -> Bounds:
         """The limits that a task has from its lineage."""
@@ -99,25 +120,34 @@ class Spawner:
 
     def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int) -> Refused | None:
         """What the lease of the spawning task already says of a child. The rest is decided when its stage commits."""
-        bounds, family = self._standing(lease, payload)
+        standing = self._standing(lease, payload)
+        children, bounds = lease.descent.children + asked_before, standing.bounds
+        if (
+            child.stopped is None
+            and child.key_hash is None
+            and child.identity not in standing.above
+            and lease.depth < bounds.max_depth
+            and children < bounds.max_children
+        ):
+            return None
         stopped = None if child.stopped is None else Refused(Rule.STOPPED, child.stopped)
         too_deep = refused_by_depth(lease.depth + 1, bounds.max_depth)
-        circle = refused_by_ancestors(child, family)
-        too_many = refused_by_children(lease.descent.children + asked_before, bounds.max_children)
-        if stopped is too_deep is circle is too_many is None:
-            return None
+        circle = refused_by_ancestors(child, standing.family)
+        too_many = refused_by_children(children, bounds.max_children)
         refusals = (stopped, too_deep, circle, too_many)
-        return next((one for one in refusals if one is not None and child.policy(one.rule) != "park"), None)
+        return next((one for one in refusals if one is not None and child.sort.policy(one.rule) != "park"), None)
 
-    def _standing(self, lease: Lease, payload: Payload) -> tuple[Bounds, list[Ancestor]]:
-        """The limits of a task, and its ancestors and itself. Kept for a while: a stage that spawns spawns many."""
+    def _standing(self, lease: Lease, payload: Payload) -> _Standing:
+        """Where a task stands. Kept for a while: a stage that spawns spawns many."""
         known = self._known
-        if known is None or known[0] is not lease:
+        if known is None or known.lease is not lease:
             key = payload_key(payload)
             myself = Ancestor(lease.task, identity(lease.kind, key), key_hash(key))
-            known = (lease, self.bounds_of(lease), [*read_ancestry(lease.descent.ancestry), myself])
-            self._known = known
-        return known[1], known[2]
+            family = [*read_ancestry(lease.descent.ancestry), myself]
+            known = self._known = _Standing(
+                lease, self.bounds_of(lease), family, frozenset([one.identity for one in family])
+            )
+        return known
 
     def together(
         self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[bytes, ...], batches: tuple[StageBatch, ...]

@@ -148,6 +148,9 @@ WITH standing AS (
 SELECT pg_notify('onceward', line)
 FROM (SELECT DISTINCT band || ' ' || lane AS line FROM standing) AS lines
 
+-- name: end_of_line
+-- Nothing: the sequence numbers them.
+
 -- name: stand_apart
 -- As stand_in_line, each at a rank of its own.
 WITH standing AS (
@@ -516,21 +519,24 @@ FROM gone
 WHERE l.id = gone.id
 
 -- name: reserve_ids
--- Numbers that the next tasks will have, from the sequence, because identities are taken before tasks are made. Its name
--- is looked up once, and not for every number.
-SELECT nextval(of_tasks.sequence)
-FROM (SELECT pg_get_serial_sequence('onceward_task', 'id')::regclass AS sequence OFFSET 0) AS of_tasks,
-    generate_series(1, :count)
+-- Numbers that the next tasks will have, each the first and the last of its own, because others draw from the sequence at
+-- the same time. Its name is looked up once, and not for every number.
+SELECT number, number
+FROM (
+    SELECT nextval(of_tasks.sequence) AS number
+    FROM (SELECT pg_get_serial_sequence('onceward_task', 'id')::regclass AS sequence OFFSET 0) AS of_tasks,
+        generate_series(1, :count)
+    OFFSET 0
+) AS drawn
 
--- name: identities_taken
--- Nothing: take_many_identities says it.
+-- name: changes_so_far
+-- Nothing: take_free_identities says who was met.
 
--- name: take_many_identities
+-- name: take_free_identities
 -- Whoever has an identity keeps it: a holder other than ours comes back. A conflict locks the row, so that what is then
 -- read of its holder stays true for us.
-WITH given AS (
-    SELECT scope, hash, task
-    FROM unnest(:scopes::bytea[], :hashes::bytea[], :tasks::bigint[]) AS given (scope, hash, task)
+WITH given (scope, hash, task) AS (
+    ROWS (scope bytea, hash bytea, task bigint)
 ), held AS (
     INSERT INTO onceward_identity (scope, hash, task)
     SELECT scope, hash, task
@@ -542,6 +548,9 @@ SELECT held.scope, held.hash, held.task
 FROM held
 JOIN given ON given.scope = held.scope AND given.hash = held.hash
 WHERE held.task <> given.task
+
+-- name: identities_met
+-- Nothing, likewise.
 
 -- name: insert_children
 INSERT INTO onceward_task (created_at, id, kind, version, queue, band, key, identity, payload, payload_blob, lineage, parent,

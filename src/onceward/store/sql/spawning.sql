@@ -1,8 +1,12 @@
 -- The spawn guard: room, identities, links and refusals. Constraints and counters decide, never a read that came before.
 
 -- name: spawning_tasks
--- Those who ask for children, as they stand.
-SELECT id, identity, ancestry, limits, scopes, depth, children, refusals, batch, paused
+-- Those who ask for children, as they stand, and whether they have asked for any before.
+SELECT id, identity, ancestry, limits, scopes, depth, children, refusals, batch, paused,
+    CASE
+        WHEN children > 0 OR refusals > 0 OR EXISTS (SELECT 1 FROM onceward_link l WHERE l.parent = onceward_task.id)
+        THEN 1 ELSE 0
+    END
 FROM onceward_task
 WHERE id IN :ids
 

@@ -83,24 +83,25 @@ SELECT :lane, :band, place.rank, :at, t.key + 1 + (
 FROM place
 CROSS JOIN json_each(:tasks) AS t
 
--- name: stand_apart
--- As stand_in_line, each at a rank of its own. Both lists are written out first: joined as they are, each would be read
--- from its start for every one of the other.
-WITH given (key, task) AS MATERIALIZED (
-    SELECT key, value FROM json_each(:tasks)
-), ranked (key, rank) AS MATERIALIZED (
-    SELECT key, value FROM json_each(:ranks)
-), place (key, rank, task) AS (
-    SELECT g.key, max(r.rank, coalesce((SELECT max(rank) FROM onceward_mark WHERE lane = :lane AND band = :band), 0)),
-        g.task
-    FROM given g
-    JOIN ranked r ON r.key = g.key
+-- name: end_of_line
+-- The rank from which on new ones stand in a line, and a number beyond all who stand at some ranks there. Asked before:
+-- an insert that reads its own table keeps what it has read elsewhere first.
+WITH line (rank) AS (
+    SELECT coalesce(max(rank), 0) FROM onceward_mark WHERE lane = :lane AND band = :band
 )
+SELECT line.rank, max((
+        SELECT coalesce(max(seq), 0)
+        FROM onceward_ready
+        WHERE lane = :lane AND band = :band AND rank = max(given.value, line.rank)
+    ))
+FROM line
+CROSS JOIN json_each(:ranks) AS given
+
+-- name: stand_apart
+-- As stand_in_line, each at a rank of its own: by the numbers of the tasks, in the order of their ranks.
 INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
-SELECT :lane, :band, place.rank, :at, place.key + 1 + (
-        SELECT coalesce(max(seq), 0) FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = place.rank
-    ), place.task
-FROM place
+SELECT :lane, :band, max(given.value, :rank), :at, :seq + 1 + given.rowid, given.key
+FROM json_each(:apart) AS given
 
 -- name: look
 -- The first in each line, then when the next one is due. No lower bounds, because SQLite has no dead rows to step over.
@@ -343,26 +344,28 @@ FROM (ROWS (id uuid, count bigint)) AS gone
 WHERE onceward_lineage.id = gone.column1
 
 -- name: reserve_ids
--- Numbers that the next tasks will have. One writer at a time makes that safe.
-WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < :count)
-SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'onceward_task'), 0) + n.value
-FROM n
+-- The first and the last of the numbers that the next tasks will have. One writer at a time makes that safe.
+SELECT last.id + 1, last.id + :count
+FROM (SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'onceward_task'), 0) AS id) AS last
 
--- name: identities_taken
--- Who has which of these identities: here it can be asked before, because there is one writer. Byte strings come one
--- after the other in one blob.
+-- name: changes_so_far
+-- How many rows this connection has written: here it tells whether somebody was met, because rows that an insert returns
+-- are stored on the way.
+SELECT total_changes()
+
+-- name: take_free_identities
+-- Whoever has an identity keeps it.
+INSERT INTO onceward_identity (scope, hash, task)
+ROWS (scope bytea, hash bytea, task bigint)
+ON CONFLICT (scope, hash) DO NOTHING
+
+-- name: identities_met
+-- Who has those of these identities that we have not got. Byte strings come one after the other in one blob.
 SELECT i.scope, i.hash, i.task
 FROM json_each(:tasks) AS given
 CROSS JOIN onceward_identity AS i
     ON i.scope = substr(:scopes, 16 * given.key + 1, 16) AND i.hash = substr(:hashes, 16 * given.key + 1, 16)
-
--- name: take_many_identities
--- Whoever has an identity keeps it. Nothing is returned: who that is was asked before.
-INSERT INTO onceward_identity (scope, hash, task)
-SELECT substr(:scopes, 16 * key + 1, 16), substr(:hashes, 16 * key + 1, 16), value
-FROM json_each(:tasks)
-WHERE true
-ON CONFLICT (scope, hash) DO NOTHING
+WHERE i.task <> given.value
 
 -- name: insert_children
 INSERT INTO onceward_task (created_at, id, kind, version, queue, band, key, identity, payload, payload_blob, lineage, parent,

@@ -24,7 +24,7 @@ import pytest
 
 from onceward.store import postgres, sqlite_standard, sqlite_store
 from onceward.store import session as sessions
-from onceward.store.op import Op, Query, Request, Rows
+from onceward.store.op import Op, Query, Request, Rows, Whole
 from onceward.store.postgres import PostgresSession
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.store.sqlite import SqliteSession
@@ -141,6 +141,8 @@ class Troubled(Session):
         super().begin_with_receipt(token, before)
 
     def run(self, request: Request) -> Rows:
+        if isinstance(request, Query) and "receipt" in request.params:
+            return self._run_whole(request)
         if not (isinstance(request, Query) and request.name in ("commit", "rollback")):
             self._meet(request)
         return super().run(request)  # type: ignore[safe-super]
@@ -152,9 +154,32 @@ class Troubled(Session):
         else:
             self.trouble.at_commit(plan, self, super().commit)
 
-    def transact(self, operation: Callable[[], Op[Result]]) -> Result:
+    def _run_whole(self, request: Query) -> Rows:
+        """A statement that is its own transaction, from its beginning to its commit."""
+        plan = self.trouble.plan()
+        if plan is None:
+            return super().run(request)  # type: ignore[safe-super]
+        rows: Rows = []
+
+        def commit() -> None:
+            nonlocal rows
+            rows = super(Troubled, self).run(request)  # type: ignore[safe-super]
+
+        plan.place = 1
+        self.trouble.at(plan, self, request)
+        self.trouble.at_commit(plan, self, commit)
+        return rows
+
+    def transact_whole(self, whole: Whole) -> Rows:
+        self._be_no_more_patient()
+        return super().transact_whole(whole)
+
+    def _be_no_more_patient(self) -> None:
         if self.trouble.patience_s is not None:
             self._patience_s = min(self._patience_s, self.trouble.patience_s)
+
+    def transact(self, operation: Callable[[], Op[Result]]) -> Result:
+        self._be_no_more_patient()
         return self._planned(None, lambda: super(Troubled, self).transact(operation))
 
     def patiently(self, work: Callable[[], Result]) -> Result:

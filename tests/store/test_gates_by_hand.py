@@ -214,6 +214,15 @@ def test_what_was_ready_when_the_clock_was_set_back_still_is(hands: Hands, open_
     assert newcomer.claim(10) == waiting, "what waits for a time waits for that time"
 
 
+def test_a_worker_that_starts_after_the_clock_was_set_back_takes_what_stands_behind_a_gate(
+    hands: Hands, open_session: Callable[[], Session]
+) -> None:
+    tasks = hands.enqueue(3, gates=SHOP)
+    hands.later(-HOUR_MS)
+    newcomer = Worker(hands, open_session(), GateLimits())
+    assert newcomer.claim(5) == tasks
+
+
 def test_a_clock_that_is_set_back_keeps_no_line_busy(hands: Hands, open_session: Callable[[], Session]) -> None:
     one = Worker(hands, open_session(), GateLimits())
     hands.enqueue(100)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from onceward import Config, Context, Payload, Pipeline
+from onceward.model.source import GateLimits
 from onceward.model.task import Commit, Move, Release, band_of, lane_of
 from onceward.store.claims import NOTHING, Claimed
 from onceward.store.lines import line_told
@@ -136,3 +137,22 @@ def test_who_comes_too_late_for_a_task_commits_nothing(clockwork: Clockwork) -> 
         receipts.append(hands.sql("SELECT count(*) FROM onceward_receipt")[0][0])
     assert claimed == [[task], []]
     assert receipts[0] == receipts[1]
+
+
+def test_a_worker_that_only_looks_notices_that_the_clock_was_set_back(clockwork: Clockwork) -> None:
+    hands = clockwork.hands()
+    sweeps = clockwork.app.dialect == "postgres"
+    writer = Writer(
+        clockwork.session(),
+        hands.worker(),
+        Reader((lane_of("default", "note"),), lambda _: GateLimits(), sweeps),
+        Reader((lane_of("default", "note", suspect=True),), lambda _: GateLimits(), sweeps),
+    )
+    assert writer.write([], Wish(5, slots=5)).claimed.leases == []
+    clockwork.clock.advance("10h")
+    assert writer.write([], Wish(5, slots=5)).claimed.leases == []
+    hands.now = clockwork.clock.now()
+    tasks = hands.enqueue(2, gates="shop*1")
+    clockwork.clock.step(-3_600_000)
+    writer.session.measure_clock()
+    assert [lease.task for lease in writer.write([], Wish(5, slots=5)).claimed.leases] == tasks

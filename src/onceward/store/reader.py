@@ -226,17 +226,24 @@ def sweep_if_time(reader: Reader, now: int) -> Op[None]:
             _start_over(reader, oldest)
 
 
+def must_heed_clock(reader: Reader, now: int) -> bool:
+    """Whether turns of governed lines may be far away because the clock was set back: since the last look, or before
+    the first."""
+    return reader.limits_of is not None and (not reader.latest or reader.latest - now >= A_STEP_BACK_MS)
+
+
 def heed_clock(reader: Reader, now: int) -> Op[None]:
     """If the clock was set back, forget what was to hold until some time, which is far away now; and have the governed
-    lines looked at, whose turns are."""
+    lines looked at, whose turns are. Who looks for the first time cannot know, and has them looked at too."""
+    must_wake = must_heed_clock(reader, now)
     behind, reader.latest, reader.stood_at = reader.latest - now, now, 0
+    if must_wake:
+        yield Query("wake_lines", {"lines": list(reader.lanes), "now": now, "never": NEVER})
     if behind <= 0:
         return
     reader.busy_until = reader.gates_busy_until = reader.marked_at = 0
     reader.swept_at, reader.pauses_read_at, reader.due_seen = -SWEEP_EVERY_MS, -PAUSES_EVERY_MS, -1
     reader.marked = {line: made._replace(at=0) for line, made in reader.marked.items()}
-    if reader.limits_of is not None and behind >= A_STEP_BACK_MS:
-        yield Query("wake_lines", {"lines": list(reader.lanes), "now": now, "never": NEVER})
 
 
 def _start_over(reader: Reader, oldest_open: int) -> None:

@@ -28,7 +28,7 @@ from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_f
 from onceward.store.commits import SendAlone, Verdict, commit
 from onceward.store.lines import Sight, heed_pauses, look
 from onceward.store.op import Op, Rows, drive
-from onceward.store.reader import Line, Reader, is_time_to_sweep, mark_claimed
+from onceward.store.reader import Line, Reader, is_time_to_sweep, mark_claimed, must_heed_clock
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, WentBack
 from onceward.store.told import Told, claim_at_once, claimed_at_once, may_claim_at_once
 from onceward.worker import points
@@ -175,8 +175,9 @@ class Writer:
         """A look without a transaction, so that idle workers do not stand in each other's way; None if it is time for
         more than a look."""
         reader, now = self.suspects if wish.suspects else self.reader, self.session.clock.now()
-        if is_time_to_sweep(reader, now):
+        if is_time_to_sweep(reader, now) or must_heed_clock(reader, now):
             return None
+        reader.latest = max(reader.latest, now)
         drive(self._heed(now), self.session)
         return drive(look(reader), self.session)
 

@@ -220,6 +220,7 @@ def test_a_connection_is_lent_for_one_write_only(start: Start) -> None:
         kept[0].execute("SELECT 1")
 
 
+@pytest.mark.untroubled("it counts how often a write function runs: with every try")
 def test_a_write_reads_what_the_ones_before_it_have_written(start: Start) -> None:
     seen: list[Any] = []
 

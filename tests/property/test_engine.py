@@ -34,6 +34,7 @@ from onceward.store.verify import verify
 from tests.property.databases import Emptied, in_memory, on_postgres
 from tests.property.model import ENDED, STAGES, Task
 from tests.store.conftest import Hands
+from tests.store.trouble import KINDS, Trouble
 
 ALL = 10_000
 RETRY_MS = 1_000  # what `Hands.bury` gives a stage that ignored its time limit
@@ -298,6 +299,19 @@ QUICK = settings(
 
 def test_sqlite_does_what_the_model_says() -> None:
     run_state_machine_as_test(Engine, settings=QUICK)
+
+
+def test_sqlite_does_what_the_model_says_also_where_it_has_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    trouble = Trouble(0, 0.2)
+    trouble.put_before_the_store(monkeypatch)
+
+    class TroubledEngine(Engine):
+        def session(self) -> Session:
+            trouble.dice.seed(1)  # the same again, if an example is run again
+            return super().session()
+
+    run_state_machine_as_test(TroubledEngine, settings=settings(QUICK, max_examples=25))
+    assert {kind for kind, _ in trouble.done} == set(KINDS)
 
 
 @pytest.fixture

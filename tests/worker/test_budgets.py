@@ -258,7 +258,8 @@ def test_what_was_taken_and_had_not_begun_is_free_again_when_a_worker_stops(stor
     @pipeline.stage(budget=budget, estimate=1)
     def ask(ctx: Context[Ask]) -> None:
         begun.append(ctx.payload.number)
-        os.kill(os.getpid(), signal.SIGTERM)
+        if len(begun) == 1:  # a second one would end at once what runs, and what that has cost nobody knows
+            os.kill(os.getpid(), signal.SIGTERM)
         ctx.charge(budget, "0.5")
 
     with App(store_url, [pipeline], config=Config(threads=1, concurrency=4)) as app:

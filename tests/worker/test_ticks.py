@@ -128,6 +128,7 @@ def test_its_lease_is_its_own(ticks: Ticks) -> None:
     assert app.config.lease == "300s", "afterwards everything is as it was"
 
 
+@pytest.mark.untroubled("its seconds are real ones, and trouble takes some of them")
 def test_at_its_time_limit_a_tick_gives_back_what_is_unfinished(ticks: Ticks) -> None:
     slow: Pipeline[Slow] = Pipeline(Slow)
 
@@ -152,6 +153,7 @@ def test_at_its_time_limit_a_tick_gives_back_what_is_unfinished(ticks: Ticks) ->
     assert all(app.task(task.id).results == {"quick": 1} for task in tasks)
 
 
+@pytest.mark.untroubled("its seconds are real ones, and trouble takes some of them")
 def test_a_stage_begins_only_if_its_timeout_fits(ticks: Ticks) -> None:
     began: list[str] = []
     slow: Pipeline[Slow] = Pipeline(Slow)

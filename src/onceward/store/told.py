@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from onceward.store.claims import NOTHING, Claimed, as_lease
 from onceward.store.op import Query, Row, Rows, Whole
-from onceward.store.reader import Line, Place, Reader
+from onceward.store.reader import Line, Place, Reader, must_heed_clock
 
 
 class Told(NamedTuple):
@@ -24,8 +24,8 @@ class Told(NamedTuple):
 
 
 def may_claim_at_once(reader: Reader, now: int) -> bool:
-    """Whether nothing has to be heeded first: a pause, or a clock that was set back."""
-    return not reader.pauses and now >= reader.latest
+    """Whether nothing has to be heeded first: a pause, or a clock that was set back, perhaps before the first look."""
+    return not reader.pauses and now >= reader.latest and not must_heed_clock(reader, now)
 
 
 def claim_at_once(reader: Reader, told: Told) -> Whole:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -134,9 +135,10 @@ class Fleet:
         crash_at: str | None = None,
         settings: Mapping[str, object] | None = None,
         environment: Mapping[str, str] | None = None,
+        under: Sequence[str] = (),
     ) -> Worker:
-        """Start a worker process, in a process group of its own."""
-        command = ["python", "-m", self._module]
+        """Start a worker process, in a process group of its own; if it says so `under` another program."""
+        command = [*under, sys.executable if under else "python", "-m", self._module]
         if processes is not None:
             command += ["--processes", str(processes)]
         if until_idle:

@@ -163,11 +163,20 @@ def freeze_before_commits(fleet: Fleet, *, rounds: int, workers: int, lease_s: f
 
 
 def _are_at_work(fleet: Fleet, workers: list[Worker]) -> bool:
+    _wake(workers)
     return {worker.pid for worker in workers} <= set(fleet.living_pids())
 
 
 def _are_inside(folder: Path, workers: list[Worker]) -> bool:
+    _wake(workers)
     return {worker.pid for worker in workers} <= {int(path.name.split("-")[2]) for path in folder.glob("inside-*")}
+
+
+def _wake(workers: list[Worker]) -> None:
+    """One that had more than one stage in its hands has frozen again at the end of the next."""
+    for worker in workers:
+        if worker.is_stopped():
+            worker.send(signal.SIGCONT)
 
 
 def _have_ended(fleet: Fleet, frail: list[Worker], frozen: list[Worker], tasks: list[int]) -> bool:

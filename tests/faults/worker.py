@@ -14,6 +14,7 @@ import time
 from dataclasses import asdict
 
 from onceward import App
+from tests.faults.faked import mend_sleep
 
 
 def end_with_the_tests() -> None:
@@ -40,6 +41,7 @@ def main(app: App) -> None:
 
 
 if __name__ == "__main__":
+    mend_sleep()
     from tests.faults import work
 
     main(work.app)

@@ -10,7 +10,7 @@ time. With a `*` in the minutes or the hours, real time counts: every quarter of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Literal, NamedTuple, get_args
 
 from cronsim import CronSim, CronSimError
@@ -29,6 +29,9 @@ MOST_AT_ONCE = 500
 
 _ANY_TIME = 1_767_225_600_000
 _FIRST_LOOK_MS, _WIDER = 120_000, 8
+_SECOND = timedelta(seconds=1)
+_SURELY_ONE_CHANGE_MS = 12 * 3_600_000
+"""Within half a day the clocks of a zone are changed at most once."""
 
 
 class Firing(NamedTuple):
@@ -110,11 +113,56 @@ class Cron:
 
     def _times_after(self, at: int) -> Iterator[int]:
         """Its times after an instant, in order."""
+        if self._zone is not UTC and not self._is_fixed:
+            yield from self._times_by_the_wall(at)
+            return
         for moment in CronSim(self.expression, datetime.fromtimestamp(at / 1_000, self._zone)):
             time = round(moment.timestamp() * 1_000)
             if time > at:  # asked in an hour that comes twice, a fixed time is answered as of the first of the two
                 at = time
                 yield time
+
+    @property
+    def _is_fixed(self) -> bool:
+        """Whether its hours and minutes are, so that it fires once a day whatever the clocks do."""
+        minute, hour, *_ = self.expression.split()
+        return not minute.startswith("*") and not hour.startswith("*")
+
+    def _times_by_the_wall(self, at: int) -> Iterator[int]:
+        """The same where real time counts: whenever the clock shows one. Between two changes it runs evenly.
+        CronSim, asked across them, misses times or never ends where one is not of a whole hour, or not at one."""
+        offset = self._offset(at)
+        wall = datetime.fromtimestamp(at / 1_000, UTC).replace(tzinfo=None) + offset
+        while True:
+            for shown in CronSim(self.expression, wall):
+                time = round((shown - offset).replace(tzinfo=UTC).timestamp() * 1_000)
+                if (change := self._first_change(at, time, offset)) is not None:
+                    offset = self._offset(change)
+                    # What the clock shows at the change itself may be one of its times.
+                    wall = datetime.fromtimestamp(change / 1_000, UTC).replace(tzinfo=None) + offset - _SECOND
+                    at = change
+                    break
+                at = time
+                yield time
+            else:
+                return
+
+    def _first_change(self, at: int, until: int, offset: timedelta) -> int | None:
+        """The first instant after one, and not after another, at which the clock has another offset."""
+        while at < until:
+            later = min(at + _SURELY_ONE_CHANGE_MS, until)
+            if self._offset(later) != offset:
+                while later - at > 1_000:
+                    middle = (at + later) // 2_000 * 1_000
+                    at, later = (at, middle) if self._offset(middle) != offset else (middle, later)
+                return later
+            at = later
+        return None
+
+    def _offset(self, at: int) -> timedelta:
+        offset = datetime.fromtimestamp(at / 1_000, self._zone).utcoffset()
+        assert offset is not None
+        return offset
 
     def _refuse_useless(self) -> None:
         try:

@@ -241,6 +241,12 @@ class Fleet:
 
     def has_open_transaction(self, for_s: float = 0.3) -> bool:
         """Whether somebody writes and does not come to an end for so long."""
+        if self.app.dialect == "sqlite":
+            with suppress(apsw.BusyError), closing(apsw.Connection(self.url.removeprefix("sqlite:///"))) as connection:
+                connection.set_busy_timeout(round(1_000 * for_s))
+                connection.execute("BEGIN IMMEDIATE")
+                return False
+            return True
         give_up_at = time.monotonic() + for_s
         writing = self._transactions()
         while writing and time.monotonic() < give_up_at:
@@ -248,17 +254,12 @@ class Fleet:
             writing &= self._transactions()
         return bool(writing)
 
-    def _transactions(self) -> set[Any]:
-        """The transactions in which somebody writes; on SQLite there is only one at a time, and it has no name."""
-        if self.app.dialect == "postgres":
-            return set(self.sql(
-                "SELECT pid, xact_start FROM pg_stat_activity WHERE state = 'idle in transaction'"
-                " AND datname = current_database() AND pid <> pg_backend_pid()"
-            ))  # fmt: skip
-        with suppress(apsw.BusyError), closing(apsw.Connection(self.url.removeprefix("sqlite:///"))) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            return set()
-        return {"somebody's"}
+    def _transactions(self) -> set[tuple[Any, ...]]:
+        """The transactions on PostgreSQL that are open and wait for their process."""
+        return set(self.sql(
+            "SELECT pid, xact_start FROM pg_stat_activity WHERE state = 'idle in transaction'"
+            " AND datname = current_database() AND pid <> pg_backend_pid()"
+        ))  # fmt: skip
 
     # Judging
 

@@ -150,6 +150,7 @@ def freeze_before_commits(fleet: Fleet, *, rounds: int, workers: int, lease_s: f
     wait_until(partial(_are_at_work, fleet, frail), "all of them are at work again", fleet.state)
     for worker in [*frail, healthy]:
         worker.send(signal.SIGTERM)
+    wait_until(partial(_are_gone, frail), "all of them have ended", fleet.state)
     assert {worker.end() for worker in [*frail, healthy]} == {0}
     fleet.all_succeeded(tasks)
     fleet.exactly_once((task, stage) for task in tasks for stage in GATE_STAGES)
@@ -172,8 +173,13 @@ def _are_inside(folder: Path, workers: list[Worker]) -> bool:
     return {worker.pid for worker in workers} <= {int(path.name.split("-")[2]) for path in folder.glob("inside-*")}
 
 
+def _are_gone(workers: list[Worker]) -> bool:
+    _wake(workers)
+    return all(worker.process.poll() is not None for worker in workers)
+
+
 def _wake(workers: list[Worker]) -> None:
-    """One that had more than one stage in its hands has frozen again at the end of the next."""
+    """One that had more than one stage in its hands has frozen again at the end of the next, or when it stops."""
     for worker in workers:
         if worker.is_stopped():
             worker.send(signal.SIGCONT)

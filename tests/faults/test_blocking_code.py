@@ -73,7 +73,7 @@ def ignore_a_time_limit(fleet: Fleet) -> None:
 
 
 @pytest.mark.torture
-def test_a_loop_without_an_end_is_killed_each_time_and_all_others_succeed(fleet: Fleet) -> None:
+def test_a_loop_without_an_end_is_stopped_each_time_and_all_others_succeed(fleet: Fleet) -> None:
     neighbours = fleet.enqueue(Plain(number, seconds=0.1) for number in range(50))
     [task] = fleet.enqueue([Endless()])
     neighbours += fleet.enqueue(Plain(number, seconds=0.1) for number in range(50))
@@ -81,8 +81,10 @@ def test_a_loop_without_an_end_is_killed_each_time_and_all_others_succeed(fleet:
     assert supervisor.end() == 0
     ended = fleet.app.task(task)
     assert ended.status is Status.FAILED
-    events = [happening.event for happening in ended.history]
-    assert events.count(Event.TIMED_OUT) == 3, events
+    # Code in Python is stopped from inside; where that comes too late, by the end of its process.
+    stopped = (Event.RETRY_SCHEDULED, Event.TIMED_OUT)
+    assert [happening.event in stopped for happening in ended.history] in ([True, True, False], [True] * 3 + [False])
+    assert ended.history[-1].event is Event.FINISHED
     fleet.all_succeeded(neighbours)
     fleet.exactly_once((neighbour, "do") for neighbour in neighbours)
     keep(fleet.app, "F07", "stage loops for ever and has a time limit", faults=3)

@@ -17,6 +17,7 @@ from onceward import (
     App,
     Config,
     ConfigError,
+    Connection,
     Context,
     Cron,
     HttpTrigger,
@@ -175,6 +176,27 @@ def test_a_stage_begins_only_if_its_timeout_fits(ticks: Ticks) -> None:
     assert (report.ended, report.triggered) == ("time limit", True)
     app.tick(time_limit="2500ms", trigger=ticks.trigger)
     assert began == ["first", "second"]
+
+
+def test_a_tick_does_not_listen(ticks: Ticks) -> None:
+    if ticks.url.startswith("sqlite"):
+        pytest.skip("SQLite has no notifications")
+    note: Pipeline[Note] = Pipeline(Note)
+    listening: list[Any] = []
+
+    def listeners(connection: Connection) -> list[Any]:
+        return connection.execute("SELECT query FROM pg_stat_activity WHERE query LIKE 'LISTEN%%'").fetchall()
+
+    @note.stage
+    def look(ctx: Context[Note]) -> None:
+        listening.append(ctx.read(listeners))
+
+    app = ticks.app(note)
+    app.enqueue(Note())
+    assert app.tick(trigger=ticks.trigger).tasks == 1
+    app.enqueue(Note())
+    app.run(until_idle=True)
+    assert [len(found) for found in listening] == [0, 1]
 
 
 def test_a_stage_that_could_never_begin_is_refused_at_the_start(ticks: Ticks) -> None:

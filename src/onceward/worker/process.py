@@ -289,6 +289,9 @@ class WorkerProcess:
     def _wakeup(self, session: Session, heard: Callable[[str], None]) -> tuple[Wakeup, Listener | None]:
         if self._store.dialect == "sqlite":
             return WatchFile(session, self._store.path), None  # type: ignore[arg-type]
+        if self._orders.tick is not None:
+            # It ends when nothing is ready, so it waits for no news; to try whether any would come may take its time.
+            return PollOnly(), None
         return PollOnly(), Listener(self._store.url, heard)
 
     def _probe(self, listener: Listener) -> None:

@@ -4,6 +4,9 @@ Each step runs in a transaction of its own, under a lock, and is recorded in tha
 migrate at once apply every step once, and a step that was cut off has not happened. Because its record decides
 whether a step is done, a commit without a reply is simply met by looking again; no receipt is needed (and before the
 first step there is no table for one).
+
+A change of a table waits for whoever reads it, and everybody else waits behind it. So it waits half a second at most,
+lets the others pass, and tries again for as long as the session is patient.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import apsw
 
@@ -20,14 +23,12 @@ from onceward.model.connection import Connection, Dialect
 from onceward.store import catalogue
 from onceward.store.guard import refuse_transaction_control
 from onceward.store.op import Call, Query
-from onceward.store.session import Session
+from onceward.store.session import ConnectionLost, Session, TryAgainLater
 
 Result = TypeVar("Result")
 Work = str | Callable[[Connection], object]
 """What an application's migration does: SQL, one or more statements, or a function that is given a connection."""
 
-TRIES = 6
-FIRST_PAUSE_S = 0.1
 FUNCTION = "function"
 
 
@@ -77,7 +78,7 @@ def _step(session: Session, number: int, name: str, statements: Sequence[str], n
         if _version(session) >= number:  # another process was faster
             return False
         for statement in statements:
-            _execute(session.opened(), statement, f"migration {number} ({name})")
+            _execute(session, statement, f"migration {number} ({name})")
         session.run(Query("record_schema_step", {"version": number, "name": name, "now": now}))
         return True
 
@@ -188,7 +189,7 @@ def _carry_out(session: Session, migration: Migration) -> None:
     work, what = migration.work(session.dialect), f"migration {migration.name!r}"
     if isinstance(work, str):
         for statement in _statements(work, session.dialect):
-            _execute(session.opened(), statement, what)
+            _execute(session, statement, what)
     else:
         session.run(Call([(work, ())]))
     if not session.in_transaction():
@@ -212,10 +213,13 @@ def _statements(text: str, dialect: Dialect) -> list[str]:
     return statements
 
 
-def _execute(connection: Any, statement: str, what: str) -> None:
+def _execute(session: Session, statement: str, what: str) -> None:
     try:
-        connection.execute(statement)
+        session.opened().execute(statement)
     except Exception as error:
+        meant = session.meant(error)
+        if isinstance(meant, ConnectionLost | TryAgainLater):
+            raise meant from error
         raise StoreError(f"{what} failed and nothing of it was kept: {error}; in: {statement[:200]}") from error
 
 
@@ -223,6 +227,7 @@ def _locked(session: Session, apply: Callable[[], bool]) -> bool:
     """Run a step in a transaction that no other migrating process runs beside; False if there was nothing to do."""
     session.run(Query("begin"))
     session.run(Query("lock_schema"))
+    session.run(Query("wait_briefly"))
     done = apply()
     session.run(Query("commit" if done else "rollback"))
     return done

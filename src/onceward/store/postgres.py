@@ -75,23 +75,29 @@ class PostgresSession(Session):
     def opened(self) -> psycopg.Connection[Any]:
         if self._connection is None:
             try:
-                connection = connect(self._url, "onceward")
+                self._connection = connect(self._url, "onceward")
+                self._set_up(self._connection)
             except psycopg.Error as error:
+                self.discard()
                 raise _meant(error) from error
-            connection.add_notify_handler(_ignore)
-            if not self._prepare:
-                connection.prepare_threshold = None
-            elif not self._read_only:
-                # Planned once, because planning takes longer than what it plans; and a plan that was made on a small
-                # table must not be a scan of the large one it has become.
-                connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off")
-            if self._on_connect is not None:
-                self._on_connect(connection)
-            arrays.teach(connection.adapters)
-            self._connection = connection
-            self._wire = Wire(connection, prepare=self._prepare)
+            except BaseException:
+                self.discard()
+                raise
+            self._wire = Wire(self._connection, prepare=self._prepare)
             self.measure_clock()
         return self._connection
+
+    def _set_up(self, connection: psycopg.Connection[Any]) -> None:
+        connection.add_notify_handler(_ignore)
+        if not self._prepare:
+            connection.prepare_threshold = None
+        elif not self._read_only:
+            # Planned once, because planning takes longer than what it plans; and a plan that was made on a small
+            # table must not be a scan of the large one it has become.
+            connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off")
+        if self._on_connect is not None:
+            self._on_connect(connection)
+        arrays.teach(connection.adapters)
 
     def meant(self, error: Exception) -> Exception:
         return _meant(error) if isinstance(error, psycopg.Error) else error

@@ -53,6 +53,8 @@ class Proxy:
         self._database = info["dbname"]
         self._silence_s = silence_s
         self.choose = choose
+        self.connections = 0
+        """How many were asked for."""
         self.commits = 0
         self.faults = 0
         self.autocommits = 0
@@ -98,6 +100,7 @@ class Proxy:
         await asyncio.sleep(0)  # for the callbacks that hang up
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         if self.is_down:
             _hang_up(writer)
             return

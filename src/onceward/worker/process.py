@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import random
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from onceward.alerts import Watch
-from onceward.errors import StoreError, StoreFull
+from onceward.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 from onceward.logs import EngineLog
 from onceward.model.times import NEVER
 from onceward.running_stage import is_worker
@@ -49,6 +50,7 @@ from onceward.worker.watcher import Watcher
 
 IDLE_LOOK_S = 0.1
 LAST_COMMITS_S = 10.0
+LONGEST_START_S = 60.0
 
 logger = EngineLog("onceward.worker")
 
@@ -128,7 +130,7 @@ class WorkerProcess:
         session.insists = True
         signals = handle_signals(loop, self._signalled)
         here = self._make_presence()
-        worker = await asyncio.to_thread(self._introduce, session, here)
+        worker = await asyncio.to_thread(self._introduced, session, here)
         writer = Writer(session, worker, self._new_reader(self._reader_lanes), self._new_reader(self._suspect_lanes))
         lines = frozenset(writer.reader.lines())
         threads = StageThreads(loop, self._in_force.config.threads)
@@ -249,6 +251,22 @@ class WorkerProcess:
             if error.errno == errno.ENOSPC:
                 raise StoreFull(f"the disk of {folder} is full; a worker needs a little of it") from error
             raise
+
+    def _introduced(self, session: Session, here: presence.Presence | None) -> int:
+        """Introduce ourselves, patiently: a server may be starting, or have no connection to spare, or be failing over.
+        Who has worked before waits for as long as that takes."""
+        longest_s = LONGEST_START_S if self._orders.tick is None else self._orders.tick.limit_ms / 1_000
+        give_up_at = time.monotonic() + longest_s
+        while True:
+            try:
+                return self._introduce(session, here)
+            except (StoreUnavailable, OutcomeUnknown, ConnectionLost, TryAgainLater) as error:
+                session.discard()
+                is_too_late = not self.summary.worker and time.monotonic() >= give_up_at
+                if self._stop_requests or is_too_late:
+                    raise StoreUnavailable(f"the worker could not begin: {error}") from error
+                logger.warning("the database cannot be reached, trying again", error=str(error))
+                time.sleep(random.uniform(0.5, 1.5))
 
     def _introduce(self, session: Session, here: presence.Presence | None) -> int:
         kinds, queues = ",".join(self._registry.kinds), ",".join(self._queues)

@@ -47,11 +47,19 @@ _COMMENTS = re.compile(rb"--[^\n]*")
 class Proxy:
     """Listens on a port of its own, in a thread of its own."""
 
-    def __init__(self, server_url: str, choose: Chooser = lambda _: Fault.NONE, *, silence_s: float = 0.3) -> None:
+    def __init__(
+        self,
+        server_url: str,
+        choose: Chooser = lambda _: Fault.NONE,
+        *,
+        silence_s: float = 0.3,
+        host: str = "127.0.0.1",
+    ) -> None:
         info = psycopg.conninfo.conninfo_to_dict(server_url)
         self._server = f"{info['host']}/.s.PGSQL.{info.get('port') or 5432}"
         self._database = info["dbname"]
         self._silence_s = silence_s
+        self._host = host
         self.choose = choose
         self.connections = 0
         """How many were asked for."""
@@ -80,7 +88,7 @@ class Proxy:
     @property
     def url(self) -> str:
         """The address of the database through this proxy."""
-        return f"postgresql://postgres:@127.0.0.1:{self._port}/{self._database}?sslmode=disable&gssencmode=disable"
+        return f"postgresql://postgres:@{self._host}:{self._port}/{self._database}?sslmode=disable&gssencmode=disable"
 
     def _run(self) -> None:
         self._loop.run_until_complete(self._listen())
@@ -89,7 +97,7 @@ class Proxy:
     async def _listen(self) -> None:
         self._end = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
-        listener = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        listener = await asyncio.start_server(self._accept, self._host, 0)
         self._port = listener.sockets[0].getsockname()[1]
         self._listening.set()
         await self._end.wait()

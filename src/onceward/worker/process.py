@@ -131,6 +131,12 @@ class WorkerProcess:
         signals = handle_signals(loop, self._signalled)
         here = self._make_presence()
         worker = await asyncio.to_thread(self._introduced, session, here)
+        if worker is None:
+            for number in signals:
+                loop.remove_signal_handler(number)
+            if here is not None:
+                here.remove()
+            return
         writer = Writer(session, worker, self._new_reader(self._reader_lanes), self._new_reader(self._suspect_lanes))
         lines = frozenset(writer.reader.lines())
         threads = StageThreads(loop, self._in_force.config.threads)
@@ -252,9 +258,9 @@ class WorkerProcess:
                 raise StoreFull(f"the disk of {folder} is full; a worker needs a little of it") from error
             raise
 
-    def _introduced(self, session: Session, here: presence.Presence | None) -> int:
+    def _introduced(self, session: Session, here: presence.Presence | None) -> int | None:
         """Introduce ourselves, patiently: a server may be starting, or have no connection to spare, or be failing over.
-        Who has worked before waits for as long as that takes."""
+        Who has worked before waits for as long as that takes. None if we were asked to stop meanwhile."""
         longest_s = LONGEST_START_S if self._orders.tick is None else self._orders.tick.limit_ms / 1_000
         give_up_at = time.monotonic() + longest_s
         while True:
@@ -262,8 +268,9 @@ class WorkerProcess:
                 return self._introduce(session, here)
             except (StoreUnavailable, OutcomeUnknown, ConnectionLost, TryAgainLater) as error:
                 session.discard()
-                is_too_late = not self.summary.worker and time.monotonic() >= give_up_at
-                if self._stop_requests or is_too_late:
+                if self._stop_requests:
+                    return None
+                if not self.summary.worker and time.monotonic() >= give_up_at:
                     raise StoreUnavailable(f"the worker could not begin: {error}") from error
                 logger.warning("the database cannot be reached, trying again", error=str(error))
                 time.sleep(random.uniform(0.5, 1.5))

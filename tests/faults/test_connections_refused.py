@@ -73,7 +73,8 @@ def storm(fleet: Fleet, *, processes: int, connections: int, stay: int) -> None:
 def _stop(workers: Sequence[Worker], fleet: Fleet) -> None:
     for worker in workers:
         worker.send(signal.SIGTERM)
-    assert {worker.end(limit_s=120) for worker in workers} == {0}, fleet.said()
+    # Who has not even begun yet has nothing to put in order, and simply ends.
+    assert {worker.end(limit_s=120) for worker in workers} <= {0, -signal.SIGTERM}, fleet.said()
 
 
 def test_news_that_came_while_nobody_listened_is_found_as_soon_as_somebody_does_again(postgres_fleet: Fleet) -> None:

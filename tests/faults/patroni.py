@@ -40,6 +40,7 @@ class Node:
         self.data = folder / name / "data"
         self._folder = folder / name
         self._process: subprocess.Popen[bytes] | None = None
+        self._killed: int | None = None
 
     def configure(self, etcd_port: int, *, synchronous: bool) -> None:
         """Write down who it is."""
@@ -108,7 +109,7 @@ class Node:
 
     def kill_server(self) -> None:
         """Only the server ends, with all its processes; if Patroni is there, it sees that."""
-        server = self._server_pid()
+        self._killed = server = self._server_pid()
         if server is None:
             return
         for pid in (*_children(server), server):
@@ -124,6 +125,11 @@ class Node:
         for pid in (self._process.pid, *pids):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+    @property
+    def has_begun_again(self) -> bool:
+        """Whether its server is another process than the one that was killed last."""
+        return self._killed is not None and self._server_pid() not in (None, self._killed)
 
     def role(self) -> dict[str, Any]:
         """What it says of itself."""

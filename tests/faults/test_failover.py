@@ -48,13 +48,14 @@ def fail_over(fleet: Fleet, cluster: Cluster, *, failovers: int) -> None:
             wait_until(partial(_commits_again, fleet), "there is work", cluster.said, limit_s=SLOWEST_S)
             primary = wait_until(cluster.primary, "somebody leads", cluster.said)
             began_at = time.monotonic()
-            bring_back = take_away(cluster, primary, dice, how=number % 3)
-            wait_until(partial(_another_leads, cluster, primary), "another one leads", cluster.said, limit_s=SLOWEST_S)
+            bring_back = take_away(cluster, primary, dice, number)
+            wait_until(partial(_is_led, cluster, primary), "another one leads", cluster.said, limit_s=SLOWEST_S)
             bring_back()
             wait_until(partial(_commits_again, fleet), "the work goes on", cluster.said, limit_s=SLOWEST_S)
             recovery_s.append(round(time.monotonic() - began_at, 3))
             cluster.make_whole()
-            assert not cluster.takes_writes(primary), "the old primary takes writes beside the new one"
+            taking = [node for node in cluster.nodes if cluster.takes_writes(node)]
+            assert taking == [cluster.primary()], "the old primary takes writes beside the new one"
     wait_until(partial(_is_all_done, fleet), "every task has ended", fleet.state, limit_s=SLOWEST_S)
     for worker in workers:
         worker.send(signal.SIGTERM)
@@ -81,21 +82,21 @@ def fail_over(fleet: Fleet, cluster: Cluster, *, failovers: int) -> None:
     ).keep()
 
 
-def take_away(cluster: Cluster, primary: Node, dice: random.Random, *, how: int) -> partial[None]:
-    """Kill the node, kill its server, or freeze both; returns what brings it back.
+def take_away(cluster: Cluster, primary: Node, dice: random.Random, number: int) -> partial[None]:
+    """Kill the node, freeze it, or kill its server alone; returns what brings it back.
 
     For a moment before, the standbys get nothing any more, so that there is something to lose.
     """
     cluster.hold_back(primary)
     time.sleep(dice.uniform(0.2, 0.5))
-    if how == 0:
+    if number % 3 == 0:
         primary.kill()
         return partial(primary.start)
-    if how == 1:
-        primary.kill_server()
-        return partial(lambda: None)
-    primary.send(signal.SIGSTOP)
-    return partial(primary.send, signal.SIGCONT)
+    if number % 3 == 1:
+        primary.send(signal.SIGSTOP)
+        return partial(primary.send, signal.SIGCONT)
+    primary.kill_server()
+    return partial(wait_until, lambda: primary.role().get("state") == "running", "it is back", limit_s=SLOWEST_S)
 
 
 @contextmanager
@@ -123,9 +124,10 @@ def enqueueing(url: str) -> Iterator[list[int]]:
             asking.join(SLOWEST_S)
 
 
-def _another_leads(cluster: Cluster, old: Node) -> bool:
+def _is_led(cluster: Cluster, old: Node) -> bool:
+    """Whether another one leads, or the old one again: a server that is back before the others have agreed may."""
     now = cluster.primary()
-    return now is not None and now is not old
+    return now is not None and cluster.takes_writes(now) and (now is not old or now.has_begun_again)
 
 
 def _commits_again(fleet: Fleet) -> bool:

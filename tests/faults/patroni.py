@@ -145,10 +145,13 @@ class Node:
         return (self._folder / "log").read_text(errors="replace")[-1_500:]
 
     def _server_pid(self) -> int | None:
+        """Its server, if it runs: the file of one that was killed may name what is somebody else by now."""
         try:
-            return int((self.data / "postmaster.pid").read_text().splitlines()[0])
+            pid = int((self.data / "postmaster.pid").read_text().splitlines()[0])
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except (OSError, ValueError, IndexError):
             return None
+        return pid if str(self.data).encode() in command else None
 
 
 class Cluster:

@@ -76,7 +76,10 @@ class Worker:
     def is_stopped(self) -> bool:
         """Whether a SIGSTOP has reached every thread: until then each of them may still take a lock."""
         threads = Path(f"/proc/{self.pid}/task").glob("*/stat")
-        return {thread.read_text().rpartition(")")[2].split()[0] for thread in threads} == {"T"}
+        try:
+            return {thread.read_text().rpartition(")")[2].split()[0] for thread in threads} == {"T"}
+        except (FileNotFoundError, ProcessLookupError):  # one has just ended
+            return False
 
     def end(self, limit_s: float = DEADLINE_S) -> int:
         """Wait for its end; returns its exit code."""

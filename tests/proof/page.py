@@ -97,8 +97,8 @@ def table(lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(["| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *body]])
 
 
-def page(tallies: Sequence[Tally], *, made: str, failed: Sequence[str]) -> str:
-    """The whole page. `made` tells of the run, `failed` what did not pass in it."""
+def page(tallies: Sequence[Tally], *, made: str, failed: Sequence[str], skipped: Sequence[str] = ()) -> str:
+    """The whole page. `made` tells of the run, `failed` what did not pass in it, `skipped` what it had no time for."""
     real = [row for row in rows(tallies) if not (row.seeds or row.states or row.caught)]
     total = Row("", "**all**", "model")
     for tally in tallies:
@@ -110,6 +110,8 @@ def page(tallies: Sequence[Tally], *, made: str, failed: Sequence[str]) -> str:
     verdict = (
         "Everything passed." if not failed else "**Not everything passed:**\n\n" + "\n".join(f"- `{f}`" for f in failed)
     )
+    if skipped:
+        verdict += f"\n\nThere was no time in this run for: {'; '.join(skipped)}."
     return f"""# Proof
 
 What was done to the engine, and what came of it. This page is written by `make torture`; the rows are those of the

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.nursery import ROOT
+from tests.proof.courses import AGAIN, ONCE
 from tests.proof.page import page, rows, spread, with_bound
 from tests.proof.tally import KEPT_IN, Tally, kept
 
@@ -51,7 +53,12 @@ def test_the_page_has_a_line_for_each_fault_and_a_sum_and_names_what_failed() ->
     worlds = Tally(matrix="F11", fault="worlds", store="sqlite", faults=9, accepted=5, commits=7, refused=1, seeds=4)
     mutants = Tally(matrix="mutants", fault="mistakes", store="model", faults=26, caught=26)
 
-    text = page([KILLS, KILLS, model, worlds, mutants], made="Made today.", failed=["python -m tests.models"])
+    text = page(
+        [KILLS, KILLS, model, worlds, mutants],
+        made="Made today.",
+        failed=["python -m tests.models"],
+        skipped=["clocks"],
+    )
 
     assert "| F01 | killed | SQLite | 20 | 600 | 3,000 | 0 (< 0.005) | 0 (< 0.001) | 0 (< 0.1) |" in text
     assert "|  | **all** | – | 20 | 600 | 3,000 |" in text
@@ -59,3 +66,14 @@ def test_the_page_has_a_line_for_each_fault_and_a_sum_and_names_what_failed() ->
     assert "| worlds | 4 seeds | 9 faults, 5 tasks, 7 stage commits; 1 writes refused," in text
     assert "| mistakes | 26 mistakes put in | 26 caught |" in text
     assert "- `python -m tests.models`" in text
+    assert "no time in this run for: clocks." in text
+
+
+def test_every_long_fault_test_is_part_of_a_long_run() -> None:
+    """Who adds one in a file of its own adds that to a course."""
+    named = {argument for course in (*AGAIN, *ONCE) for argument in course.command if argument.startswith("tests/")}
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        if file != Path(__file__) and "mark.torture" in file.read_text(encoding="utf-8"):
+            path = file.relative_to(ROOT)
+            assert {str(path), *map(str, path.parents)} & named, f"{path} is in no course of tests/proof/courses.py"
+    assert all((ROOT / one).exists() for one in named)

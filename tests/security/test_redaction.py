@@ -13,12 +13,20 @@ from typing import Any
 import psycopg
 import pytest
 
-from onceward import App, ConfigError
+from onceward import App, ConfigError, redaction
 from onceward.cli.exits import BAD_ANSWER, FINE, carried_out
 from onceward.redaction import GONE, know_address, know_environment, know_secret, redacted, redacted_value
 from tests.security.leaky import CANARY, DATABASE, LEAKS, WEBHOOK, WRITTEN, app_on
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests of this process have called secrets are none here."""
+    monkeypatch.setattr(redaction, "_known", set())
+    monkeypatch.setattr(redaction, "_known_pattern", None)
+
 
 SECRETS = {
     "a password in an address": ("cannot reach postgresql://ada:{}@db.example:5432/x", "hunter2hunter2"),

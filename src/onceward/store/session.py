@@ -169,7 +169,7 @@ class Session(ABC):
                 raise ConnectionLost("it has hung up")  # what was never sent is not in doubt
             attempt.is_sent = True
             receipts = {"receipt": attempt.receipt, "before": self.last_receipt}
-            rows = self.run(Query(whole.query.name, {**whole.query.params, **receipts}))
+            rows = self.run(whole.query._replace(params={**whole.query.params, **receipts}))
             if rows:
                 self._confirm(attempt.receipt)
             return rows

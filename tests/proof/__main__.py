@@ -1,0 +1,125 @@
+"""`python -m tests.proof`: run the long fault tests for a given time, and write docs/reference/proof.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.nursery import ROOT
+from tests.proof.courses import AGAIN, ONCE, Course
+from tests.proof.page import page
+from tests.proof.tally import KEPT_IN, kept
+
+PAGE = ROOT / "docs" / "reference" / "proof.md"
+DEBIAN = Path(__file__).with_name("debian.txt")
+
+
+@dataclass
+class Run:
+    """One run: until when it goes, where its counts are, what has failed in it, and what there was no time for."""
+
+    until: float
+    counts: Path
+    failed: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    def left_s(self) -> float:
+        """How much time is left."""
+        return self.until - time.monotonic()
+
+    def do(self, course: Course, seed: int = 1) -> None:
+        """Run a course to its end, which may be after our time; unless that is over already."""
+        if self.left_s() <= 0:
+            self.skipped.append(course.name)
+            return
+        print(f"\n--- {course.name}   (seed {seed}, {self.left_s() / 60:.0f} min left)", flush=True)
+        command = [sys.executable, *course.command]
+        if subprocess.run(command, cwd=ROOT, env=self._environment(seed), check=False).returncode:
+            self.failed.append(f"ONCEWARD_SEED={seed} python {' '.join(course.command)}")
+
+    def beside(self, *command: str) -> subprocess.Popen[bytes]:
+        """Run a command of this project's Python while courses run."""
+        return subprocess.Popen([sys.executable, *command], cwd=ROOT, env=self._environment(1))
+
+    def _environment(self, seed: int) -> dict[str, str]:
+        return {**os.environ, KEPT_IN: str(self.counts), "ONCEWARD_SEED": str(seed)}
+
+
+def main() -> int:
+    """Run; 0 if all passed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60.0, help="begin nothing after so long; 60, if not said")
+    parser.add_argument("--page", type=Path, default=PAGE, help="the page to write")
+    given = parser.parse_args()
+    began = time.monotonic()
+    install_what_is_missing()
+    with tempfile.TemporaryDirectory(prefix="onceward-proof-") as folder:
+        run = Run(began + given.minutes * 60, Path(folder) / "counts.jsonl")
+        everything(run)
+        made = _made((time.monotonic() - began) / 60)
+        text = page(list(kept(run.counts)), made=made, failed=run.failed, skipped=run.skipped)
+        given.page.write_text(text, encoding="utf-8")
+    print(f"\nwritten to {given.page}", *(f"FAILED: {command}" for command in run.failed), sep="\n")
+    return 1 if run.failed else 0
+
+
+def everything(run: Run) -> None:
+    """All courses, then those with dice again and again; simulated histories beside them."""
+    first = int(time.time()) * 1_000  # every run meets other histories
+    seeds = ["--seeds", f"{first}-{first + 10**9}", "--minutes", f"{run.left_s() / 60:.1f}", "--processes", "1"]
+    simulating = run.beside("-m", "tests.simulation", *seeds)
+    for course in (*AGAIN, *ONCE):
+        run.do(course)
+    seed = 1
+    while run.left_s() > 0:
+        seed += 1
+        for course in AGAIN:
+            if run.left_s() > 0:
+                run.do(course, seed)
+    if simulating.wait():
+        run.failed.append("python -m tests.simulation")
+
+
+def install_what_is_missing() -> None:
+    """The Debian programs that some faults need. Where they cannot be had, the tests that need them skip and say so."""
+    wanted = [line for line in DEBIAN.read_text(encoding="utf-8").split() if line]
+    lacking = [package for package in wanted if not _is_installed(package)]
+    if not lacking:
+        return
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        print(f"not installed, and only root can on Debian: {' '.join(lacking)}; what needs them is skipped")
+        return
+    quiet: Sequence[str] = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *lacking]
+    if subprocess.run(quiet, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, check=False).returncode:
+        print(f"could not be installed: {' '.join(lacking)}; what needs them is skipped")
+
+
+def _is_installed(package: str) -> bool:
+    if shutil.which("dpkg-query") is None:
+        return False
+    asked = ["dpkg-query", "-W", "-f", "${db:Status-Status}", package]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout == "installed"
+
+
+def _made(minutes: float) -> str:
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
+    return (
+        f"Made on {datetime.now(UTC):%Y-%m-%d} at commit {commit or 'unknown'} in {minutes:.0f} minutes on"
+        f" {os.cpu_count()} cores, Python {platform.python_version()}."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,6 +9,7 @@ import pytest
 
 from onceward.model.status import Status
 from onceward.model.task import LARGEST_INLINE, NEVER, Advance, Finish, Park, Report
+from onceward.model.times import StoreClock
 from onceward.store import claims, operate, pruning
 from onceward.store.op import drive
 from onceward.store.pruning import Pruned, prune
@@ -17,7 +18,7 @@ from onceward.store.verify import verify
 from tests.store.conftest import NOON, Hands
 from tests.store.test_verify import live
 
-DAY = 86_400_000
+HOUR, DAY = 3_600_000, 86_400_000
 DONE = Finish("last", b"1", Status.SUCCEEDED, None)
 
 
@@ -148,16 +149,57 @@ def test_places_left_by_a_task_that_is_gone_go_too(hands: Hands) -> None:
     assert (count(hands, "ready"), count(hands, "due")) == (1, 0)
 
 
-def test_receipts_are_kept_for_an_hour(hands: Hands) -> None:
-    hands.enqueue()
-    hands.sql("UPDATE onceward_receipt SET at = at - ?", pruning.RECEIPTS_KEPT_MS + 1)
-    hands.enqueue()
-    old = "SELECT count(*) FROM onceward_receipt WHERE at < ?"
-    now = hands.session.clock.now()
-    assert hands.sql(old, now - 1_000_000) == [(1,)]
-    prune(hands.session, NOON, now)
-    assert hands.sql(old, now - 1_000_000) == [(0,)]
-    assert count(hands, "receipt") > 1
+class SetByHand:
+    """A clock that can be set, beside one that cannot."""
+
+    def __init__(self) -> None:
+        self.wall, self.steady = NOON, 0
+
+    def now(self) -> int:
+        return self.wall
+
+    def monotonic(self) -> int:
+        return self.steady
+
+    def pass_by(self, length_ms: int) -> None:
+        """Time goes by on both."""
+        self.wall += length_ms
+        self.steady += length_ms
+
+
+@pytest.mark.parametrize(
+    ("watched_ms", "set_by_ms", "kept"),
+    [(0, 0, 2), (HOUR, 0, 1), (2 * HOUR, 2 * HOUR, 2), (2 * HOUR, -2 * HOUR, 2), (25 * HOUR, 0, 1)],
+    ids=["not watched yet", "an hour", "set ahead just now", "set back just now", "a day"],
+)
+def test_receipts_are_kept_for_an_hour_that_was_watched_else_for_a_day(
+    hands: Hands, watched_ms: int, set_by_ms: int, kept: int
+) -> None:
+    """One receipt of this moment, one from just over an hour ago, one from over a day ago."""
+    base = SetByHand()
+    clock = hands.session.clock = StoreClock(base)
+    base.pass_by(watched_ms)
+    base.wall += set_by_ms
+    clock.measured(None)
+    hands.sql("DELETE FROM onceward_receipt")
+    for age_ms in (0, HOUR + 1, 24 * HOUR + 1):
+        token = age_ms.to_bytes(16, "big")
+        hands.sql("INSERT INTO onceward_receipt (token, at) VALUES (?, ?)", token, clock.now() - age_ms)
+    prune(hands.session, NOON, clock.now())
+    [(left,)] = hands.sql("SELECT count(*) FROM onceward_receipt WHERE at <= ? AND at > 0", clock.now() - 1)
+    assert left == kept - 1, "of the old ones"
+
+
+def test_what_was_written_just_before_the_clock_was_set_ahead_is_kept(hands: Hands) -> None:
+    base = SetByHand()
+    clock = hands.session.clock = StoreClock(base)
+    base.pass_by(5 * HOUR)
+    token = bytes(16)
+    hands.sql("INSERT INTO onceward_receipt (token, at) VALUES (?, ?)", token, clock.now())
+    base.wall += 3 * HOUR
+    clock.measured(None)
+    prune(hands.session, NOON, clock.now())
+    assert hands.sql("SELECT 1 FROM onceward_receipt WHERE token = ?", token) == [(1,)]
 
 
 def test_verify_stays_silent_whatever_was_pruned(hands: Hands) -> None:

@@ -102,6 +102,10 @@ class SystemClock:
         return time.monotonic_ns() // 1_000_000
 
 
+A_STEP_MS = 60_000
+"""By how much a clock may seem to go wrong between two looks before somebody has set it."""
+
+
 class StoreClock:
     """The database's clock, read through this machine's monotonic one.
 
@@ -113,6 +117,7 @@ class StoreClock:
         self._base = base
         self.monotonic = base.monotonic
         self._offset = base.now() - base.monotonic()
+        self._steady_since = base.monotonic()
         self._is_injected = not isinstance(base, SystemClock)
 
     def measured(self, store_now: int | None) -> None:
@@ -122,7 +127,15 @@ class StoreClock:
         """
         if self._is_injected or store_now is None:
             store_now = self._base.now()
-        self._offset = store_now - self._base.monotonic()
+        offset = store_now - self._base.monotonic()
+        if abs(offset - self._offset) > A_STEP_MS:
+            self._steady_since = self._base.monotonic()
+        self._offset = offset
+
+    @property
+    def steady_ms(self) -> int:
+        """For how long nobody has set it, as far as we have watched it."""
+        return self.monotonic() - self._steady_since
 
     def now(self) -> int:
         return self.monotonic() + self._offset

@@ -15,6 +15,7 @@ from functools import partial
 
 from onceward.errors import StoreUnavailable
 from onceward.model.lineage import EVERYWHERE
+from onceward.model.times import StoreClock
 from onceward.store.asking import scopes_in
 from onceward.store.op import Many, Op, Query, Row, Rows
 from onceward.store.rows import as_uuid
@@ -24,6 +25,7 @@ from onceward.store.ticks import prune_ticks
 TASKS_AT_ONCE = 500
 CLAIMS_AT_ONCE = 500
 RECEIPTS_KEPT_MS = 3_600_000
+RECEIPTS_KEPT_UNWATCHED_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def prune(session: Session, before: int, now: int, *, limit: int | None = None) 
     session.transact(partial(prune_ticks, before))
     total += session.transact(partial(prune_gates, before))
     session.transact(partial(prune_budgets, before))
-    session.transact(partial(prune_receipts, now))
+    session.transact(partial(prune_receipts, session.clock))
     return total
 
 
@@ -161,9 +163,11 @@ def drop_budgets(scopes: Iterable[uuid.UUID]) -> Op[None]:
         yield Query("drop_budget_limits", {"scopes": names})
 
 
-def prune_receipts(now: int) -> Op[None]:
-    """Delete receipts that nobody will ask for any more."""
-    yield Query("prune_receipts", {"before": now - RECEIPTS_KEPT_MS})
+def prune_receipts(clock: StoreClock) -> Op[None]:
+    """Delete receipts that nobody will ask for any more. Where the clock was set an hour ago or later, or has not been
+    watched for so long, those of the last day are kept: what was written a moment ago could seem to be old."""
+    kept_ms = RECEIPTS_KEPT_MS if clock.steady_ms >= RECEIPTS_KEPT_MS else RECEIPTS_KEPT_UNWATCHED_MS
+    yield Query("prune_receipts", {"before": clock.now() - kept_ms})
 
 
 def _prune_claims(session: Session, before: int) -> Pruned:

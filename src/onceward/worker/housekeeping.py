@@ -21,13 +21,13 @@ from onceward.store.cache import evict
 from onceward.store.claims import Death, Reclaimed, Seen, StillBusy, bury, living, renew
 from onceward.store.expiry import expire_batches, expire_lineages
 from onceward.store.op import Op, Query, drive
-from onceward.store.pruning import sweep_slots
+from onceward.store.pruning import prune_receipts, sweep_slots
 from onceward.store.session import Session
 from onceward.worker import points, presence
 
 LOOK_EVERY_MS = 1_000
-RECEIPTS_KEPT_MS = 3_600_000
 MARKS_KEPT_MS = 60_000
+TIDY_EVERY_MS = 60_000
 EVICT_EVERY_MS = 10_000
 
 logger = EngineLog("onceward.housekeeping")
@@ -95,9 +95,9 @@ class Housekeeping:
         if now - self._evicted_at >= EVICT_EVERY_MS:
             self._evicted_at = now
             evict(self._session, self._config.cache_size, self._clock.now())
-        if now - self._pruned_at >= RECEIPTS_KEPT_MS // 60:
+        if now - self._pruned_at >= TIDY_EVERY_MS:
             self._pruned_at = now
-            self._session.transact(self._prune_receipts)
+            self._session.transact(self._tidy)
             self._session.transact(sweep_slots)
 
     def _renew_if_time(self) -> None:
@@ -204,8 +204,8 @@ class Housekeeping:
         """The delay after a time-out that the pipeline's own policy cannot be asked about: the default one."""
         return backoff_ms(Retry(), failures, self._dice)
 
-    def _prune_receipts(self) -> Op[None]:
-        yield Query("prune_receipts", {"before": self._clock.now() - RECEIPTS_KEPT_MS})
+    def _tidy(self) -> Op[None]:
+        yield from prune_receipts(self._clock)
         yield Query("forget_marks", {"before": self._clock.now() - MARKS_KEPT_MS})
 
 

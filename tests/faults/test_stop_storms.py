@@ -89,6 +89,8 @@ def storm(fleet: Fleet, *, stops: int, workers: int) -> None:
         stopped.append(victim)
         living.append(fleet.start(settings=settings))
     wait_until(lambda: fleet.ended() == len(ids), "every task has ended", fleet.state, limit_s=60 + stops / 4)
+    pids = {worker.pid for worker in living}
+    wait_until(lambda: pids <= set(fleet.living_pids()), "the last ones have begun", fleet.state)
     for worker in living:
         worker.send(signal.SIGTERM)
     assert {worker.end() for worker in [*stopped, *living]} == {0}

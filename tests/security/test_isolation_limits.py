@@ -40,9 +40,11 @@ class Place:
         return int(first), int(second)
 
 
-@pytest.fixture
-def place(store_url: str, tmp_path: Path) -> Place:
-    return Place(store_url, tmp_path)
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.torture)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """The limits are the system's, whatever the database is; the long tests try both."""
+    url: str = request.getfixturevalue(f"migrated_{request.param}_url")
+    return Place(url, tmp_path)
 
 
 def test_what_is_above_a_limit_is_an_error_of_the_stage(place: Place) -> None:

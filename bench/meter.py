@@ -111,7 +111,8 @@ def transactions(target: Target) -> int:
         return 0
     with open(target.url.removeprefix("sqlite:///") + "-shm", "rb") as index:
         index.seek(TRANSACTIONS_AT)
-        return int(TRANSACTIONS.unpack(index.read(TRANSACTIONS.size))[0])
+        found = index.read(TRANSACTIONS.size)
+    return int(TRANSACTIONS.unpack(found)[0]) if len(found) == TRANSACTIONS.size else 0  # it was opened a moment ago
 
 
 def _number(file: Path, name: str) -> int:

@@ -26,12 +26,14 @@ DEBIAN = Path(__file__).with_name("debian.txt")
 
 @dataclass
 class Run:
-    """One run: until when it goes, where its counts are, what has failed in it, and what there was no time for."""
+    """One run: since and until when it goes, where its counts are, what has failed in it, what it has not come to."""
 
+    began: float
     until: float
     counts: Path
+    page: Path
     failed: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
+    ahead: list[str] = field(default_factory=lambda: [course.name for course in (*AGAIN, *ONCE)])
 
     def left_s(self) -> float:
         """How much time is left."""
@@ -40,12 +42,20 @@ class Run:
     def do(self, course: Course, seed: int = 1) -> None:
         """Run a course to its end, which may be after our time; unless that is over already."""
         if self.left_s() <= 0:
-            self.skipped.append(course.name)
             return
         print(f"\n--- {course.name}   (seed {seed}, {self.left_s() / 60:.0f} min left)", flush=True)
         command = [sys.executable, *course.command]
         if subprocess.run(command, cwd=ROOT, env=self._environment(seed), check=False).returncode:
             self.failed.append(f"ONCEWARD_SEED={seed} python {' '.join(course.command)}")
+        if course.name in self.ahead:
+            self.ahead.remove(course.name)
+        self.write()
+
+    def write(self) -> None:
+        """Write the page as things stand: whoever ends a run early has what it has come to."""
+        made = _made((time.monotonic() - self.began) / 60)
+        text = page(list(kept(self.counts)), made=made, failed=self.failed, skipped=self.ahead)
+        self.page.write_text(text, encoding="utf-8")
 
     def beside(self, *command: str) -> subprocess.Popen[bytes]:
         """Run a command of this project's Python while courses run."""
@@ -64,11 +74,8 @@ def main() -> int:
     began = time.monotonic()
     install_what_is_missing()
     with tempfile.TemporaryDirectory(prefix="onceward-proof-") as folder:
-        run = Run(began + given.minutes * 60, Path(folder) / "counts.jsonl")
+        run = Run(began, began + given.minutes * 60, Path(folder) / "counts.jsonl", given.page)
         everything(run)
-        made = _made((time.monotonic() - began) / 60)
-        text = page(list(kept(run.counts)), made=made, failed=run.failed, skipped=run.skipped)
-        given.page.write_text(text, encoding="utf-8")
     print(f"\nwritten to {given.page}", *(f"FAILED: {command}" for command in run.failed), sep="\n")
     return 1 if run.failed else 0
 
@@ -84,10 +91,10 @@ def everything(run: Run) -> None:
     while run.left_s() > 0:
         seed += 1
         for course in AGAIN:
-            if run.left_s() > 0:
-                run.do(course, seed)
+            run.do(course, seed)
     if simulating.wait():
         run.failed.append("python -m tests.simulation")
+    run.write()
 
 
 def install_what_is_missing() -> None:

@@ -15,7 +15,7 @@ from bench.target import from_environment
 from onceward import App, Context, Payload, Pipeline, Source
 from onceward.model import codec
 from onceward.model.task import Lease
-from onceward.store import claims
+from onceward.store import claims, workers
 from onceward.store.lines import heed_pauses, look
 from onceward.store.op import Many as Rows
 from onceward.store.op import Op
@@ -89,8 +89,8 @@ def governed(sources: int, rounds: int) -> dict[str, Any]:
     app = make_app(from_environment().url)
     app.prepare()
     session = app._store.session()
-    new = claims.NewWorker("bench", "here", 1, None, "", "", 300_000)
-    worker = session.transact(lambda: claims.register(new, app._store.clock.now()))
+    new = workers.NewWorker("bench", "here", 1, None, "", "", 300_000)
+    worker = session.transact(lambda: workers.register(new, app._store.clock.now()))
     _fill(app, Plain, 10 * CLAIMED)
     _fill(app, One, 10 * CLAIMED)
     session.transact(lambda: _make_gates(["one"]))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from onceward import App, Status
-from onceward.store.claims import NewWorker, claim, register
+from onceward.store.claims import claim
 from onceward.store.op import Op
 from onceward.store.reader import Reader
+from onceward.store.workers import NewWorker, register
 from tests.cli import shop
 from tests.cli.conftest import Ask
 

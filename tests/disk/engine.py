@@ -12,12 +12,12 @@ import apsw
 from onceward import App, Budget, Connection, Context, Cron, Migration, Payload, Pipeline, Status
 from onceward.model.task import Commit, Lease
 from onceward.store.budget_waits import declare
-from onceward.store.claims import Death, NewWorker, bury, living, register
 from onceward.store.op import Op, drive
 from onceward.store.reader import Reader
 from onceward.store.session import Session
+from onceward.store.workers import Death, NewWorker, bury, living, register
 from onceward.testing import FakeClock, Harness
-from onceward.worker.committer import Item, Wish, Writer, Written
+from onceward.worker.writer import Item, Wish, Writer, Written
 
 NOTES = Migration("notes", "CREATE TABLE note (task integer NOT NULL, text text NOT NULL)")
 CHECKPOINT_PAGES = 24

@@ -13,11 +13,11 @@ import pytest
 from onceward.errors import OutcomeUnknown, StoreUnavailable
 from onceward.model.status import Status
 from onceward.model.task import Commit, Finish, band_of, lane_of
-from onceward.store.claims import NewWorker, register, stop
 from onceward.store.postgres import PostgresSession
 from onceward.store.reader import Reader
 from onceward.store.session import Session
-from onceward.worker.committer import Item, Wish, Writer
+from onceward.store.workers import NewWorker, register, stop
+from onceward.worker.writer import Item, Wish, Writer
 from tests.faults.fleet import Fleet
 from tests.faults.proxy import FAULTS, Fault, Proxy
 from tests.faults.test_lost_replies import LOST_REPLY, session_through

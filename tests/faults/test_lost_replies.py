@@ -16,13 +16,14 @@ import pytest
 from onceward.errors import OutcomeUnknown
 from onceward.model.task import Advance, Commit
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store.claims import NewWorker, register, stop
 from onceward.store.op import Call, Op
 from onceward.store.postgres import PostgresStore
 from onceward.store.reader import Reader
 from onceward.store.session import Session
-from onceward.worker.committer import Committer, Wish, Writer, Written
+from onceward.store.workers import NewWorker, register, stop
+from onceward.worker.committer import Committer
 from onceward.worker.wakeup import PollOnly
+from onceward.worker.writer import Wish, Writer, Written
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.judging import judge
 from tests.faults.proxy import FAULTS, Fault, Proxy

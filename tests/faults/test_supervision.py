@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from onceward.model.task import lane_of
-from onceward.store.claims import NewWorker, claim_suspects, register, stop
+from onceward.store.claims import claim_suspects
 from onceward.store.lines import Standing, stand
 from onceward.store.reader import Reader
+from onceward.store.workers import NewWorker, register, stop
 from onceward.worker.supervisor import Supervisor
 from tests.faults.counting import keep
 from tests.faults.fleet import Fleet, Fleets, wait_until

@@ -11,7 +11,7 @@ from onceward import App, Budget, Context, Cron, IllegalTransition, Limits, Payl
 from onceward.model.budget import Bill, Charge
 from onceward.model.payload import identity
 from onceward.model.task import Advance, Commit, Finish, Lease, Move, NewTask, band_of
-from onceward.store import claims, commits, operate
+from onceward.store import claims, commits, operate, workers
 from onceward.store.budget_waits import declare, sweep_budgets
 from onceward.store.op import Op
 from onceward.store.reader import Reader
@@ -49,13 +49,13 @@ def claiming(reader: Callable[[], Reader], worker: int, count: int = 10) -> Work
 
 def burying(hands: Hands, worker: int, started: frozenset[int] | None = frozenset()) -> Work:
     """The worker is declared dead, by somebody who has seen it before."""
-    [seen] = [seen for seen in hands.do(claims.living) if seen.id == worker]
-    death = claims.Death("was killed", started)
+    [seen] = [seen for seen in hands.do(workers.living) if seen.id == worker]
+    death = workers.Death("was killed", started)
 
-    def bury(session: Session) -> claims.Reclaimed | None:
+    def bury(session: Session) -> workers.Reclaimed | None:
         try:
-            return session.transact(lambda: claims.bury(seen, death, 3, lambda _: 1_000, NOON))
-        except claims.StillBusy:
+            return session.transact(lambda: workers.bury(seen, death, 3, lambda _: 1_000, NOON))
+        except workers.StillBusy:
             return None
 
     return bury

@@ -10,7 +10,7 @@
  *                      park_for_budget: what does not fit waits
  * Attempt, commit      store/commits.py, the fence; then store/budgets.py settle: end_reservations RETURNING what it takes
  *                      away, change_budgets
- * Sweeper, bury        store/claims.py bury
+ * Sweeper, bury        store/workers.py bury
  * Sweeper, orphans     store/budgets.py settle_orphans: orphaned_reservations, drop_reservations RETURNING: rows whose
  *                      task does not carry their token any more are spent
  * Sweeper, wake        store/budget_waits.py wake_for_budgets

@@ -28,7 +28,7 @@ from onceward.model.task import (
     Report,
     TryAgain,
 )  # fmt: skip
-from onceward.store import claims, operate
+from onceward.store import operate, workers
 from onceward.store.session import Session
 from onceward.store.verify import verify
 from tests.property.databases import Emptied, in_memory, on_postgres
@@ -246,7 +246,7 @@ class Engine(RuleBasedStateMachine):
         worker = self.workers.pop(pick % len(self.workers))
         held = [lease for lease in self.leases if self.model[lease.task].holder == lease.token]
         self.check_commit([(lease, Release()) for lease in held if lease.worker == worker])
-        self.hands.do(lambda: claims.stop(worker, "stopped", self.hands.now))
+        self.hands.do(lambda: workers.stop(worker, "stopped", self.hands.now))
         self.start_worker()
         self.start_worker()
 

@@ -19,7 +19,7 @@ from unittest import mock
 from onceward.model.lineage import Family
 from onceward.model.task import Advance, Commit, Fill, Filled, Finish, HandOver, Keep, Lease, Report, Take
 from onceward.store import operate
-from onceward.worker import committer, housekeeping, process
+from onceward.worker import housekeeping, process, writer
 from tests.simulation import stand_ins
 from tests.simulation.work import STAGES
 
@@ -264,11 +264,11 @@ def listening() -> Iterator[None]:
     """While this lasts, the operations of the engine tell the ledger of the world what they have decided."""
     with (
         mock.patch.multiple(
-            committer,
-            commit=_spied_commit(committer.commit),
-            claim=_spied_claim(committer.claim),
-            claim_from=_spied_claim(committer.claim_from),
-            claim_suspects=_spied_claim(committer.claim_suspects),
+            writer,
+            commit=_spied_commit(writer.commit),
+            claim=_spied_claim(writer.claim),
+            claim_from=_spied_claim(writer.claim_from),
+            claim_suspects=_spied_claim(writer.claim_suspects),
         ),
         mock.patch.object(housekeeping, "bury", _spied_bury(housekeeping.bury)),
         mock.patch.object(process, "stop", _spied_stop(process.stop)),

@@ -11,7 +11,7 @@ import pytest
 from onceward.model.payload import identity
 from onceward.model.task import Commit, Lease, Move, NewTask, Write, band_of, lane_of
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store import claims, commits, enqueue
+from onceward.store import claims, commits, enqueue, workers
 from onceward.store.migrate import migrate
 from onceward.store.op import Op
 from onceward.store.postgres import PostgresStore
@@ -128,8 +128,8 @@ class Hands:
 
     def worker(self, name: str = "ant", lease_ms: int = 300_000) -> int:
         """A new worker; its id."""
-        new = claims.NewWorker(name, "host", 7, None, "note", "default", lease_ms)
-        return self.do(lambda: claims.register(new, self.now))
+        new = workers.NewWorker(name, "host", 7, None, "note", "default", lease_ms)
+        return self.do(lambda: workers.register(new, self.now))
 
     def reader(self) -> Reader:
         """Somebody who looks at all lines, suspects' too, as if for the first time."""
@@ -156,11 +156,11 @@ class Hands:
         wanted = [Commit(lease, move, writes) for lease, move in moves]
         return self.do(lambda: commits.commit(wanted, self.now))
 
-    def bury(self, worker: int, started: frozenset[int] | None = frozenset(), **death: Any) -> claims.Reclaimed | None:
+    def bury(self, worker: int, started: frozenset[int] | None = frozenset(), **death: Any) -> workers.Reclaimed | None:
         """Declare a worker dead."""
-        [seen] = [seen for seen in self.do(claims.living) if seen.id == worker]
-        how = claims.Death("was killed", started, **death)
-        return self.do(lambda: claims.bury(seen, how, 3, lambda _: 1_000, self.now))
+        [seen] = [seen for seen in self.do(workers.living) if seen.id == worker]
+        how = workers.Death("was killed", started, **death)
+        return self.do(lambda: workers.bury(seen, how, 3, lambda _: 1_000, self.now))
 
     def sql(self, text: str, *params: Any) -> list[Any]:
         """A statement past the engine: `?` stands for a parameter on both databases."""

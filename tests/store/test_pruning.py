@@ -10,7 +10,7 @@ import pytest
 from onceward.model.status import Status
 from onceward.model.task import LARGEST_INLINE, NEVER, Advance, Finish, Park, Report
 from onceward.model.times import StoreClock
-from onceward.store import claims, operate, pruning
+from onceward.store import operate, pruning, workers
 from onceward.store.op import drive
 from onceward.store.pruning import Pruned, prune
 from onceward.store.session import Session
@@ -55,7 +55,7 @@ def test_a_task_goes_whole_and_later_ones_stay(hands: Hands) -> None:
     hands.commit(lease, Advance("first", large(b"b"), "last"))
     hands.commit(lease, Report("last", 1, 2, None))
     hands.commit(lease, DONE)
-    hands.do(lambda: claims.stop(ant, "stopped", hands.now))
+    hands.do(lambda: workers.stop(ant, "stopped", hands.now))
     hands.later(DAY)
     young = finished(hands, hands.worker("bee"))
     pruned = prune(hands.session, NOON + 1, hands.now)
@@ -90,7 +90,7 @@ def test_it_takes_no_more_than_it_is_allowed(hands: Hands, monkeypatch: pytest.M
     monkeypatch.setattr(pruning, "CLAIMS_AT_ONCE", 1)
     ant = hands.worker()
     ids = finished(hands, ant, 3) + finished(hands, ant, 4)
-    hands.do(lambda: claims.mark_low_claim(ant, NEVER))
+    hands.do(lambda: workers.mark_low_claim(ant, NEVER))
     assert prune(hands.session, NOON + 1, hands.later(1), limit=5).tasks == 5
     assert hands.sql("SELECT id FROM onceward_task ORDER BY id") == [(task,) for task in ids[5:]]
     assert prune(hands.session, NOON + 1, hands.now, limit=0).tasks == 0
@@ -104,7 +104,7 @@ def test_a_claim_stays_as_long_as_one_of_its_tasks(hands: Hands) -> None:
     [gone, stays] = hands.claim(ant, 2)
     hands.commit(gone, DONE)
     hands.commit(stays, Park("first", "signal:go", NEVER, "waits"))
-    hands.do(lambda: claims.stop(ant, "stopped", hands.now))
+    hands.do(lambda: workers.stop(ant, "stopped", hands.now))
     hands.later(DAY)
     pruned = prune(hands.session, hands.now, hands.now)
     assert (pruned.tasks, pruned.claims, pruned.workers) == (1, 0, 0)
@@ -118,7 +118,7 @@ def test_a_claim_that_a_living_worker_may_look_through_stays(hands: Hands) -> No
     hands.later(DAY)
     assert prune(hands.session, hands.now, hands.now).claims == 0
     [(first,), (second,)] = hands.sql("SELECT seq FROM onceward_claim ORDER BY seq")
-    hands.do(lambda: claims.mark_low_claim(ant, second))
+    hands.do(lambda: workers.mark_low_claim(ant, second))
     assert prune(hands.session, hands.now, hands.now).claims == 1
     assert hands.sql("SELECT seq FROM onceward_claim") == [(second,)]
     assert first < second

@@ -19,7 +19,7 @@ from onceward.model.task import (
     Report,
     TryAgain,
 )
-from onceward.store import claims, operate, reports
+from onceward.store import operate, reports, workers
 from onceward.store.reports import DueLater, Progress, ReadyLine, StoredPart
 from tests.store.conftest import NOON, Hands
 
@@ -40,7 +40,7 @@ def test_a_task_is_shown_with_its_worker_and_its_times(hands: Hands) -> None:
     hands.later(1_000)
     [lease] = hands.claim(ant)
     hands.later(1_000)
-    hands.do(lambda: claims.renew([ant], hands.now))
+    hands.do(lambda: workers.renew([ant], hands.now))
     hands.commit(lease, TryAgain("first", hands.now + 5_000, "no luck"))
     row = hands.do(lambda: reports.task(task))
     assert row is not None
@@ -150,7 +150,7 @@ def test_stuck_tasks_are_those_whose_worker_is_silent_for_longer_than_its_lease(
     shelf.claim(fast, 2)
     shelf.later(1_001)
     assert len(ids(shelf, stuck_at=shelf.now)) == 4
-    shelf.do(lambda: claims.renew([fast], shelf.now))
+    shelf.do(lambda: workers.renew([fast], shelf.now))
     assert ids(shelf, stuck_at=shelf.now) == held[::-1]
     assert ids(shelf, stuck_at=shelf.now, limit=1) == held[1:]
     assert ids(shelf, stuck_at=shelf.now, kind="nothing") == []
@@ -173,7 +173,7 @@ def test_living_workers_are_shown_with_what_they_hold(shelf: Hands) -> None:
     bee, cat = shelf.worker("bee"), shelf.worker("cat")
     [_, lease, _] = shelf.claim(bee, 3)
     shelf.commit(lease, Finish("first", None, Status.SUCCEEDED, None))
-    shelf.do(lambda: claims.stop(cat, "stopped", shelf.now))
+    shelf.do(lambda: workers.stop(cat, "stopped", shelf.now))
     [ant, seen] = shelf.do(reports.workers)
     assert (ant.name, ant.holds) == ("ant", 0)
     assert (seen.id, seen.name, seen.host, seen.pid, seen.holds) == (bee, "bee", "host", 7, 2)

@@ -37,7 +37,7 @@ from onceward.model.task import (
     Report,
     TryAgain,
 )
-from onceward.store import claims, commits, enqueue, limits, lineages, operate, pausing
+from onceward.store import claims, commits, enqueue, limits, lineages, operate, pausing, workers
 from onceward.store.batches import NewBatch, open_batch
 from onceward.store.expiry import expire_batches
 from onceward.store.importing import OldTask, take_over
@@ -212,7 +212,7 @@ def live(hands: Hands) -> None:
         hands.commit(lease, Crash("first", "its process died", Status.PENDING))
         hands.commit(lease, DONE)  # refused: it is not running any more
     gnu = hands.worker("gnu")
-    hands.do(lambda: claims.stop(gnu, "stopped", hands.now))
+    hands.do(lambda: workers.stop(gnu, "stopped", hands.now))
     hands.enqueue(2)
     hands.enqueue(2, after_ms=60_000)
     for lease in hands.claim(ant, 2):

@@ -16,14 +16,14 @@ from psycopg import errors as pg
 
 from onceward.model.task import Alike, band_of, lane_of
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store.claims import NewWorker, register
 from onceward.store.enqueue import enqueue_at_once
 from onceward.store.guard import GuardedConnection
 from onceward.store.op import Call, Op, Query
 from onceward.store.postgres import PostgresSession
 from onceward.store.reader import Reader
 from onceward.store.wire import Statement, Wire
-from onceward.worker.committer import Wish, Writer
+from onceward.store.workers import NewWorker, register
+from onceward.worker.writer import Wish, Writer
 
 PREPARED = Statement("SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'onceward%'")
 LARGE = 20_000_000

@@ -10,10 +10,10 @@ from onceward.model.task import Commit, Move, Release, band_of, lane_of
 from onceward.store.claims import NOTHING, Claimed
 from onceward.store.lines import line_told
 from onceward.store.reader import Reader
-from onceward.worker.committer import Answer, Item, Wish, Writer, Written
 from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner
 from onceward.worker.spawner import Spawner
+from onceward.worker.writer import Answer, Item, Wish, Writer, Written
 from tests.worker.conftest import Clockwork, lease
 
 

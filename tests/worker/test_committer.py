@@ -17,8 +17,9 @@ from onceward.store.commits import Verdict
 from onceward.store.reader import Reader
 from onceward.store.session import ConnectionLost, Session
 from onceward.worker import points
-from onceward.worker.committer import Committer, Wish, Writer, Written
+from onceward.worker.committer import Committer
 from onceward.worker.wakeup import PollOnly
+from onceward.worker.writer import Wish, Writer, Written
 from tests.store.conftest import Hands
 from tests.worker.conftest import Clockwork
 

@@ -11,10 +11,10 @@ import pytest
 from onceward import Config, Context, Payload, Pipeline
 from onceward.model.task import Advance, Commit, Finish, Release
 from onceward.store.claims import NOTHING, Claimed
-from onceward.worker.committer import Answer, Item, Wish, Written
 from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner
 from onceward.worker.spawner import Spawner
+from onceward.worker.writer import Answer, Item, Wish, Written
 from tests.worker.conftest import lease
 
 CONCURRENCY = 2

@@ -8,7 +8,7 @@ import pytest
 
 from onceward import Config, Event, Status
 from onceward.model.task import Finish, Lease
-from onceward.store import claims
+from onceward.store import claims, workers
 from onceward.worker import points
 from onceward.worker.housekeeping import Housekeeping
 from tests.store.conftest import Hands
@@ -205,10 +205,10 @@ def test_a_worker_that_was_declared_dead_is_told_and_can_neither_renew_nor_claim
 def test_whoever_renews_just_in_time_is_not_buried(clockwork: Clockwork, ant: Machine, bee: Machine) -> None:
     ant.hands.enqueue()
     lease = ant.claim()
-    [seen] = [one for one in ask(bee.hands.session, claims.living) if one.id == ant.worker]
+    [seen] = [one for one in ask(bee.hands.session, workers.living) if one.id == ant.worker]
     clockwork.clock.advance("400s")
     ant.housekeeping.step()  # between bee's look and bee's burial
-    death = claims.Death("was silent", None)
+    death = workers.Death("was silent", None)
     assert bee.housekeeping.bury(seen, death) is None
     assert ant.finish(lease) is True
 
@@ -272,10 +272,10 @@ def test_a_shorter_lease_is_reclaimed_sooner(clockwork: Clockwork) -> None:
 
 def test_renewing_is_one_statement_for_all_workers_of_a_process(clockwork: Clockwork) -> None:
     hands = clockwork.hands()
-    workers = [hands.worker(f"child {number}") for number in range(5)]
-    assert hands.do(lambda: claims.renew(workers, hands.now)) == set(workers)
-    hands.bury(workers[2])
-    assert hands.do(lambda: claims.renew(workers, hands.now)) == set(workers) - {workers[2]}
+    children = [hands.worker(f"child {number}") for number in range(5)]
+    assert hands.do(lambda: workers.renew(children, hands.now)) == set(children)
+    hands.bury(children[2])
+    assert hands.do(lambda: workers.renew(children, hands.now)) == set(children) - {children[2]}
 
 
 def test_a_lease_that_was_taken_away_is_known_by_its_token(clockwork: Clockwork) -> None:
@@ -283,11 +283,11 @@ def test_a_lease_that_was_taken_away_is_known_by_its_token(clockwork: Clockwork)
     hands.enqueue(3)
     ant, bee = hands.worker("ant"), hands.worker("bee")
     first, second, third = hands.claim(ant)
-    assert ask(hands.session, lambda: claims.still_held([first, second, third])) == {
+    assert ask(hands.session, lambda: workers.still_held([first, second, third])) == {
         first.task, second.task, third.task,
     }  # fmt: skip
     hands.commit(third, DONE)
     hands.bury(ant, frozenset())
     again = hands.claim(bee, 1)
-    assert ask(hands.session, lambda: claims.still_held([first, second, third])) == set()
-    assert ask(hands.session, lambda: claims.still_held(again)) == {again[0].task}
+    assert ask(hands.session, lambda: workers.still_held([first, second, third])) == set()
+    assert ask(hands.session, lambda: workers.still_held(again)) == {again[0].task}

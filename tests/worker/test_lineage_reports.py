@@ -25,10 +25,10 @@ from onceward import (
 )
 from onceward.errors import LineageNotFound
 from onceward.store import catalogue
-from onceward.store.claims import NewWorker, register
 from onceward.store.lines import Standing, stand
 from onceward.store.op import Op, Query
 from onceward.store.sqlite import bound
+from onceward.store.workers import NewWorker, register
 from onceward.testing import Harness
 from onceward.why import Cause
 from tests.worker.conftest import Start

@@ -8,7 +8,7 @@ import pytest
 
 from onceward import Context, Payload, Pipeline, Status
 from onceward.model.task import Advance, Finish, Lease, Release, TryAgain, lane_of
-from onceward.store import claims
+from onceward.store import claims, workers
 from onceward.store.reader import Reader
 from tests.store.conftest import Hands
 from tests.worker.conftest import Start, words
@@ -115,15 +115,15 @@ def test_there_is_an_end_to_kills_from_outside_too(fleet: Fleet) -> None:
     while leases := fleet.claim(worker := fleet.hands.worker(f"unlucky {deaths}")):
         fleet.hands.bury(worker, frozenset(lease.task for lease in leases), by_outsider=True)
         deaths += 1
-        assert deaths <= claims.OUTSIDE_KILLS_ALLOWED, "it ends"
-    assert deaths == claims.OUTSIDE_KILLS_ALLOWED
+        assert deaths <= workers.OUTSIDE_KILLS_ALLOWED, "it ends"
+    assert deaths == workers.OUTSIDE_KILLS_ALLOWED
     assert (fleet.statuses()[task], fleet.fact(task, "reason")) == (Status.FAILED, "lost 10 workers")
 
 
 def test_a_stage_that_comes_to_its_end_has_survived_its_kills(fleet: Fleet) -> None:
     [task] = fleet.hands.enqueue()
     for round_ in range(3):
-        for number in range(claims.OUTSIDE_KILLS_ALLOWED - 1):
+        for number in range(workers.OUTSIDE_KILLS_ALLOWED - 1):
             worker = fleet.hands.worker(f"unlucky {round_} {number}")
             fleet.claim(worker)
             fleet.hands.bury(worker, frozenset([task]), by_outsider=True)

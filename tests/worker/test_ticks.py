@@ -29,8 +29,9 @@ from onceward import (
     SubprocessTrigger,
     Waiting,
 )
-from onceward.store.claims import NewWorker, claim, register
+from onceward.store.claims import claim
 from onceward.store.reader import Reader
+from onceward.store.workers import NewWorker, register
 from tests.worker.conftest import assert_verified
 
 HOUR_MS = 3_600_000

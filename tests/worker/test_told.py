@@ -14,7 +14,7 @@ from onceward.store.pauses import pause, resume
 from onceward.store.reader import Reader
 from onceward.store.session import WentBack
 from onceward.store.told import Told, claim_at_once
-from onceward.worker.committer import Item, Wish, Writer
+from onceward.worker.writer import Item, Wish, Writer
 from tests.store.conftest import Hands
 from tests.worker.conftest import Clockwork
 

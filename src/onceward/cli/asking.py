@@ -17,8 +17,8 @@ from onceward.lineage_view import as_id
 from onceward.model.retry import described
 from onceward.model.times import moment
 from onceward.store import reports
-from onceward.store.claims import living
 from onceward.store.op import Op, Query
+from onceward.store.workers import living
 from onceward.worker import locate, presence
 
 APP_VARIABLE, DB_VARIABLE = "ONCEWARD_APP", "ONCEWARD_DB"

@@ -19,21 +19,21 @@ from onceward.model.times import Duration
 from onceward.store import cache
 from onceward.store.budget_waits import declare as declare_budgets
 from onceward.store.budget_waits import sweep_budgets
-from onceward.store.claims import Death, NewWorker, Seen, bury, living, register, stop
 from onceward.store.expiry import expire_batches, expire_lineages, expire_tasks, know_last_stages, next_look_at
 from onceward.store.growth import Growth
 from onceward.store.lines import look
 from onceward.store.op import Op, drive
 from onceward.store.operate import wake_for_code
 from onceward.store.reader import Reader
+from onceward.store.workers import Death, NewWorker, Seen, bury, living, register, stop
 from onceward.testing.bounds import bounded
 from onceward.testing.clock import FakeClock
 from onceward.view import Task
 from onceward.worker import points
-from onceward.worker.committer import Answer, Item, Wish, Writer
 from onceward.worker.runner import Runner
 from onceward.worker.scheduler import fire_due
 from onceward.worker.threads import StageThreads
+from onceward.worker.writer import Answer, Item, Wish, Writer
 
 MOST_ROUNDS = 100_000
 

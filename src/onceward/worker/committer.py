@@ -8,31 +8,20 @@ event loop as well where nobody there would have to wait for it.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import cast
-
-import msgspec
+from dataclasses import dataclass, replace
 
 from onceward.errors import OutcomeUnknown, StoreError
 from onceward.logs import EngineLog
-from onceward.model.gates import BUDGET
-from onceward.model.pause import Pauses
 from onceward.model.task import Commit
-from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_from, claim_suspects, mark_low_claim
-from onceward.store.commits import SendAlone, Verdict, commit
-from onceward.store.lines import Sight, heed_pauses, look
-from onceward.store.op import Op, Rows, drive
-from onceward.store.reader import Line, Reader, is_time_to_sweep, mark_claimed, must_heed_clock
-from onceward.store.session import ConnectionLost, Session, TryAgainLater, WentBack
-from onceward.store.told import Told, claim_at_once, claimed_at_once, may_claim_at_once
-from onceward.worker import points
+from onceward.store.commits import SendAlone
+from onceward.store.session import ConnectionLost, TryAgainLater, WentBack
 from onceward.worker.wakeup import Wakeup
+from onceward.worker.writer import Answer, Item, Wish, Writer, Written
 
 LARGEST_BATCH = 500
 LONGEST_GATHERING_S = 0.01
@@ -42,230 +31,7 @@ LONGEST_STANDSTILL_S = 0.004
 PAUSE_AFTER_TROUBLE_S = 1.0
 LAST_TRIES_S = 5.0
 
-Answer = Callable[[Verdict], None]
 logger = EngineLog("onceward.committer")
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """How many tasks the worker could take, and from which lines."""
-
-    count: int
-    slots: int = 0
-    """How many governed ones among them: those run at once, or in a moment."""
-    suspects: bool = False
-    line: Line | None = None
-    """The line in which there is news, if that is known: then the others are not looked at."""
-
-    @property
-    def is_ordinary(self) -> bool:
-        """Whether all lines are looked at, governed ones too."""
-        return not self.suspects and self.line is None
-
-
-class Item(msgspec.Struct, frozen=True, gc=False):
-    """A commit, and who is told what became of it."""
-
-    commit: Commit
-    answer: Answer
-
-
-@dataclass(slots=True)
-class Written:
-    """What one transaction has done."""
-
-    items: Sequence[Item]
-    verdicts: Sequence[Verdict]
-    claimed: Claimed = NOTHING
-    asked: Wish | None = None
-    next_due_at: int | None = None
-    pauses: Pauses | None = None
-    """What an operator has paused, if somebody has looked."""
-
-    @property
-    def all_accepted(self) -> bool:
-        """Whether nothing was refused, as nearly always."""
-        return self.verdicts.count(True) == len(self.verdicts)
-
-
-@dataclass(slots=True)
-class Counts:
-    """What the committer has done so far."""
-
-    transactions: int = 0
-    commits: int = 0
-    refused: int = 0
-    claimed: int = 0
-    claims: int = 0
-
-
-class _NothingThere(Exception):
-    """Somebody else was first; there is nothing to commit."""
-
-
-@dataclass(slots=True)
-class Writer:
-    """The transactions of one worker, on one session. It has no thread of its own."""
-
-    session: Session
-    worker: int
-    reader: Reader
-    suspects: Reader
-    counts: Counts = field(default_factory=Counts)
-    low_claim: int = 0
-
-    def write(self, items: Sequence[Item], wish: Wish | None, *, patiently: bool = True) -> Written:
-        """Commit what is there and claim what is wished for. Each item is accepted or refused on its own.
-
-        Without patience nothing is waited for: what is to be sent alone is left to the caller, and trouble is raised.
-        """
-        points.reach("before commit")
-        if not items and wish is not None and wish.line is not None and not self.session.is_near:
-            written = self._claim_at_once(wish, wish.line)
-            if written is not None:
-                return written
-        sight = None
-        if not items and wish is not None and wish.line is None:
-            sight = self._look(wish)
-            if sight is not None and not sight.has_work(self.session.clock.now()):
-                return Written((), (), NOTHING, wish, sight.next_at, self.reader.pauses)
-        try:
-            written = self._transaction(items, wish, sight)
-        except _NothingThere:
-            return Written((), (), NOTHING, wish)
-        points.reach("after commit")
-        # From here on no trouble with the database may be raised: the caller would hand everything in again, and what
-        # is committed would be committed twice.
-        if patiently and not written.all_accepted and any(type(verdict) is SendAlone for verdict in written.verdicts):
-            written.verdicts = self._one_by_one(items, written.verdicts)
-        self._count(written)
-        return written
-
-    def _claim_at_once(self, wish: Wish, line: Line) -> Written | None:
-        """A claim that takes no more than one statement; None if it does."""
-        now = self.session.clock.now()
-        if not may_claim_at_once(self.reader, now):
-            return None
-        told = Told(line, secrets.token_bytes(16), self.worker, wish.count, now)
-        try:
-            rows = self.session.transact_whole(claim_at_once(self.reader, told))
-        except OutcomeUnknown as doubt:
-            doubt.result = (wish, told)
-            raise
-        return self._claimed_at_once(wish, told, rows)
-
-    def _claimed_at_once(self, wish: Wish, told: Told, rows: Rows) -> Written:
-        points.reach("after commit")
-        claimed = claimed_at_once(self.reader, told, rows)
-        if claimed.leases:
-            self._count_claim(claimed)
-        return Written((), (), claimed, wish, None, self.reader.pauses)
-
-    def settle(self, doubt: OutcomeUnknown) -> Written | None:
-        """What a doubtful transaction has done; None if it has not committed. Raises if nobody knows yet."""
-        if not self.session.settle(doubt):
-            return None
-        if isinstance(doubt.result, Written):
-            return doubt.result
-        wish, told = cast(tuple[Wish, Told], doubt.result)
-        rows = self.session.answer_to(claim_at_once(self.reader, told), doubt.token)
-        return self._claimed_at_once(wish, told, rows)
-
-    def _look(self, wish: Wish) -> Sight | None:
-        """A look without a transaction, so that idle workers do not stand in each other's way; None if it is time for
-        more than a look."""
-        reader, now = self.suspects if wish.suspects else self.reader, self.session.clock.now()
-        if is_time_to_sweep(reader, now) or must_heed_clock(reader, now):
-            return None
-        reader.latest = max(reader.latest, now)
-        drive(self._heed(now), self.session)
-        return drive(look(reader), self.session)
-
-    def _heed(self, now: int) -> Op[None]:
-        """Learn what is paused, for all lines."""
-        yield from heed_pauses(self.reader, now)
-        self.suspects.pauses = self.reader.pauses
-
-    def _transaction(self, items: Sequence[Item], wish: Wish | None, sight: Sight | None) -> Written:
-        reader, suspects = self.reader, self.suspects
-        try:
-            return self.session.transact(lambda: self._operation(items, wish, sight, reader, suspects))
-        except (StoreError, ConnectionLost, _NothingThere):
-            self.reader, self.suspects = reader, suspects
-            raise
-        except Exception as error:  # one of these commits cannot be written at all, or we are thought dead: others
-            self.reader, self.suspects = reader, suspects  # must not suffer, so each is tried by itself
-            if not items and not isinstance(error, WorkerBuried):
-                raise
-            return Written(items, [SendAlone(str(error))] * len(items), NOTHING, wish)
-
-    def _one_by_one(self, items: Sequence[Item], verdicts: Sequence[Verdict]) -> list[Verdict]:
-        """Each of those that are to be sent alone in a transaction of its own. In trouble the rest stays as it is."""
-        found = list(verdicts)
-        for place, item in enumerate(items):
-            if isinstance(found[place], SendAlone):
-                try:
-                    found[place] = self._verdict_alone(item)
-                except (StoreError, ConnectionLost, TryAgainLater):
-                    break
-        return found
-
-    def _verdict_alone(self, item: Item) -> Verdict:
-        try:
-            return self.session.transact(lambda: commit([item.commit], self.session.clock.now()))[0]
-        except OutcomeUnknown as doubt:
-            return cast(list[Verdict], doubt.result)[0] if self._is_settled(doubt) else self._verdict_alone(item)
-        except (StoreError, ConnectionLost, TryAgainLater):
-            raise
-        except Exception as error:  # its own trouble: the attempt hears of it and is judged by it
-            return error
-
-    def _is_settled(self, doubt: OutcomeUnknown) -> bool:
-        """Whether a doubtful commit happened. The rest of its batch is written, so nothing goes on before we know."""
-        while True:
-            with suppress(OutcomeUnknown):
-                return self.session.settle(doubt)
-
-    def _operation(
-        self, items: Sequence[Item], wish: Wish | None, sight: Sight | None, reader: Reader, suspects: Reader
-    ) -> Op[Written]:
-        """A transaction, from the start: what was remembered of the lines by one that did not commit is forgotten."""
-        self.reader, self.suspects = reader.copy(), suspects.copy()
-        now = self.session.clock.now()
-        yield from self._heed(now)
-        yield from mark_claimed(self.reader, now)
-        verdicts: list[Verdict] = []
-        if items:
-            claims = wish is not None and wish.is_ordinary
-            verdicts = yield from commit([item.commit for item in items], now, self.reader if claims else None)
-        points.reach("inside commit")
-        claimed = NOTHING
-        has_settled = any(BUDGET in (item.commit.lease.gates or "") for item in items)
-        if wish is not None:
-            if wish.suspects:
-                claimed = yield from claim_suspects(self.suspects, self.worker, now, has_settled=has_settled)
-            elif wish.line is not None:
-                claimed = yield from claim_from(self.reader, wish.line, self.worker, wish.count, now)
-                if not items and not claimed.leases:
-                    raise _NothingThere
-            else:
-                claimed = yield from claim(
-                    self.reader, self.worker, wish.count, now, sight, slots=wish.slots, has_settled=has_settled
-                )
-        if self.low_claim:
-            yield from mark_low_claim(self.worker, self.low_claim)
-        return Written(items, verdicts, claimed, wish, self.reader.next_due_at, self.reader.pauses)
-
-    def _count(self, written: Written) -> None:
-        self.low_claim = 0
-        self.counts.commits += len(written.verdicts)
-        self.counts.refused += written.verdicts.count(False)
-        self._count_claim(written.claimed)
-
-    def _count_claim(self, claimed: Claimed) -> None:
-        self.counts.transactions += 1
-        self.counts.claims += bool(claimed.leases)
-        self.counts.claimed += len(claimed.leases)
 
 
 @dataclass(frozen=True, slots=True)

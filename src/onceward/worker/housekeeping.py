@@ -18,11 +18,11 @@ from onceward.model.retry import Retry, backoff_ms
 from onceward.model.times import spoken
 from onceward.store.budget_waits import sweep_budgets
 from onceward.store.cache import evict
-from onceward.store.claims import Death, Reclaimed, Seen, StillBusy, bury, living, renew
 from onceward.store.expiry import expire_batches, expire_lineages
 from onceward.store.op import Op, Query, drive
 from onceward.store.pruning import prune_receipts, sweep_slots
 from onceward.store.session import Session
+from onceward.store.workers import Death, Reclaimed, Seen, StillBusy, bury, living, renew
 from onceward.worker import points, presence
 
 LOOK_EVERY_MS = 1_000

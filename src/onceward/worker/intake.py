@@ -15,7 +15,7 @@ from onceward.model.task import Lease
 from onceward.store.reader import Line
 from onceward.worker import points
 from onceward.worker.attempt import Attempt
-from onceward.worker.committer import Wish, Written
+from onceward.worker.writer import Wish, Written
 
 AHEAD_S = 0.05
 GOVERNED_AHEAD_S = 0.01

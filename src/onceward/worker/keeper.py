@@ -17,17 +17,17 @@ from typing import NamedTuple
 from onceward.errors import StoreError
 from onceward.logs import EngineLog
 from onceward.model.task import Lease
-from onceward.store.claims import still_held
 from onceward.store.expiry import expire_tasks
 from onceward.store.lines import stragglers
 from onceward.store.op import Query, drive
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
-from onceward.worker.committer import Writer
+from onceward.store.workers import still_held
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
 from onceward.worker.in_force import InForce
 from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner
 from onceward.worker.scheduler import Scheduler, Schedules
+from onceward.worker.writer import Writer
 
 ASK_ABOUT_LEASES_AFTER_MS = 1_000
 STEP_S = 0.05

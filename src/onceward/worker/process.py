@@ -25,7 +25,6 @@ from onceward.running_stage import is_worker
 from onceward.store import one_library
 from onceward.store.budget_waits import declare as declare_budgets
 from onceward.store.budget_waits import sweep_budgets
-from onceward.store.claims import NewWorker, register, stop
 from onceward.store.expiry import know_last_stages
 from onceward.store.idle import anything_left, ready_now
 from onceward.store.lines import line_told
@@ -33,8 +32,9 @@ from onceward.store.op import Op, Query, drive
 from onceward.store.operate import wake_for_code
 from onceward.store.reader import Line, Reader
 from onceward.store.session import GONE, ConnectionLost, Session, TryAgainLater
+from onceward.store.workers import NewWorker, register, stop
 from onceward.worker import points, presence
-from onceward.worker.committer import Committer, Writer, Written
+from onceward.worker.committer import Committer
 from onceward.worker.in_force import InForce
 from onceward.worker.interpreter import handle_signals, tuned_interpreter
 from onceward.worker.keeper import Keeper
@@ -47,6 +47,7 @@ from onceward.worker.spawner import Spawner
 from onceward.worker.threads import StageThreads
 from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, WatchFile
 from onceward.worker.watcher import Watcher
+from onceward.worker.writer import Writer, Written
 
 IDLE_LOOK_S = 0.1
 LAST_COMMITS_S = 10.0

@@ -48,7 +48,6 @@ from onceward.store.reader import Line
 from onceward.worker import points
 from onceward.worker.attempt import Attempt, StageTimeout
 from onceward.worker.beginning import NOTHING_DONE, Beginning
-from onceward.worker.committer import Wish, Written
 from onceward.worker.desk import AttemptDesk
 from onceward.worker.intake import Intake
 from onceward.worker.judging import Judge
@@ -58,6 +57,7 @@ from onceward.worker.spawner import Spawner
 from onceward.worker.stage_runs import StageRuns
 from onceward.worker.telling import unused
 from onceward.worker.threads import StageThreads
+from onceward.worker.writer import Wish, Written
 
 TICK_S = 0.05
 UNWRITABLE = "what came of it could not be written; the log of its worker says why"

@@ -23,9 +23,9 @@ from typing import Any
 
 from onceward.errors import StoreError
 from onceward.logs import EngineLog
-from onceward.store.claims import Death, NewWorker, living, register
 from onceward.store.op import Query, drive
 from onceward.store.session import ConnectionLost, TryAgainLater
+from onceward.store.workers import Death, NewWorker, living, register
 from onceward.worker import presence
 from onceward.worker.housekeeping import Housekeeping, killed_for_time
 from onceward.worker.in_force import InForce

@@ -169,7 +169,12 @@ def everything_stored(url: str, folder: Path) -> Iterator[bytes]:
 
 @pytest.mark.parametrize(
     ("store", "form"),
-    [("sqlite", "json"), ("sqlite", "standard"), ("sqlite", "structlog"), ("postgres", "text")],
+    [
+        ("sqlite", "json"),
+        ("postgres", "text"),
+        pytest.param("sqlite", "standard", marks=pytest.mark.torture),
+        pytest.param("sqlite", "structlog", marks=pytest.mark.torture),
+    ],
 )
 def test_no_secret_gets_into_the_database_the_log_or_the_command_line(
     request: pytest.FixtureRequest, store: str, form: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]

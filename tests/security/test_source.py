@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("source")  # one process reads it, once
+
 SOURCE = Path(__file__).parents[2] / "src" / "onceward"
 RUNS_SQL = {
     "execute", "executemany", "executescript", "exec_", "aexecute", "_say", "fetch", "copy", "send_query_params",

@@ -70,7 +70,7 @@ simulate: setup ## Run simulated worlds: SEEDS=1000 or 5000-5999, PROCESSES=2, M
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(PROCESSES),--processes $(PROCESSES)) $(if $(MINUTES),--minutes $(MINUTES))
 
-torture: setup ## Run the long fault tests for MINUTES=60 and write docs/reference/proof.md; installs Debian packages they need, if root
+torture: setup ## Run the long fault tests for MINUTES=60 and add what they count to docs/reference/proof.md; installs Debian packages they need, if root
 	@$(BIN)/python -m tests.proof $(if $(MINUTES),--minutes $(MINUTES))
 
 lock: ## Resolve the requirements files anew (needs uv; UPGRADE=--upgrade takes newer versions)

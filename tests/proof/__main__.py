@@ -1,4 +1,8 @@
-"""`python -m tests.proof`: run the long fault tests for a given time, and write docs/reference/proof.md."""
+"""`python -m tests.proof`: run the long fault tests for a given time, and write docs/reference/proof.md.
+
+What a run has counted is added to that of the runs before it, in docs/reference/proof.jsonl. A run begins with what no
+run has come to yet.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +22,25 @@ from pathlib import Path
 from tests.nursery import ROOT
 from tests.proof.courses import AGAIN, ONCE, Course
 from tests.proof.page import page
+from tests.proof.runs import Ran, earlier_runs, keep_runs, never_run
 from tests.proof.tally import KEPT_IN, kept
 
 PAGE = ROOT / "docs" / "reference" / "proof.md"
+COURSES = (*AGAIN, *ONCE)
 DEBIAN = Path(__file__).with_name("debian.txt")
 
 
 @dataclass
 class Run:
-    """One run: since and until when it goes, where its counts are, what has failed in it, what it has not come to."""
+    """One run: since and until when it goes, where its counts are, what it has come to, and what has failed in it."""
 
     began: float
     until: float
     counts: Path
     page: Path
+    earlier: list[Ran]
     failed: list[str] = field(default_factory=list)
-    ahead: list[str] = field(default_factory=lambda: [course.name for course in (*AGAIN, *ONCE)])
+    done: list[str] = field(default_factory=list)
 
     def left_s(self) -> float:
         """How much time is left."""
@@ -47,15 +54,26 @@ class Run:
         command = [sys.executable, *course.command]
         if subprocess.run(command, cwd=ROOT, env=self._environment(seed), check=False).returncode:
             self.failed.append(f"ONCEWARD_SEED={seed} python {' '.join(course.command)}")
-        if course.name in self.ahead:
-            self.ahead.remove(course.name)
+        if course.name not in self.done:
+            self.done.append(course.name)
         self.write()
 
     def write(self) -> None:
         """Write the page as things stand: whoever ends a run early has what it has come to."""
-        made = _made((time.monotonic() - self.began) / 60)
-        text = page(list(kept(self.counts)), made=made, failed=self.failed, skipped=self.ahead)
-        self.page.write_text(text, encoding="utf-8")
+        runs = [*self.earlier, self._so_far()]
+        keep_runs(self.page.with_suffix(".jsonl"), runs)
+        self.page.write_text(page(runs, [course.name for course in COURSES]), encoding="utf-8")
+
+    def _so_far(self) -> Ran:
+        return Ran(
+            date=f"{datetime.now(UTC):%Y-%m-%d}",
+            commit=_commit(),
+            minutes=round((time.monotonic() - self.began) / 60),
+            machine=f"{os.cpu_count()} cores, Python {platform.python_version()}",
+            courses=tuple(self.done),
+            failed=tuple(self.failed),
+            tallies=tuple(kept(self.counts)),
+        )
 
     def beside(self, *command: str) -> subprocess.Popen[bytes]:
         """Run a command of this project's Python while courses run."""
@@ -69,25 +87,29 @@ def main() -> int:
     """Run; 0 if all passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, help="begin nothing after so long; 60, if not said")
-    parser.add_argument("--page", type=Path, default=PAGE, help="the page to write")
+    parser.add_argument("--page", type=Path, default=PAGE, help="the page to write, and the .jsonl beside it")
+    parser.add_argument("--fresh", action="store_true", help="forget the runs before this one")
     given = parser.parse_args()
     began = time.monotonic()
     install_what_is_missing()
     with tempfile.TemporaryDirectory(prefix="onceward-proof-") as folder:
-        run = Run(began, began + given.minutes * 60, Path(folder) / "counts.jsonl", given.page)
+        earlier = [] if given.fresh else earlier_runs(given.page.with_suffix(".jsonl"))
+        run = Run(began, began + given.minutes * 60, Path(folder) / "counts.jsonl", given.page, earlier)
         everything(run)
     print(f"\nwritten to {given.page}", *(f"FAILED: {command}" for command in run.failed), sep="\n")
     return 1 if run.failed else 0
 
 
 def everything(run: Run) -> None:
-    """All courses, then those with dice again and again; simulated histories beside them."""
+    """All courses, first those that no run has come to, then those with dice again and again. Simulated histories run
+    beside them."""
     first = int(time.time()) * 1_000  # every run meets other histories
     seeds = ["--seeds", f"{first}-{first + 10**9}", "--minutes", f"{run.left_s() / 60:.1f}", "--processes", "1"]
     simulating = run.beside("-m", "tests.simulation", *seeds)
-    for course in (*AGAIN, *ONCE):
-        run.do(course)
-    seed = 1
+    new = never_run([course.name for course in COURSES], run.earlier)
+    seed = 1 + len(run.earlier)
+    for course in sorted(COURSES, key=lambda course: course.name not in new):
+        run.do(course, seed)
     while run.left_s() > 0:
         seed += 1
         for course in AGAIN:
@@ -118,14 +140,11 @@ def _is_installed(package: str) -> bool:
     return subprocess.run(asked, capture_output=True, text=True, check=False).stdout == "installed"
 
 
-def _made(minutes: float) -> str:
-    commit = subprocess.run(
+def _commit() -> str:
+    asked = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return (
-        f"Made on {datetime.now(UTC):%Y-%m-%d} at commit {commit or 'unknown'} in {minutes:.0f} minutes on"
-        f" {os.cpu_count()} cores, Python {platform.python_version()}."
     )
+    return asked.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import quantiles
 
+from tests.proof.runs import Ran, never_run
 from tests.proof.tally import Tally
 
 STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "model": "–"}
+RUN_HEADER = ("run on", "at commit", "minutes", "on", "courses")
 HEADER = (
     "row", "fault", "store", "faults", "tasks accepted", "stage commits", "lost", "double effects", "stale commits",
     "refused writes", "in doubt, reconciled", "recovery p50 / p99",
@@ -97,8 +99,9 @@ def table(lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(["| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *body]])
 
 
-def page(tallies: Sequence[Tally], *, made: str, failed: Sequence[str], skipped: Sequence[str] = ()) -> str:
-    """The whole page. `made` tells of the run, `failed` what did not pass in it, `skipped` what it had no time for."""
+def page(runs: Sequence[Ran], courses: Sequence[str]) -> str:
+    """The whole page: all runs, added up. `courses` are the names of all there are."""
+    tallies = [tally for run in runs for tally in run.tallies]
     real = [row for row in rows(tallies) if not (row.seeds or row.states or row.caught)]
     total = Row("", "**all**", "model")
     for tally in tallies:
@@ -107,21 +110,25 @@ def page(tallies: Sequence[Tally], *, made: str, failed: Sequence[str], skipped:
     others = [
         [row.fault, *said] for row in rows(tallies) for said in _exhausted(row) if row.seeds or row.states or row.caught
     ]
-    verdict = (
-        "Everything passed." if not failed else "**Not everything passed:**\n\n" + "\n".join(f"- `{f}`" for f in failed)
-    )
-    if skipped:
-        verdict += f"\n\nThere was no time in this run for: {'; '.join(skipped)}."
+    failed = [f"- `{command}`, at commit {run.commit}" for run in runs for command in run.failed]
+    verdict = "Everything passed." if not failed else "\n".join(["**Not everything passed:**", "", *failed])
+    if left := never_run(courses, runs):
+        verdict += f"\n\nNo run has come to these yet: {'; '.join(left)}."
+    hours = sum(run.minutes for run in runs) / 60
     return f"""# Proof
 
-What was done to the engine, and what came of it. This page is written by `make torture`; the rows are those of the
-fault matrix that [the guarantees](../explanation/guarantees.md) and [how it is injected](../explanation/faults.md)
-speak of. A zero is followed by what it is worth: with 95 % confidence the true share is below 3/N, where N is the
-number of accepted tasks (lost), of stage commits (double effects) or of faults (stale commits).
-
-{made}
+What was done to the engine, and what came of it. This page is written by `make torture`, from all its runs; the rows
+are those of the fault matrix that [the guarantees](../explanation/guarantees.md) and
+[how it is injected](../explanation/faults.md) speak of. A zero is followed by what it is worth: with 95 %
+confidence the true share is below 3/N, where N is the number of accepted tasks (lost), of stage commits (double
+effects) or of faults (stale commits).
 
 {verdict}
+
+{table([RUN_HEADER, *(_told(run, len(courses)) for run in runs)])}
+
+That is {hours:.1f} hours in all, with {total.faults / max(hours, 0.1):,.0f} faults an hour. A run begins with what none
+has come to, so the same command, given again, adds to these counts; `python -m tests.proof --fresh` begins anew.
 
 ## Faults in real processes and real databases
 
@@ -139,6 +146,11 @@ number of accepted tasks (lost), of stage commits (double effects) or of faults 
 - Effects outside of the database. A stage is executed at least once; what it does to other people's systems is done
   once only as far as these heed its idempotency key.
 """
+
+
+def _told(run: Ran, courses: int) -> list[str]:
+    named = f"all {courses}" if len(run.courses) == courses else "; ".join(run.courses)
+    return [run.date, run.commit, f"{run.minutes:,}", run.machine, named]
 
 
 def _exhausted(row: Row) -> list[list[str]]:

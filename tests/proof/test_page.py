@@ -9,6 +9,7 @@ import pytest
 from tests.nursery import ROOT
 from tests.proof.courses import AGAIN, ONCE
 from tests.proof.page import page, rows, spread, with_bound
+from tests.proof.runs import Ran, earlier_runs, keep_runs, never_run
 from tests.proof.tally import KEPT_IN, Tally, kept
 
 KILLS = Tally(matrix="F01", fault="killed", store="sqlite", faults=10, accepted=300, commits=1_500, recovery_s=[0.1])
@@ -53,20 +54,36 @@ def test_the_page_has_a_line_for_each_fault_and_a_sum_and_names_what_failed() ->
     worlds = Tally(matrix="F11", fault="worlds", store="sqlite", faults=9, accepted=5, commits=7, refused=1, seeds=4)
     mutants = Tally(matrix="mutants", fault="mistakes", store="model", faults=26, caught=26)
 
-    text = page(
-        [KILLS, KILLS, model, worlds, mutants],
-        made="Made today.",
-        failed=["python -m tests.models"],
-        skipped=["clocks"],
+    first = Ran(
+        date="2026-01-01", commit="abc", minutes=60, machine="2 cores", courses=("kills",), tallies=(KILLS, model)
     )
+    second = Ran(
+        date="2026-01-02", commit="def", minutes=30, machine="2 cores", courses=("kills", "models"),
+        failed=("python -m tests.models",), tallies=(KILLS, worlds, mutants),
+    )  # fmt: skip
+
+    text = page([first, second], ["kills", "models", "clocks"])
 
     assert "| F01 | killed | SQLite | 20 | 600 | 3,000 | 0 (< 0.005) | 0 (< 0.001) | 0 (< 0.1) |" in text
     assert "|  | **all** | – | 20 | 600 | 3,000 |" in text
     assert "| model of lease | 70,000 states |" in text
     assert "| worlds | 4 seeds | 9 faults, 5 tasks, 7 stage commits; 1 writes refused," in text
     assert "| mistakes | 26 mistakes put in | 26 caught |" in text
-    assert "- `python -m tests.models`" in text
-    assert "no time in this run for: clocks." in text
+    assert "- `python -m tests.models`, at commit def" in text
+    assert "No run has come to these yet: clocks." in text
+    assert "| 2026-01-02 | def | 30 | 2 cores | kills; models |" in text
+    assert "1.5 hours in all, with 13 faults an hour" in text
+    assert "Everything passed." in page([first], ["kills"])
+
+
+def test_runs_are_kept_and_the_next_one_begins_with_what_none_has_come_to(tmp_path: Path) -> None:
+    run = Ran(date="2026-01-01", commit="abc", minutes=60, machine="2 cores", courses=("kills",), tallies=(KILLS,))
+    keep_runs(tmp_path / "proof.jsonl", [run, run])
+
+    assert earlier_runs(tmp_path / "proof.jsonl") == [run, run]
+    assert earlier_runs(tmp_path / "none.jsonl") == []
+    assert never_run(["kills", "clocks"], [run]) == ["clocks"]
+    assert never_run(["kills"], []) == ["kills"]
 
 
 def test_every_long_fault_test_is_part_of_a_long_run() -> None:

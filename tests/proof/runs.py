@@ -1,0 +1,41 @@
+"""The long runs so far: what each was made with, how far it came, what it counted. The page adds them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tests.proof.tally import Tally
+
+
+class Ran(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One long run, as it is kept from one to the next."""
+
+    date: str
+    commit: str
+    minutes: int
+    machine: str
+    courses: tuple[str, ...]
+    """Those that it has come to, by name."""
+    failed: tuple[str, ...] = ()
+    """The commands that did not pass."""
+    tallies: tuple[Tally, ...] = ()
+
+
+def earlier_runs(file: Path) -> list[Ran]:
+    """All runs that a file tells of."""
+    decode = msgspec.json.Decoder(Ran).decode
+    return [decode(line) for line in file.read_bytes().splitlines()] if file.exists() else []
+
+
+def keep_runs(file: Path, runs: Iterable[Ran]) -> None:
+    """Write a file of runs anew."""
+    file.write_bytes(b"".join(msgspec.json.encode(run) + b"\n" for run in runs))
+
+
+def never_run(names: Sequence[str], runs: Iterable[Ran]) -> list[str]:
+    """Which courses no run has come to."""
+    done = {course for run in runs for course in run.courses}
+    return [name for name in names if name not in done]

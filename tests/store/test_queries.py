@@ -105,6 +105,8 @@ HOT: dict[str, dict[str, Any]] = {
         "event": 2,
         "now": NOON,
     },
+    "end_group": {"ids": [5, 500, 5_000], "stage": "last", "status": 4, "reason": None, "event": 3, "now": NOON},
+    "go_on_group": {"next": '{"5": "b", "500": "b", "5000": "c"}', "queue": None, "gates": None, "now": NOON},
     "advance": {
         "ids": [5, 500, 5_000],
         "token": b"t" * 16,

@@ -99,7 +99,9 @@ def commit(commits: Sequence[Commit], now: int, claimer: Reader | None = None) -
         batch.ended += [Ended(task, status, awaited, of) for task, awaited, of in rows if awaited or of is not None]
         accepted = {row[0] for row in rows}
         if accepted:
-            yield Query("log_finish_group", {**ended, "ids": sorted(accepted)})
+            told = {**ended, "ids": sorted(accepted)}
+            yield Query("end_group", told)
+            yield Query("log_finish_group", told)
         _accept(accepted, places, commits, batch, verdicts)
     for (fence, queue, gates), places in advances.items():
         going_on = [commits[place] for place in places]
@@ -110,7 +112,9 @@ def commit(commits: Sequence[Commit], now: int, claimer: Reader | None = None) -
         accepted = {row[0] for row in rows}
         if accepted:
             if len(accepted) < len(places):
-                done["done"] = _by_task([one for one in going_on if one.lease.task in accepted], "stage")
+                held_still = [one for one in going_on if one.lease.task in accepted]
+                steps["next"], done["done"] = _by_task(held_still, "next_stage"), _by_task(held_still, "stage")
+            yield Query("go_on_group", {**steps, "now": now})
             yield Query("log_advance_group", done)
         _accept(accepted, places, commits, batch, verdicts, {task for task, is_paused in rows if is_paused})
     for (token, queue, gates, estimate), places in releases.items():

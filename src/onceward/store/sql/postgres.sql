@@ -338,6 +338,9 @@ WITH ended AS (
 SELECT id, awaited, batch
 FROM ended
 
+-- name: end_group
+-- They have ended.
+
 -- name: log_finish_group
 -- The statement that ends them has done that.
 
@@ -361,6 +364,9 @@ WITH advanced AS (
 )
 SELECT id, paused
 FROM advanced
+
+-- name: go_on_group
+-- They have gone on.
 
 -- name: log_advance_group
 -- The statement that has them go on has done that.

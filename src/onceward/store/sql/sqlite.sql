@@ -167,14 +167,19 @@ SET status = 1, fence = fence + 1, token = :token, worker = :worker,
 WHERE id IN :ids
 
 -- name: finish_group
--- Tasks have ended in the same way. Their fence and one of our tokens are their lease, whichever claim it was of.
-UPDATE onceward_task
-SET status = :status, stage = :stage, reason = :reason, ended_at = :now, touched = 1, token = NULL
+-- Tasks have ended in the same way. Their fence and one of our tokens are their lease, whichever claim it was of. Nobody
+-- else writes meanwhile, and to look first and change then costs less than to return what was changed.
+SELECT id, awaited, batch
+FROM onceward_task
 WHERE id IN :ids
   AND fence = :fence
   AND instr(:tokens, token)
   AND status = 1
-RETURNING id, awaited, batch
+
+-- name: end_group
+UPDATE onceward_task
+SET status = :status, stage = :stage, reason = :reason, ended_at = :now, touched = 1, token = NULL
+WHERE id IN :ids
 
 -- name: log_finish_group
 -- One statement fills one table here.
@@ -184,16 +189,21 @@ FROM onceward_task
 WHERE id IN :ids
 
 -- name: advance_group
--- Stages are done and their worker goes on with the next ones, under the same leases; each with the name of its own.
+-- Stages are done and their worker goes on with the next ones, under the same leases. Looked at first, as above.
+SELECT id, paused
+FROM onceward_task
+WHERE id IN :ids
+  AND fence = :fence
+  AND instr(:tokens, token)
+  AND status = 1
+
+-- name: go_on_group
+-- Each with the name of its own stage.
 UPDATE onceward_task
 SET stage = given.atom, queue = coalesce(:queue, queue), gates = :gates, touched = 1, failures = 0, crashes = 0,
     company = 0, same_errors = 0, progressed_at = :now, clock_at = NULL
 FROM json_each(:next) AS given
 WHERE onceward_task.id = CAST(given.key AS integer)
-  AND fence = :fence
-  AND instr(:tokens, token)
-  AND status = 1
-RETURNING onceward_task.id, paused
 
 -- name: log_advance_group
 -- One statement fills one table here.

@@ -123,3 +123,15 @@ def test_a_crash_point_that_is_none_is_refused(script: Script) -> None:
     harness = Harness(App("sqlite:///:memory:", [script.pipeline]))
     with pytest.raises(Exception, match="'after fetsch' is no crash point; there are: after claim"):
         harness.crash("after fetsch")
+
+
+def test_a_drain_can_stop_between_two_stages(start: Start) -> None:
+    script = Script()
+    harness = start(script.pipeline, migrations=[NOTES])
+    task = harness.enqueue(Page("a"))
+
+    assert not harness.drain(attempts=2)
+    assert (script.calls, harness.task(task).stage) == (["fetch", "ask_model"], "save")
+    assert harness.drain()
+    assert script.calls == ["fetch", "ask_model", "save"]
+    assert harness.task(task).status is Status.SUCCEEDED

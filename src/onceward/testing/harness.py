@@ -84,12 +84,13 @@ class Harness:
         """Let time pass."""
         self.clock.advance(duration)
 
-    def drain(self, *, wait_for_due: bool = True) -> None:
+    def drain(self, *, wait_for_due: bool = True, attempts: int | None = None) -> bool:
         """Work until nothing is left to do, moving the clock to whatever is due next unless told not to.
 
-        A worker that dies is buried, and another one goes on.
+        A worker that dies is buried, and another one goes on. With `attempts` no more than so many attempts of stages
+        begin: then the worker dies. Returns whether all was done.
         """
-        self._drain(wait_for_due)
+        return self._drain(wait_for_due, attempts)
 
     def assert_bounded(self, payload: Payload | None = None, *, most: int, limits: Limits | None = None) -> Growth:
         """Fail if one root can make, or makes, more than so many tasks.

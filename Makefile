@@ -76,7 +76,8 @@ torture: setup ## Run the long fault tests for MINUTES=60 and add what they coun
 lock: ## Resolve the requirements files anew (needs uv; UPGRADE=--upgrade takes newer versions)
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-		--extra postgres --extra speed pyproject.toml requirements-dev.in -o requirements-dev.txt
+		--extra postgres --extra speed --extra documents --extra http --extra llm \
+		pyproject.toml requirements-dev.in -o requirements-dev.txt
 	@for wanted in bench/peers/requirements/*.in; do \
 		case $$wanted in */oban.in) python=3.12 ;; *) python=3.11 ;; esac; \
 		$(UV) pip compile --quiet --universal --python-version $$python --generate-hashes $(UPGRADE) \

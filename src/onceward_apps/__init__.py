@@ -1,0 +1,1 @@
+"""Applications built on Onceward, through its public API alone."""

@@ -245,6 +245,11 @@ def _carried_out(argv: list[str]) -> int | None:
 
             sys.argv = argv
             return command_line(arguments)
+        case ["onceward-docs", *arguments]:
+            from onceward_apps.documents.cli import main as documents
+
+            sys.argv = argv
+            return documents(arguments)
         case ["python", "-m", module, *arguments]:
             sys.argv = [module, *arguments]
             runpy.run_module(module, run_name="__main__", alter_sys=True)

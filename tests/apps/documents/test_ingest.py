@@ -1,0 +1,151 @@
+"""`ingest`, `status` and `rm`, as somebody at a terminal meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceward_apps.documents.app import address, library
+from onceward_apps.documents.cli import main
+from onceward_apps.documents.ingesting import found
+from onceward_apps.documents.payloads import Connecting
+from onceward_apps.documents.reads import being_read, entries
+from tests.apps.documents.fleet import ROOT, wait_until
+from tests.apps.documents.shelf import Shelf, assert_sound, book
+
+Ask = Callable[..., tuple[int, Any, str]]
+
+
+@pytest.fixture
+def ask(library_url: str, capfd: pytest.CaptureFixture[str]) -> Ask:
+    """One command line; its exit code, its JSON document, and what it says on stderr."""
+
+    def answer(*arguments: str) -> tuple[int, Any, str]:
+        capfd.readouterr()
+        code = main([*arguments, "--json", "--library", library_url])
+        said = capfd.readouterr()
+        return code, json.loads(said.out) if said.out else None, said.err
+
+    return answer
+
+
+def test_a_folder_is_ingested_with_whatever_is_in_it(ask: Ask, tmp_path: Path) -> None:
+    folder = tmp_path / "books"
+    (folder / "below").mkdir(parents=True)
+    (folder / "one.md").write_bytes(book(range(3)))
+    (folder / "below" / "two.txt").write_bytes(book(range(2), variant=1))
+    (folder / "below" / "copy.md").write_bytes(book(range(3)))
+    (folder / "empty.md").write_bytes(b"")
+    (folder / "image.png").write_bytes(b"not taken from a folder")
+
+    code, lines, _ = ask("ingest", "--processes", "1", str(folder), str(tmp_path / "missing.md"))
+
+    assert code == 1, "something could not be read"
+    told = {Path(line["path"]).name: line for line in lines}
+    assert {name: line["state"] for name, line in told.items()} == {
+        "one.md": "ready", "two.txt": "ready", "copy.md": "same", "empty.md": "unreadable", "missing.md": "unreadable",
+    }  # fmt: skip
+    assert told["empty.md"]["why"].startswith("empty: ")
+    assert told["missing.md"]["why"] == "missing: there is no such file"
+    assert told["one.md"]["chunks"] == 3
+    assert told["one.md"]["connections"] == 2
+    assert told["copy.md"]["why"] == f"same as {told['one.md']['document']}"
+
+    code, lines, _ = ask("ingest", str(folder / "*.md"), str(folder / "below" / "two.txt"))
+    assert code == 1
+    assert sorted(line["state"] for line in lines) == ["unchanged", "unchanged", "unreadable"]
+
+    code, told, _ = ask("status")
+    assert code == 0
+    assert told["counts"] == {"refused connections": 0, "chunks deleted": 0}
+    assert sorted(one["state"] for one in told["documents"]) == ["ready", "ready", "same", "unreadable"]
+    code, one, _ = ask("status", "one.md")
+    assert (one["path"], one["headings"], one["generation"]) == (str(folder / "one.md"), 3, 1)
+
+    code, removed, _ = ask("rm", "one.md")
+    assert (code, removed) == (0, {"removed": [one["document"]]})
+    code, told, _ = ask("status", "copy.md")
+    assert told["state"] == "stopped"
+    code, _, said = ask("rm", "one.md")
+    assert code == 2
+    assert "there is no document 'one.md'" in said
+
+
+def test_a_document_is_ready_while_its_connections_are_found(shelf: Shelf, ask: Ask) -> None:
+    admitted = shelf.ingest(shelf.put("book.md", book(range(3))))
+    shelf.harness.drain(attempts=5)
+
+    _, told, _ = ask("status", admitted.file.document)
+
+    assert told["state"] == "ready, finding connections"
+    [task] = shelf.app.tasks(kind="detect_connections")
+    assert task.payload == Connecting(admitted.file.document, 1, 3, "document complete")
+    shelf.work()
+    assert ask("status", admitted.file.document)[1]["state"] == "ready"
+
+
+def test_status_says_what_is_in_line_and_what_was_stopped(shelf: Shelf, ask: Ask) -> None:
+    admitted = shelf.ingest(shelf.put("book.md", book(range(3))))
+    assert ask("status", "book.md")[1]["state"] == "being read"
+    shelf.app.cancel(admitted.task or 0, "not today")
+
+    _, told, _ = ask("status", "book.md")
+
+    assert (told["state"], told["why"], told["trouble"]) == ("stopped", "not today", True)
+
+
+def test_nothing_to_ingest_is_said(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    code, _, said = ask("ingest", str(tmp_path / "nothing"))
+    assert code == 1
+    assert "there is nothing to ingest here" in said
+
+
+def test_a_command_that_was_killed_goes_on_when_it_is_given_again(
+    migrated_sqlite_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(6):
+        (tmp_path / f"book{number}.md").write_bytes(book(range(number * 100, number * 100 + 40)))
+    arguments = ["ingest", str(tmp_path), "--processes", "1", "--library", migrated_sqlite_url]
+    command = [sys.executable, "-m", "onceward_apps.documents", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT, start_new_session=True)
+    with library(migrated_sqlite_url) as app:
+        app.migrate()
+        wait_until(lambda: bool(app.read(being_read)))
+        os.killpg(process.pid, signal.SIGKILL)  # its workers are in a group of their own, and go on
+        process.wait()
+
+        assert main([*arguments, "--json"]) == 0
+
+        assert len(json.loads(capfd.readouterr().out)) == 6
+        assert {entry.state for entry in app.read(entries)} == {"ready"}
+        assert {entry.chunks for entry in app.read(entries)} == {40}
+        assert_sound(app)
+
+
+def test_paths_are_files_folders_and_patterns_each_once(tmp_path: Path) -> None:
+    (tmp_path / "below" / ".hidden").mkdir(parents=True)
+    for name in ("a.md", "b.PDF", "c.png", "below/d.epub", "below/.hidden/e.md", ".f.md"):
+        (tmp_path / name).touch()
+
+    assert [path.name for path in found([str(tmp_path)])] == ["a.md", "b.PDF", "d.epub"]
+    assert [path.name for path in found([str(tmp_path / "c.png"), str(tmp_path / "*.md")])] == ["c.png", "a.md"]
+    assert [path.name for path in found([str(tmp_path), str(tmp_path / "a.md")])] == ["a.md", "b.PDF", "d.epub"]
+    assert [path.name for path in found([str(tmp_path / "**" / "d*")])] == ["d.epub"]
+
+
+def test_a_library_is_a_file_or_an_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("ONCEWARD_DOCS", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert address() == f"sqlite:///{tmp_path}/onceward-docs/library.db"
+    monkeypatch.setenv("ONCEWARD_DOCS", "postgresql://host/books")
+    assert address() == "postgresql://host/books"
+    assert address("/srv/books.db") == "sqlite:////srv/books.db"

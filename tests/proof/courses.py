@@ -63,5 +63,6 @@ ONCE = (
     Course.of_tests("orders of statements, programs beside a model", "tests/isolation", "tests/property"),
     Course.of_tests("the tests of store and worker with trouble", "tests/faults/test_conformance.py"),
     Course.of_tests("hostile rows, limits of processes", "tests/security"),
+    Course.of_tests("applications", "tests/apps"),
     Course.of_tests("the rest", "tests/bench", "tests/models", "tests/simulation", "tests/store", "tests/worker"),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from onceward import App, Config
+from onceward import App, Config, ConfigError
 from onceward_apps.documents.pipelines import PIPELINES
 from onceward_apps.documents.tables import TABLES
 from onceward_apps.documents.vectors import load_extension
@@ -43,11 +43,15 @@ def library(url: str) -> App:
     )
 
 
-def opened(named: str | None = None) -> App:
-    """A library that is ready for use; the folder of a new one is made."""
+def opened(named: str | None = None, *, new: bool = False) -> App:
+    """A library that is ready for use. Only where it may be `new`, a file that is not there is made."""
     url = address(named)
     if url.startswith("sqlite:///"):
-        Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        file = Path(url.removeprefix("sqlite:///"))
+        if new:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        elif not file.exists():
+            raise ConfigError(f"there is no library at {file}; it is made with: onceward-docs ingest PATHS")
     made = library(url)
     made.prepare()
     return made

@@ -18,6 +18,7 @@ import msgspec
 from onceward import Context, Failed, Isolation, Pipeline, Retry, Skipped
 from onceward_apps.documents import provider, reads, tidying, writes
 from onceward_apps.documents.connecting import Passages
+from onceward_apps.documents.embedding import offline
 from onceward_apps.documents.payloads import Connecting, Ingestion, PaidIngestion
 from onceward_apps.documents.reading import Reason, Unreadable
 
@@ -151,7 +152,7 @@ def embed(ctx: Context[P]) -> str:
     task = ctx.payload
     _skip_if_unwanted(ctx)
     own = not task.options.embedding
-    model = provider.embedder("").name if own else task.options.embedding
+    model = offline().name if own else task.options.embedding
     total = ctx.read(reads.chunk_total, task.document, task.generation)
     first = ctx.cursor_as(int)
     if first is None:
@@ -160,7 +161,7 @@ def embed(ctx: Context[P]) -> str:
     limit = VECTORS_AT_ONCE if own else PAID_VECTORS_AT_ONCE
     while group := ctx.read(reads.without_vectors, task.document, task.generation, first, limit):
         texts = [text for _, _, text in group]  # without headings: all of a chapter would seem to be alike
-        rows = provider.embedder("").embed(texts) if own else _paid_vectors(ctx, texts).matrix()
+        rows = offline().embed(texts) if own else _paid_vectors(ctx, texts).matrix()
         vectors = [(one[0], row) for one, row in zip(group, rows, strict=True)]
         ctx.write(writes.put_vectors, task.document, task.generation, model, vectors)
         first = group[-1][1] + 1

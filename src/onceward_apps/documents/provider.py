@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from onceward import Breaker, Budget, ConfigError, Source
-from onceward_apps.documents.embedding import Embedder, offline
 
 if TYPE_CHECKING:
     from onceward_apps.documents.embedding import Matrix
@@ -47,34 +46,6 @@ class Answer(msgspec.Struct, frozen=True):
     text: str
     is_whole: bool
     tokens: int
-
-
-def embedder(model: str) -> Embedder:
-    """What makes the vectors of a model: one of a provider, or without a name the one that needs no network."""
-    own = offline()
-    return own if model in ("", own.name) else ProviderEmbedder(model)
-
-
-class ProviderEmbedder:
-    """Vectors by a provider. Every call is paid; a stage asks through the cache instead, by `ask_for_vectors`."""
-
-    def __init__(self, model: str) -> None:
-        self.name = model
-        self._dimensions: int | None = None
-
-    @property
-    def dimensions(self) -> int:
-        """How many numbers a vector has; asked for once."""
-        if self._dimensions is None:
-            self.embed(["how long is a vector?"])
-        assert self._dimensions is not None
-        return self._dimensions
-
-    def embed(self, texts: Sequence[str]) -> Matrix:
-        """One row of length 1 for each text."""
-        answer = ask_for_vectors(self.name, texts)
-        self._dimensions = answer.dimensions
-        return answer.matrix()
 
 
 def ask_for_vectors(model: str, texts: Sequence[str]) -> Vectors:

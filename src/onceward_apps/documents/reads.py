@@ -203,6 +203,11 @@ def named(connection: Connection, text: str, absolute: str) -> Sequence[tuple[st
     return next((some for some in found if some), [])
 
 
+def models(connection: Connection) -> list[str]:
+    """The names of the models that have made the vectors of the library."""
+    return [str(name) for (name,) in rows(connection, "SELECT DISTINCT model FROM docs_vector ORDER BY model")]
+
+
 def counts(connection: Connection) -> dict[str, int]:
     """What is counted for people."""
     return {str(name): int(value) for name, value in rows(connection, "SELECT name, value FROM docs_count")}

@@ -6,18 +6,22 @@ Only current generations are looked at: a document that is being read again is f
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from onceward import Connection
-from onceward_apps.documents.embedding import Embedder, offline
+from onceward_apps.documents.embedding import offline
 from onceward_apps.documents.full_text import best_by_words, term_weights
 from onceward_apps.documents.ranking import Candidate, Question, Ranked
 from onceward_apps.documents.reading import About
 from onceward_apps.documents.vectors import nearest
 from onceward_apps.documents.words import asked_terms
+
+if TYPE_CHECKING:
+    from onceward_apps.documents.embedding import Matrix
 
 MOST_READ, MOST_TERMS = 128, 32
 """So many terms of a question are read. Those that no passage has go last, the rarest go first, so many are asked."""
@@ -51,9 +55,10 @@ def search(
     *,
     limit: int = 10,
     document: str | None = None,
-    embedder: Embedder | None = None,
+    vectors: Mapping[str, Matrix] | None = None,
 ) -> list[Hit]:
-    """The passages that answer a query best. `embedder` is the one with which the library was made."""
+    """The passages that answer a query best. `vectors` are those of the query by other models than the one that works
+    offline: a passage can be compared only with a vector of the model that made its own."""
     read = asked_terms(query, MOST_READ)
     known = term_weights(connection, read)
     terms = sorted(read, key=lambda term: known[term], reverse=True)[:MOST_TERMS]
@@ -61,9 +66,12 @@ def search(
         return []
     asked = [known[term][1] for term in terms]
     by_words = dict(best_by_words(connection, terms, asked, limit=POOL, document=document))
-    with_vectors = embedder or offline()
-    vector = with_vectors.embed([" ".join(term for term in read if term in terms)])[0]
-    by_vectors = [number for number, _ in nearest(connection, vector, with_vectors.name, limit=POOL, document=document)]
+    own = offline().embed([" ".join(term for term in read if term in terms)])[0]
+    by_vectors = [
+        number
+        for model, vector in {**(vectors or {}), offline().name: own}.items()
+        for number, _ in nearest(connection, vector, model, limit=POOL, document=document)
+    ]
     found = _found(connection, [*dict.fromkeys([*by_words, *by_vectors])])
     candidates = [
         Candidate(one.heading, one.text, one.before, one.after, by_words.get(one.number, 0.0)) for one in found

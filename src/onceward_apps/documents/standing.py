@@ -5,25 +5,26 @@ from __future__ import annotations
 from onceward import App, Status, Task
 from onceward_apps.documents.reads import Entry
 
-READY, CONNECTING, READING, STOPPED, UNREADABLE = (
+READY, CONNECTING, UNCONNECTED, READING, STOPPED, UNREADABLE = (
     "ready",
     "ready, finding connections",
+    "ready, connections stopped",
     "being read",
     "stopped",
     "unreadable",
 )
+GIVEN_UP = (Status.FAILED, Status.CANCELLED)
 
 
 def task_of(app: App, entry: Entry) -> Task | None:
     """The task that works on a document, or has stopped to; None if nothing is to be done."""
-    if "reading" not in (entry.state, entry.newer_state):
+    if "reading" in (entry.state, entry.newer_state):
+        generation, kinds = entry.newer or entry.shown, ["document", "paid_document"]
+    elif entry.generation and entry.connected_at is None:
+        generation, kinds = entry.generation, ["detect_connections"]
+    else:
         return None
-    generation = entry.newer or entry.shown
-    found = [
-        task
-        for kind in ("document", "paid_document")
-        for task in app.tasks(kind=kind, key=f"{entry.document}/{generation}", limit=1)
-    ]
+    found = [task for kind in kinds for task in app.tasks(kind=kind, key=f"{entry.document}/{generation}", limit=1)]
     return max(found, key=lambda task: task.id, default=None)
 
 
@@ -37,6 +38,8 @@ def standing(entry: Entry, task: Task | None) -> tuple[str, str]:
         return _of_newest(entry.state, entry.reason, entry.detail, task)
     word = READY if entry.connected_at is not None else CONNECTING
     if entry.newer is None:
+        if word is CONNECTING and task is not None and task.status in GIVEN_UP:
+            return UNCONNECTED, f"{task.reason or task.status.word}; ingest it again"
         return word, ""
     newer, why = _of_newest(entry.newer_state, entry.newer_reason, entry.newer_detail, task)
     return word, f"the newer file: {newer}{', ' if why else ''}{why}"
@@ -45,7 +48,7 @@ def standing(entry: Entry, task: Task | None) -> tuple[str, str]:
 def _of_newest(state: str | None, reason: str | None, detail: str | None, task: Task | None) -> tuple[str, str]:
     if state == "failed":
         return UNREADABLE, f"{reason}: {detail}"
-    if task is not None and task.status in (Status.FAILED, Status.CANCELLED):
+    if task is not None and task.status in GIVEN_UP:
         return STOPPED, task.reason or task.status.word
     if task is None or task.status is not Status.RUNNING:
         return READING, "" if task is None else (task.reason or "in line")
@@ -55,4 +58,5 @@ def _of_newest(state: str | None, reason: str | None, detail: str | None, task: 
 def is_trouble(entry: Entry, task: Task | None) -> bool:
     """Whether somebody should look at it."""
     word, why = standing(entry, task)
-    return word in (STOPPED, UNREADABLE) or f"newer file: {STOPPED}" in why or f"newer file: {UNREADABLE}" in why
+    of_newer = (f"newer file: {trouble}" in why for trouble in (STOPPED, UNREADABLE))
+    return word in (STOPPED, UNREADABLE, UNCONNECTED) or any(of_newer)

@@ -102,6 +102,29 @@ def test_status_says_what_is_in_line_and_what_was_stopped(shelf: Shelf, ask: Ask
     assert (told["state"], told["why"], told["trouble"]) == ("stopped", "not today", True)
 
 
+def test_connections_that_were_given_up_are_told_and_found_after_another_ingest(shelf: Shelf, ask: Ask) -> None:
+    admitted = shelf.ingest(shelf.put("book.md", book(range(3))))
+    shelf.harness.drain(attempts=5)
+    [task] = shelf.app.tasks(kind="detect_connections")
+    shelf.app.cancel(task.id, "not today")
+
+    _, told, _ = ask("status", admitted.file.document)
+
+    assert (told["state"], told["trouble"]) == ("ready, connections stopped", True)
+    assert told["why"] == "not today; ingest it again"
+    shelf.ingest(shelf.folder / "book.md")
+    shelf.work()
+    assert ask("status", admitted.file.document)[1]["state"] == "ready"
+
+
+def test_only_ingest_makes_a_library(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    mistyped = tmp_path / "librarry.db"
+    for command in (["search", "comet"], ["status"], ["connections"], ["show", "x"], ["rm", "x"]):
+        assert main([*command, "--library", str(mistyped)]) == 2
+        assert f"there is no library at {mistyped}" in capfd.readouterr().err
+    assert not mistyped.exists()
+
+
 def test_nothing_to_ingest_is_said(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
     code, _, said = ask("ingest", str(tmp_path / "nothing"))

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from onceward import Status
-from onceward_apps.documents import pipelines, provider, reads, tidying, writes
+from onceward_apps.documents import pipelines, provider, reads, samples, tidying, writes
+from onceward_apps.documents.cli import main
 from onceward_apps.documents.payloads import Options
 from onceward_apps.documents.provider import Answer
 from onceward_apps.documents.removing import remove
@@ -42,7 +43,25 @@ def test_vectors_of_a_provider_are_paid_once_and_metered(shelf: Shelf, paid: Pro
     assert counted[writes.PAID_TOKENS] > 1_000
     [budget] = [one for one in shelf.app.budgets() if one.name == provider.CALLS.name]
     assert budget.spent == 3
-    assert len(provider.embedder("made-embedding").embed(["one", "two"])[0]) == DIMENSIONS
+    assert provider.ask_for_vectors("made-embedding", ["one", "two"]).matrix().shape == (2, DIMENSIONS)
+
+
+def test_what_a_provider_has_read_is_searched_with_its_vectors(
+    shelf: Shelf, paid: Provider, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shelf.add("book.md", book(range(10)), BY_PROVIDER)
+    calls = paid.calls.total()
+    word = samples.passage(3).split()[0]
+
+    assert main(["search", word, "--library", shelf.url]) == 0
+
+    assert paid.calls.total() == calls + 1
+    assert shelf.app.read(reads.counts)[writes.PAID_CALLS] == calls + 1
+    provider._client().close()
+    provider._client.cache_clear()
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert main(["search", word, "--library", shelf.url]) == 0
+    assert "made-embedding can't be asked, what it has read is searched by words alone" in capsys.readouterr().err
 
 
 def test_the_same_texts_are_not_paid_again(shelf: Shelf, paid: Provider) -> None:

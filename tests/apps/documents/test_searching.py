@@ -141,15 +141,9 @@ def test_scores_fall_and_the_answer_is_the_same_every_time(find: Find) -> None:
     assert hits == find("the oak in spring", limit=10)
 
 
-def test_a_library_of_another_model_is_searched_by_words(case: Bookcase) -> None:
-    class Other:
-        name, dimensions = "other-3", 3
-
-        def embed(self, texts: object) -> object:
-            return np.eye(3, dtype=np.float32)[:1]
-
-    hits = case.app.read(search, "comet", embedder=Other())
-    assert "comet" in hits[0].text
+def test_a_vector_of_another_model_is_compared_with_no_passage(case: Bookcase) -> None:
+    hits = case.app.read(search, "comet", vectors={"other-3": np.eye(3, dtype=np.float32)[0]})
+    assert hits == case.app.read(search, "comet")
 
 
 # Vectors

@@ -61,7 +61,7 @@ def ingest(
     A provider is asked at OPENAI_BASE_URL with OPENAI_API_KEY, if a model is named.
     """
     screen = console(to_stderr=output.json)
-    with opened(where.library) as app:
+    with opened(where.library, new=True) as app:
         admitted, refused = _admit_all(app, paths, Options(embedding, cleaning), again=again)
         if not admitted and not refused:
             complain("there is nothing to ingest here")

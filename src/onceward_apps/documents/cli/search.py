@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from onceward import App
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
 from onceward_apps.documents.cli.speaking import (
@@ -20,12 +21,21 @@ from onceward_apps.documents.cli.speaking import (
     OWN_LIBRARY,
     Output,
     Where,
+    complain,
     show,
     show_json,
 )
+from onceward_apps.documents.embedding import offline
 from onceward_apps.documents.excerpts import printable
+from onceward_apps.documents.provider import ask_for_vectors
+from onceward_apps.documents.reads import models
 from onceward_apps.documents.searching import Hit
 from onceward_apps.documents.searching import search as found_by
+from onceward_apps.documents.transactions import transaction
+from onceward_apps.documents.writes import PAID_CALLS, PAID_TOKENS, count
+
+if TYPE_CHECKING:
+    from onceward_apps.documents.embedding import Matrix
 
 _LONGEST = 600
 _LEAD = 120
@@ -46,7 +56,8 @@ def search(
     """Find the passages that answer a question, by their words and by what they are about."""
     with opened(where.library) as app:
         only = chosen(app, document) if document else None
-        hits = app.read(found_by, " ".join(query), limit=limit, document=only)
+        asked = " ".join(query)
+        hits = app.read(found_by, asked, limit=limit, document=only, vectors=_paid_vectors(app, asked))
     if output.json:
         show_json({"query": " ".join(query), "hits": [_document(hit) for hit in hits]})
     elif hits:
@@ -54,6 +65,26 @@ def search(
     else:
         show(Text("nothing was found", "dim"))
     return FINE if hits else BAD_ANSWER
+
+
+def _paid_vectors(app: App, query: str) -> dict[str, Matrix]:
+    """The vectors of a query by the models of a provider that have made some of the library; each is a paid call.
+
+    Where the provider can't be asked, those passages are found by their words alone.
+    """
+    found: dict[str, Matrix] = {}
+    for model in app.read(models):
+        if model != offline().name:
+            try:
+                answer = ask_for_vectors(model, [query])
+            except Exception as error:  # whatever the client raises: without its answer there are still the words
+                complain(f"{model} can't be asked, what it has read is searched by words alone: {error}")
+                continue
+            found[model] = answer.matrix()[0]
+            with transaction(app) as connection:
+                count(connection, PAID_CALLS, 1)
+                count(connection, PAID_TOKENS, answer.tokens)
+    return found
 
 
 def _document(hit: Hit) -> dict[str, Any]:

@@ -27,7 +27,10 @@ def validate(
     """
     screen = console(to_stderr=True)
     results = []
-    with tempfile.TemporaryDirectory(prefix="onceward-docs-") as folder, opened(f"{folder}/library.db") as app:
+    with (
+        tempfile.TemporaryDirectory(prefix="onceward-docs-") as folder,
+        opened(f"{folder}/library.db", new=True) as app,
+    ):
         for result in Validation(app, Path(folder), processes=processes).results():
             results.append(result)
             screen.print(Text(f"{result.seconds:5.1f}s  {result.scenario}: {'ok' if result.ok else 'FAILED'}"))

@@ -1,0 +1,1 @@
+"""Job boards: one module for each kind, all read the same way."""

@@ -41,6 +41,7 @@ class UnavailableReason(StrEnum):
     BROKEN_OFF = "broken_off"
     RATE_LIMITED = "rate_limited"
     SERVER_ERROR = "server_error"
+    REDIRECTED = "redirected"
     BOT_CHECK = "bot_check"
     ROBOTS_UNREACHABLE = "robots_unreachable"
 

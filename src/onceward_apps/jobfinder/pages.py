@@ -22,6 +22,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[Kind, ...] = ("json",)
     is_api: bool = False
     """A published interface for programs: robots.txt, which speaks to crawlers, is not asked."""
+    bot_checks: tuple[int, ...] = ()
+    """Statuses by which this server doubts that we are a person: they say nothing about the page."""
     about: str | None = None
     """The `external_id` of the listing that this request completes."""
     state: dict[str, Any] = {}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import re
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborNode
+
+from onceward_apps.jobfinder.html_parsing import parsed_html
 
 _BLOCKS = frozenset({
     "address", "article", "aside", "blockquote", "body", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption",
@@ -20,7 +22,7 @@ _ESCAPED_MARKUP = re.compile(r"&(?:lt|#60|#x3c);/?[a-z!]", re.IGNORECASE)
 
 def plain_text(source: str) -> str:
     """The text of a piece of HTML, in lines."""
-    body = LexborHTMLParser(source).body
+    body = parsed_html(source).body
     return "" if body is None else node_text(body)
 
 

@@ -9,7 +9,7 @@ _PER_YEAR = (("hour", 2_080), ("day", 260), ("dai", 260), ("week", 52), ("month"
 
 
 def yearly(amount: object, interval: str | None) -> float | None:
-    """An amount for an interval ("1 YEAR", "per-hour-wage", "MONTH", …) as one for a year; None if either is unclear."""
+    """An amount for an interval ("1 YEAR", "per-hour-wage", …) as one for a year; None if either is unclear."""
     number = _number(amount)
     if number is None:
         return None

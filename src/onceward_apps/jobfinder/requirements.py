@@ -6,7 +6,7 @@ import re
 
 MOST = 40
 _HEADING = re.compile(
-    r"requirement|qualification|what you.{0,12}(need|bring|have)|you (have|bring|are)\b|must.have|skills|experience"
+    r"require(d|ment)|qualification|your background|what you.{0,12}(need|bring|have)|you (have|bring|are)\b|must.have|skills|experience"
     r"|who you are|about you|we.{0,4}re looking for|what we.{0,12}look|your profile|nice to have|preferred|bonus",
     re.IGNORECASE,
 )

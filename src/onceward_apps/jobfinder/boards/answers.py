@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from onceward_apps.jobfinder.boards.board import Reading, SoFar, Step
 from onceward_apps.jobfinder.errors import Drifted
 from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.pages import Page, Request
+from onceward_apps.jobfinder.peeking import joined
 
 ListingOf = Callable[[Any], Listing | None]
 """From an item to a listing; None if it lacks what a listing needs."""
@@ -46,7 +48,10 @@ def step_of(
     company: str | None = None,
     warnings: tuple[str, ...] = (),
 ) -> Step:
-    """One page's listings, each new, and what was counted. Raises Drifted if there are items and none can be read."""
+    """One page's listings, each new, and what was counted. Raises Drifted if there are items and none can be read.
+
+    What has the id of another on the same page is the same job in another place.
+    """
     so_far = reading.so_far
     listings: dict[str, Listing] = {}
     unreadable = known = 0
@@ -54,8 +59,11 @@ def step_of(
         listing = listing_of(item)
         if listing is None:
             unreadable += 1
-        elif (key := listing.external_id or listing.url) in so_far.seen or key in listings:
+        elif (key := listing.external_id or listing.url) in so_far.seen:
             known += 1
+        elif key in listings:  # one job in several places
+            places = joined(listings[key].location, listing.location, by="; ")
+            listings[key] = replace(listings[key], location=places)
         else:
             listings[key] = listing
     if unreadable and not listings and not known:

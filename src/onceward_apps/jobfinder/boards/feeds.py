@@ -28,6 +28,8 @@ _PLACES = ("location", "g_location", "joblisting_location", "job_location", "job
            "region", "state", "city", "country")  # fmt: skip
 _COMPANIES = ("company", "g_employer", "g_company", "job_listing_company", "job_company", "joblisting_company")
 _DEPARTMENTS = ("department", "tt_department", "joblisting_department", "g_department")
+_MORE = ("joblisting_examplesofduties", "joblisting_qualifications", "joblisting_supplementalinformation")
+_COMPANY_FIRST = re.compile(r"([^:|]{2,60}): (\S.*)")
 _LABELLED = re.compile(r"^(location|company|headquarters)\s*:\s*(.{1,200})$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -60,13 +62,25 @@ def _xml_feed(page: Page, reading: Reading) -> Step:
         raise Drifted(f"{page.final_url} is not a feed")
     links = feed.feed.get("links", [])
     following = next((text_at(link, "href") for link in links if text_at(link, "rel") == "next"), None)
+    entries = feed.entries
+    _split_titles(entries)
     step = step_of(
         reading,
-        feed.entries,
+        entries,
         lambda entry: _of_entry(entry, page.final_url, reading.today),
         company=_plain_title(feed.feed.get("title")),
     )
     return replace(step, next=_following(following, page, step))
+
+
+def _split_titles(entries: list[Any]) -> None:
+    """Where nearly all titles are of the form "Company: Title", make two values of them."""
+    found = [_COMPANY_FIRST.fullmatch(text_at(entry, "title") or "") for entry in entries]
+    if len(found) < 2 or sum(map(bool, found)) < 0.8 * len(found):
+        return
+    for entry, parts in zip(entries, found, strict=True):
+        if parts and not _first(entry, _COMPANIES):
+            entry["company"], entry["title"] = parts[1], parts[2]
 
 
 def _of_entry(entry: Any, base: str, today: date) -> Listing | None:
@@ -76,7 +90,8 @@ def _of_entry(entry: Any, base: str, today: date) -> Listing | None:
         return None
     content = max((text_at(one, "value") or "" for one in list_at(entry, "content")), key=len, default="")
     summary = text_at(entry, "summary") or ""
-    description = unescaped_text(max(content, summary, key=len)) or None
+    told = [max(content, summary, key=len), *(text_at(entry, name) or "" for name in _MORE)]
+    description = "\n\n".join(text for text in map(unescaped_text, told) if text) or None
     labels = {name.lower(): value.strip() for name, value in _LABELLED.findall(description or "")}
     location = _first(entry, _PLACES) or labels.get("location") or labels.get("headquarters")
     interval = text_at(entry, "joblisting_salaryinterval")

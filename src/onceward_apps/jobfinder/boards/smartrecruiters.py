@@ -88,12 +88,17 @@ def _listing(posting: Any, reading: Reading) -> Listing | None:
         ),
         title=title,
         company=one_line(text_at(posting, "company", "name")),
-        location=one_line(text_at(place, "fullLocation")) or said,
+        location=_without_gaps(text_at(place, "fullLocation")) or said,
         remote=flag_at(place, "remote"),
         posted=day_of(at(posting, "releasedDate"), reading.today),
         department=text_at(posting, "department", "label") or text_at(posting, "function", "label"),
         external_id=number,
     )
+
+
+def _without_gaps(place: str | None) -> str | None:
+    """A place without the parts that were left empty: "Warsaw, , Poland"."""
+    return joined(*((part.strip() for part in place.split(",")) if place else ()))
 
 
 def _section(posting: Any, name: str) -> str | None:

@@ -6,8 +6,9 @@ import re
 
 MOST = 40
 _HEADING = re.compile(
-    r"require(d|ment)|qualification|your background|what you.{0,12}(need|bring|have)|you (have|bring|are)\b|must.have|skills|experience"
-    r"|who you are|about you|we.{0,4}re looking for|what we.{0,12}look|your profile|nice to have|preferred|bonus",
+    r"require(d|ment)|qualification|your (background|profile)|what you.{0,12}(need|bring|have)|you (have|bring|are)\b"
+    r"|must.have|skills|experience|who you are|about you|we.{0,4}re looking for|what we.{0,12}look|nice to have"
+    r"|preferred|bonus",
     re.IGNORECASE,
 )
 _LONGEST_HEADING = 80

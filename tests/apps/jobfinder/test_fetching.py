@@ -363,7 +363,7 @@ def test_a_body_of_a_wrong_type_is_not_read() -> None:
         (b"<meta charset=utf-16>x", "text/html", "<meta charset=utf-16>x"),
         ("é".encode(), "text/html; charset=unicode_escape", "é"),
         ("é".encode(), "text/html; charset=zlib", "é"),
-        ("+AGEAYg-".encode(), "text/html; charset=utf-7", "+AGEAYg-"),
+        (b"+AGEAYg-", "text/html; charset=utf-7", "+AGEAYg-"),
         (b"\xff", "text/html; charset=utf-8", "\ufffd"),
     ],
 )  # fmt: skip

@@ -37,7 +37,9 @@ class Workday:
     """Reads a Workday site."""
 
     def first(self, address: BoardAddress, hosts: Hosts = NO_HOSTS) -> Request:
-        """The first twenty of all."""
+        """The first twenty of all. Raises Drifted for an address without a site."""
+        if not _token(address)[2]:
+            raise Drifted(f"{address.url} does not name a site, as https://acme.wd5.myworkdayjobs.com/Careers does")
         return _request(address, hosts, {"offset": 0})
 
     def read(self, page: Page, reading: Reading) -> Step:

@@ -42,7 +42,7 @@ class FetchLimits(msgspec.Struct, frozen=True, kw_only=True):
     read_s: float = 10.0
     html_bytes: int = 4 * 1024 * 1024
     json_bytes: int = 32 * 1024 * 1024
-    feed_bytes: int = 16 * 1024 * 1024
+    feed_bytes: int = 8 * 1024 * 1024
     text_bytes: int = 1024 * 1024
     redirects: int = 5
 

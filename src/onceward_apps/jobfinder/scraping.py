@@ -25,10 +25,10 @@ from onceward_apps.jobfinder.requirements import requirements_in
 FieldName = Literal["title", "url", "company", "location", "posted", "description", "department", "external_id"]
 
 MOST_ITEMS = 2_000
-_LONGEST_MATCHED = 2_000
+_LONGEST_MATCHED = 300
 _LONGEST_SELECTOR = 300
 _RUNAWAY = re.compile(r"\)[*+{]|\\[1-9]|\(\?P=|[*+}][*+]")
-_MOST_REPEATS = 4
+_MOST_REPEATS = 2
 
 
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

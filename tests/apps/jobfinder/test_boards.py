@@ -31,8 +31,9 @@ REAL = [
     ("feed", "careerkit/teamtailor.json", rb'"_jobposting"', 2, 2),
 ]
 WITHOUT_DATE = {"careerkit/jobvite.html"}
-WITHOUT_DESCRIPTION = {"candidatezero/greenhouse_list.json", "careerkit/workday.json", "candidatezero/workday_jobs.json",
-                       "careerkit/smartrecruiters.json", "candidatezero/smartrecruiters_postings.json",
+WITHOUT_DESCRIPTION = {"candidatezero/greenhouse_list.json", "candidatezero/workday_jobs.json",
+                       "careerkit/workday.json", "careerkit/smartrecruiters.json",
+                       "candidatezero/smartrecruiters_postings.json",
                        "careerkit/workable.json", "careerkit/jobvite.html", "careerkit/teamtailor.json"}  # fmt: skip
 
 

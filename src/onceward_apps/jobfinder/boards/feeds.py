@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from onceward_apps.jobfinder.boards.answers import decoded, items_of, step_of
 from onceward_apps.jobfinder.boards.board import NO_HOSTS, BoardAddress, Hosts, Reading, Step, placed
+from onceward_apps.jobfinder.boards.feed_source import feed_source
 from onceward_apps.jobfinder.boards.places import is_remote
 from onceward_apps.jobfinder.dates import day_of
 from onceward_apps.jobfinder.errors import Drifted
@@ -52,10 +53,11 @@ class Feed:
 
 
 def _xml_feed(page: Page, reading: Reading) -> Step:
+    source = feed_source(page.text, page.final_url)
     # As a stream: bytes that look like a path would be opened as a file.
-    headers = {"content-type": page.content_type, "content-location": page.final_url}
+    headers = {"content-type": "application/xml; charset=utf-8", "content-location": page.final_url}
     try:
-        feed = feedparser.parse(io.BytesIO(page.body), response_headers=headers)
+        feed = feedparser.parse(io.BytesIO(source), response_headers=headers)
     except (ValueError, RecursionError, LookupError, AttributeError, TypeError, KeyError) as error:
         raise Drifted(f"{page.final_url} cannot be read as a feed: {error}") from error
     if not feed.get("version") and not feed.entries:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from onceward.errors import ConfigError
 from onceward.model.lineage import Bounds, Limits
-from onceward.model.setting import Kind, Setting, Where, kind_of_annotation
+from onceward.model.setting import Kind, Setting, Where, as_variable, kind_of_annotation
 from onceward.model.times import Duration, milliseconds, spoken
 from onceward.model.watch import Thresholds
 from onceward.redaction import know_secret
@@ -240,6 +240,7 @@ class Level(NamedTuple):
 def declared(settings: Iterable[Setting]) -> dict[str, Setting]:
     """The settings of an application by name. Two of one name are refused, and those that the engine has already."""
     found: dict[str, Setting] = {}
+    variables = {as_variable(name): name for name in ENGINE}
     for setting in settings:
         if not isinstance(setting, Setting):
             raise ConfigError(f"App(settings=[…]) takes settings, not {setting!r}")
@@ -247,6 +248,10 @@ def declared(settings: Iterable[Setting]) -> dict[str, Setting]:
             raise ConfigError(f"the engine has a setting {setting.name!r} already; call yours something else")
         if setting.name in found:
             raise ConfigError(f"two settings are called {setting.name!r}")
+        variable = as_variable(setting.name)
+        if variable in variables:
+            raise ConfigError(f"settings {variables[variable]!r} and {setting.name!r} are both {PREFIX}{variable}")
+        variables[variable] = setting.name
         found[setting.name] = setting
     return found
 
@@ -314,7 +319,7 @@ def _of_file(folder: Path, declared: Mapping[str, Setting]) -> Level:
     values = {name: value for name, value in written.items() if not isinstance(value, dict)}
     if unknown := sorted(values.keys() - ENGINE.keys()):
         raise ConfigError(f"{FILE} sets {', '.join(unknown)}; known are {', '.join(ENGINE)}")
-    own = written.get("settings", {}) if declared else {}
+    own = _flat(written.get("settings", {}), declared) if declared else {}
     if unknown := sorted(own.keys() - declared.keys()):
         raise ConfigError(f"{FILE} sets {', '.join(unknown)} in [settings]; the app declares {', '.join(declared)}")
     for name, value in values.items():
@@ -324,14 +329,27 @@ def _of_file(folder: Path, declared: Mapping[str, Setting]) -> Level:
     )
 
 
+def _flat(table: Mapping[str, Any], declared: Mapping[str, Setting], before: str = "") -> dict[str, Any]:
+    """A table of settings, in which `match.min_score` may stand in a table `match`."""
+    found: dict[str, Any] = {}
+    for word, value in table.items():
+        name = before + word
+        if isinstance(value, dict) and name not in declared:
+            found |= _flat(value, declared, f"{name}.")
+        else:
+            found[name] = value
+    return found
+
+
 def _of_variables(environment: Mapping[str, str], declared: Mapping[str, Setting]) -> Level:
     values: dict[str, Any] = {}
     own: dict[str, str] = {}
+    named = {PREFIX + as_variable(name): name for name in (*ENGINE, *declared)}
     for variable, text in environment.items():
-        name = variable.removeprefix(PREFIX).lower()
-        if variable == PREFIX + name.upper() and name in ENGINE:
+        name = named.get(variable, "")
+        if name in ENGINE:
             values[name] = ENGINE[name][0].value(text, variable)
-        elif variable == PREFIX + name.upper() and name in declared:
+        elif name in declared:
             kind = declared[name].kind
             own[name] = kind.text(kind.value(text, variable), variable)
     return Level("environment", values, own)

@@ -214,3 +214,24 @@ def test_names_are_unique_and_not_those_of_the_engine() -> None:
 
 def test_of_every_number_is_said_what_it_is() -> None:
     assert [name for name, (_, told) in ENGINE.items() if not told.get("about")] == []
+
+
+DOTTED = declared([Setting("match.min_score", 80, int, "What is saved."), Setting("table", {}, "json", "Anything.")])
+
+
+@pytest.mark.parametrize("text", ["[settings]\nmatch.min_score = 70", "[settings.match]\nmin_score = 70"])
+def test_a_name_with_dots_may_be_a_table_of_the_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "onceward.toml").write_text(f"{text}\n[settings.table]\na = 1\n")
+    _, file, _ = levels(Config(), DOTTED, {}, tmp_path)
+    assert file.own == {"match.min_score": "70", "table": '{"a":1}'}
+
+
+def test_a_name_with_dots_has_underscores_in_the_environment(tmp_path: Path) -> None:
+    _, _, environment = levels(Config(), DOTTED, {"ONCEWARD_MATCH_MIN_SCORE": "75"}, tmp_path)
+    assert environment.own == {"match.min_score": "75"}
+
+
+def test_two_names_that_are_one_variable_are_refused() -> None:
+    both = [Setting(name, 1, int, "A number.") for name in ("match.min", "match_min")]
+    with pytest.raises(ConfigError, match=r"'match\.min' and 'match_min' are both ONCEWARD_MATCH_MIN"):
+        declared(both)

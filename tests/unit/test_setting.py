@@ -92,6 +92,8 @@ def test_true_and_false_have_many_words(text: str, means: bool) -> None:
         ("Page", int, "x", "no name for a setting"),
         ("page-size", int, "x", "no name for a setting"),
         ("", int, "x", "no name for a setting"),
+        ("page..size", int, "x", "no name for a setting"),
+        ("page.", int, "x", "no name for a setting"),
         (5, int, "x", "no name for a setting"),
         ("app", int, "x", "ONCEWARD_APP is taken"),
         ("db", int, "x", "ONCEWARD_DB is taken"),

@@ -24,7 +24,7 @@ Where = Literal["code", "file", "environment", "live"]
 RESERVED = frozenset({"app", "db", "debug", "log", "crash_point", "demo_db"})
 """Names whose variables mean something else already: ONCEWARD_APP, ONCEWARD_DB, …"""
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")
+_NAME = re.compile(r"(?=.{1,100}\Z)[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*")
 _WORDS = {
     "1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False,
 }  # fmt: skip
@@ -114,6 +114,11 @@ KINDS: Mapping[Any, Kind] = {
 }  # fmt: skip
 
 
+def as_variable(name: str) -> str:
+    """A name as it stands in the environment, behind the prefix: `match.min_score` is MATCH_MIN_SCORE."""
+    return name.upper().replace(".", "_")
+
+
 def kind_of_annotation(annotation: str) -> Kind:
     """The kind of a field by how it is annotated: `int`, `Duration | None`, …"""
     if "Duration" in annotation:
@@ -138,9 +143,12 @@ class Setting:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise ConfigError(f"{self.name!r} is no name for a setting; take small letters, digits and underscores")
-        if self.name in RESERVED:
-            raise ConfigError(f"a setting cannot be called {self.name!r}: ONCEWARD_{self.name.upper()} is taken")
+            raise ConfigError(
+                f"{self.name!r} is no name for a setting; take small letters, digits and underscores, and "
+                "dots between words"
+            )
+        if as_variable(self.name) in map(as_variable, RESERVED):
+            raise ConfigError(f"a setting cannot be called {self.name!r}: ONCEWARD_{as_variable(self.name)} is taken")
         try:
             kind = KINDS[self.type]
         except (KeyError, TypeError):

@@ -1,0 +1,42 @@
+"""Worker processes of the job finder, started by a command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from onceward import App
+from onceward_apps.jobfinder.finder import LOCATION, VARIABLE
+from onceward_apps.jobfinder.surroundings import PROFILE, profile_path
+
+GRACE_S = 40
+"""How long workers may take to end in good order."""
+
+
+@contextmanager
+def workers(app: App, log: Path, *, processes: int, until_idle: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """Have so many processes work. When the block is left they are told to end."""
+    command = [sys.executable, "-m", "onceward", "run", LOCATION, "--processes", str(processes)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--until-idle"] if until_idle else command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # Ctrl-C is for the command, which tells them
+            env={**os.environ, VARIABLE: app.url, PROFILE: str(profile_path().absolute())},
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(timeout=GRACE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from onceward import ConfigError
-from onceward_apps.jobfinder import completeness, settings
+from onceward import Config, ConfigError
+from onceward_apps.jobfinder import completeness, hosts, settings
 from onceward_apps.jobfinder.analysing import points, priority_of, size_category, tier_of
 from onceward_apps.jobfinder.boards.board import CONFIDENCE, BoardKind
 from onceward_apps.jobfinder.completeness import Known, Trust
@@ -18,6 +18,7 @@ from onceward_apps.jobfinder.filtering import strikes
 from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.matching import Employer, match
 from onceward_apps.jobfinder.matching import priority_of as priority_of_score
+from onceward_apps.jobfinder.pipelines import PIPELINES
 from onceward_apps.jobfinder.profile import Person, Places, Profile, Salary
 from onceward_apps.jobfinder.reasons import total
 from onceward_apps.jobfinder.settings import Numbers, named, numbers, problems
@@ -69,6 +70,17 @@ def test_every_constant_is_a_setting_with_its_value(name: str, value: Any) -> No
     declared = {setting.name: setting for setting in settings.settings()}
     assert declared[name].default == value
     assert declared[name].about.endswith(".")
+
+
+def test_the_constants_of_the_queue_are_those_of_the_engine() -> None:
+    assert hosts.RETRY.retries == hosts.RETRIES == 3
+    assert Config().max_depth == 10
+    assert {pipeline.kind: pipeline.unique for pipeline in PIPELINES if pipeline.kind in ("company", "job")} == {
+        "company": "everywhere",
+        "job": "everywhere",
+    }
+    five = {"company", "source_discovery", "scrape_source", "scrape", "job"}
+    assert {pipeline.kind for pipeline in PIPELINES if pipeline.cycle == "key"} == five
 
 
 def test_the_settings_that_are_declared_are_the_numbers_in_force() -> None:

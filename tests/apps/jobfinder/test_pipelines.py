@@ -411,6 +411,18 @@ def test_a_setting_that_is_changed_while_workers_run_counts_at_once(finder: Harn
     assert (row.reason or "").startswith("3 strikes: the level is junior")
 
 
+def test_work_waits_while_settings_cannot_be_meant(finder: Harness, world: World) -> None:
+    finder.app.set("match.min_score", 300)
+    task = finder.enqueue(Company(world.company("Acme", board=world.greenhouse("acme", [job(1)]), stack=STACK)))
+    finder.drain(wait_for_due=False)
+    assert finder.task(task).status is Status.PENDING
+    assert "match.min_score=300 cannot be reached" in (finder.task(task).reason or "")
+    finder.app.unset("match.min_score")
+    finder.drain()
+    assert finder.task(task).status is Status.SUCCEEDED
+    assert len(finder.app.read(listing_rows.matches, False)) == 1
+
+
 def test_a_host_that_asks_for_time_gets_it(finder: Harness, world: World) -> None:
     answers = [Answer("slow down", 429, headers={"Retry-After": "600"})]
     website = world.company("Acme")

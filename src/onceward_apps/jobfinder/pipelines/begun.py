@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from onceward import Context, Payload
+from onceward import ConfigError, Context, Payload, Waiting
 from onceward_apps.jobfinder.company_rows import Origin
 from onceward_apps.jobfinder.settings import Numbers, numbers
 
@@ -35,5 +35,9 @@ def child_origin(ctx: Context[P]) -> Origin:
 
 
 def numbers_of(ctx: Context[P]) -> Numbers:
-    """The settings in force."""
-    return numbers(ctx.setting)
+    """The settings in force. Where somebody has set what cannot be meant, the task waits until that is mended."""
+    try:
+        return numbers(ctx.setting)
+    except ConfigError as error:
+        ctx.log.warning("settings cannot be meant", why=str(error))
+        raise Waiting(after="1m", reason=f"settings cannot be meant: {error}") from error

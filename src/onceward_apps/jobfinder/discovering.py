@@ -14,8 +14,10 @@ from onceward_apps.jobfinder.plain_text import node_text, one_line
 from onceward_apps.jobfinder.scraping import Field, FieldName, Instructions, NextLink, tested
 
 FEWEST = 2
-MOST_LINKS = 5_000
+MOST_LINKS = 2_000
 _BEST = 3
+_LOOKED_AT = 100
+"""How many elements of a group are enough to judge it."""
 _JOB_LINK = re.compile(
     r"/(jobs?|careers?|positions?|vacanc(y|ies)|openings?|roles?|stellen\w*|offers?|posting|requisition)s?[/?_-]"
     r"|gh_jid=|job_?id=|[/=]\d{5,}|/j/[\w-]+",
@@ -102,6 +104,7 @@ def _simple(node: LexborNode) -> str:
 
 def _likeliness(nodes: list[LexborNode], base_url: str) -> float:
     """How much a group looks like jobs: by its links, its titles, and its size."""
+    nodes = nodes[:_LOOKED_AT]
     links = [_link(node) for node in nodes]
     hrefs = [absolute(base_url, link.attributes.get("href")) or "" if link is not None else "" for link in links]
     titles = [one_line(node_text(node)) or "" for node in nodes]

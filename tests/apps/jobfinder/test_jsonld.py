@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import json
 from datetime import date
 from typing import Any
 
 import pytest
 
+from onceward_apps.jobfinder.boards.answer import BoardLimits
 from onceward_apps.jobfinder.jsonld import links_in, listings_in, postings_in
 from tests.apps.jobfinder.reading_pages import TODAY, read_all, read_one
 from tests.apps.jobfinder.shared_data import shared_file, shared_files
@@ -24,7 +26,7 @@ POSTING = {
     "@context": "https://schema.org",
     "@type": "JobPosting",
     "title": "R&amp;D Cook",
-    "description": "&lt;p&gt;Cook &amp;amp; serve&lt;/p&gt;&lt;h3&gt;Requirements&lt;/h3&gt;&lt;ul&gt;&lt;li&gt;A knife&lt;/li&gt;&lt;/ul&gt;",
+    "description": html.escape("<p>Cook &amp; serve</p><h3>Requirements</h3><ul><li>A knife</li></ul>"),
     "datePosted": "2026-08-01T10:00:00Z",
     "validThrough": "2026-09-01",
     "hiringOrganization": {"@type": "Organization", "name": "Acme"},
@@ -106,8 +108,6 @@ def test_a_list_leads_to_the_pages_of_its_jobs() -> None:
     assert links_in(listed, URL)[0] == "https://acme.example/jobs/head-cook-1"
     step = read_one("jsonld", listed)
     assert [listing.title for listing in step.listings] == ["Head cook 1", "Head cook 2"]
-
-    from onceward_apps.jobfinder.boards.answer import BoardLimits
 
     board, _ = read_all("jsonld", lambda request: page(POSTING) if request.about else listed, BoardLimits(details=9))
     assert [(one.title, one.company) for one in board.listings] == [("R&D Cook", "Acme")] * 2

@@ -109,9 +109,13 @@ def test_instructions_are_tested_before_they_are_used() -> None:
     assert tried(GOOD, PAGE, URL, TODAY).passed
     nothing = tried(Instructions(items=".vacancy", fields=GOOD.fields), PAGE, URL, TODAY)
     assert nothing.problems == ("'.vacancy' finds nothing",)
-    linkless = tried(Instructions(items="li", fields={"title": Field("h3"), "url": Field("h3", "href")}), PAGE, URL, TODAY)
+    linkless = tried(
+        Instructions(items="li", fields={"title": Field("h3"), "url": Field("h3", "href")}), PAGE, URL, TODAY
+    )
     assert "0 of 6" in linkless.problems[0]
-    same = tried(Instructions(items="ul.jobs li", fields={"title": Field("time"), "url": Field("a", "href")}), PAGE, URL, TODAY)
+    same = tried(
+        Instructions(items="ul.jobs li", fields={"title": Field("time"), "url": Field("a", "href")}), PAGE, URL, TODAY
+    )
     assert same.problems == ("most titles are the same",)
 
 

@@ -89,7 +89,9 @@ def test_pay_is_pay_for_a_year(amount: Any, interval: str | None, a_year: float 
 
 
 def test_requirements_are_the_lists_below_headings_of_that_sense() -> None:
-    text = "About us\n- Fun\nRequirements:\n- A knife\n• A pan\n1. A pot\nWe offer\n- Pay\nNice to have\n- Salt\n- A knife"
+    text = (
+        "About us\n- Fun\nRequirements:\n- A knife\n• A pan\n1. A pot\nWe offer\n- Pay\nNice to have\n- Salt\n- A knife"
+    )
     assert requirements_in(text) == ("A knife", "A pan", "A pot", "Salt")
     assert requirements_in(None) == ()
 

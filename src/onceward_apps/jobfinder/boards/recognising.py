@@ -14,6 +14,9 @@ from onceward_apps.jobfinder.html_parsing import parsed_html
 from onceward_apps.jobfinder.jsonld import postings_in
 from onceward_apps.jobfinder.links import absolute, host_of
 
+MOST_LINKS = 2_000
+"""How many links of a page are looked at."""
+
 _Found = tuple[str, str] | None
 """The token, and where a person would look at the board."""
 
@@ -78,9 +81,10 @@ def _own_pages(nodes: list[LexborNode], base_url: str) -> list[BoardAddress]:
     """The careers pages of the same site."""
     site = ".".join(host_of(base_url).split(".")[-2:])
     found = []
-    for node in nodes:
-        link = absolute(base_url, node.attributes.get("href"))
-        board = recognise(link.partition("#")[0]) if link else None
+    links = dict.fromkeys((node.attributes.get("href") or "").partition("#")[0] for node in nodes)
+    for href in list(links)[:MOST_LINKS]:
+        link = absolute(base_url, href)
+        board = recognise(link) if link else None
         if board is not None and board.kind is BoardKind.GENERIC and host_of(board.url).endswith(site):
             found.append(board)
     return found

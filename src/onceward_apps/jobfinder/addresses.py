@@ -1,8 +1,8 @@
 """Where a fetch may go: addresses of pages, read as browsers read them, and addresses of hosts that are public.
 
 The rules for a page: http or https, no user name or password in it, port 80, 443, 8080 or 8443. The rule for a host:
-every address that its name stands for is public. Loopback is allowed by a switch alone, for tests and the demo, and
-then on any port.
+every address that its name stands for is public; IPv4 inside IPv6 (mapped, 6to4, NAT64) never counts as that.
+Loopback is allowed by a switch alone, for tests and the demo, and then on any port.
 """
 
 from __future__ import annotations
@@ -92,6 +92,15 @@ def target(url: str, *, base: str | None = None) -> Target:
     parsed.hash = ""
     port = int(parsed.port) if parsed.port else _PORT_OF[scheme]
     return Target(parsed.href, scheme, parsed.hostname, port, parsed.pathname + parsed.search)
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address already."""
+    try:
+        _parsed(host)
+    except ValueError:
+        return False
+    return True
 
 
 def is_loopback(address: str) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 import httpcore2
 import httpx2
 
-from onceward_apps.jobfinder.addresses import check_addresses, check_port
+from onceward_apps.jobfinder.addresses import check_addresses, check_port, is_address
 from onceward_apps.jobfinder.errors import Refused, RefusedReason, Unavailable, UnavailableReason
 
 Resolve = Callable[[str, int], Awaitable[Iterable[str]]]
@@ -25,7 +25,9 @@ ADDRESSES_TRIED = 3
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host, as this machine's resolver orders them."""
+    """The addresses of a host, as this machine's resolver orders them; an address is its own."""
+    if is_address(host):
+        return [host]
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)

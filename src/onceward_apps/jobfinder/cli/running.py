@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -68,7 +69,9 @@ def run(
         screen.print(_summary(told))
     if code:
         complain(f"the workers ended with code {code}; their log is {log}")
-    return BAD_ANSWER if code else FINE
+        return BAD_ANSWER
+    shutil.rmtree(log.parent, ignore_errors=True)
+    return FINE
 
 
 def _watch(app: App, process: subprocess.Popen[bytes], screen: Console) -> int:

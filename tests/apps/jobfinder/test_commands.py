@@ -41,7 +41,10 @@ class Commands:
 
 
 @pytest.fixture
-def jobs(url: str, profile: Callable[[str], None], capsys: pytest.CaptureFixture[str]) -> Commands:
+def jobs(
+    url: str, profile: Callable[[str], None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Commands:
+    monkeypatch.setenv("COLUMNS", "200")  # where tests run in several processes it is 80, and titles are folded
     return Commands(url, capsys)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from onceward import config as configuration
 from onceward.config import Config
-from onceward.errors import ConfigError
+from onceward.errors import ConfigError, StoreUnavailable
 from onceward.model.connection import Connection
 from onceward.model.setting import Setting
 from onceward.model.stop_list import StopList
@@ -24,7 +24,7 @@ from onceward.store import migrate
 from onceward.store.guard import GuardedConnection, lent
 from onceward.store.op import Op, Rows, Whole, drive
 from onceward.store.open import open_store
-from onceward.store.session import Session
+from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker.in_force import InForce
 from onceward.worker.registry import Registry
 from onceward.worker.spawner import Spawner
@@ -158,5 +158,10 @@ class Client:
         try:
             with session.reading() as raw:
                 return function(GuardedConnection(raw, self._store.dialect), *arguments)
+        except Exception as error:
+            meant = session.meant(error)
+            if isinstance(meant, ConnectionLost | TryAgainLater):  # what the driver says tells a caller nothing
+                raise StoreUnavailable(f"the database went away while it was read: {meant}") from error
+            raise
         finally:
             session.close()

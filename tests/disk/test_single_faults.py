@@ -51,6 +51,19 @@ def test_a_file_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
         app.enqueue(Order(1))
 
 
+def test_a_read_that_fails_says_that_it_is_the_database(app: App, file: Path) -> None:
+    app.prepare()
+    told = []
+    for number in range(1, 13):  # some while it is opened, which is tried again, and some in the function itself
+        with standing_between(failing(file, "read", number)):
+            try:
+                app.read(lambda connection: connection.execute("SELECT * FROM onceward_task").fetchall())
+            except StoreUnavailable as error:
+                told.append(str(error))
+    assert told
+    assert all("the database went away while it was read: input or output failed" in one for one in told)
+
+
 @pytest.mark.parametrize("number", [1, 5, 10])
 def test_verify_reads_again_what_could_not_be_read(app: App, file: Path, number: int) -> None:
     app.prepare()

@@ -20,6 +20,7 @@ from onceward import (
     Pipeline,
     Status,
 )  # fmt: skip
+from onceward.errors import StoreUnavailable
 from onceward.model.task import LARGEST_INLINE
 from tests.worker.conftest import NOTES, Start, assert_verified, insert_note, notes, words
 
@@ -195,6 +196,15 @@ def test_reading_is_of_one_moment_and_for_reading_only(start: Start) -> None:
         harness.app.read(insert_note, 1, "never")
     assert notes(harness.app) == []
     assert asyncio.run(harness.app.aread(count_rows, "onceward_task")) == 1
+
+
+def test_a_read_whose_connection_ends_says_so(start: Start, store_url: str) -> None:
+    if store_url.startswith("sqlite"):
+        pytest.skip("there is no connection to end; tests/disk has what can happen to a file")
+    app = start(pipeline_of(echo)).app
+    with pytest.raises(StoreUnavailable, match="the database went away while it was read"):
+        app.read(lambda connection: connection.execute("SELECT pg_terminate_backend(pg_backend_pid())"))
+    assert app.read(lambda connection: connection.execute("SELECT 1").fetchall()) == [(1,)]
 
 
 def test_a_database_in_memory_is_read_only_when_read(sqlite_harness_of: Callable[..., Any]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ from onceward_apps.jobfinder.content_types import accept_of
 from onceward_apps.jobfinder.decoding import text_of
 from onceward_apps.jobfinder.errors import Gone, Refused, RefusedReason, Unavailable, UnavailableReason
 from onceward_apps.jobfinder.exchange import Answer, Ask, exchange
-from onceward_apps.jobfinder.network import CheckedNetwork, CheckedTransport, Resolve, resolve
+from onceward_apps.jobfinder.network import NO_STAND_INS, CheckedNetwork, CheckedTransport, Resolve, StandIns, resolve
 from onceward_apps.jobfinder.pages import Kind, Method, Page, Request
 from onceward_apps.jobfinder.robots_cache import RobotsCache
 
@@ -68,18 +68,20 @@ class Fetcher:
         contact: str | None = None,
         obey_robots: bool = True,
         resolve: Resolve = resolve,
+        stand_ins: StandIns = NO_STAND_INS,
         tls: ssl.SSLContext | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._limits = limits or FetchLimits()
         self._network = CheckedNetwork(allow_loopback=allow_loopback, resolve=resolve)
+        self._stand_ins = stand_ins
         self._tls = tls or ssl.create_default_context()
         self._clock = clock
         self._obeys_robots = obey_robots
         self._robots = RobotsCache()
         self.user_agent = f"{AGENT}/0.1 (+{contact})" if contact else f"{AGENT}/0.1"
 
-    async def send(self, request: Request) -> Page:
+    async def send(self, request: Request, *, follows: bool = True) -> Page:
         """Fetch what a board asks for."""
         return await self.get(
             request.url,
@@ -89,7 +91,12 @@ class Fetcher:
             kinds=request.kinds,
             is_api=request.is_api,
             bot_checks=request.bot_checks,
+            follows=follows,
         )
+
+    def hop(self, asked: Sequence[str], location: str) -> str:
+        """The address that a redirect leads to, after all that were asked. Raises Refused for a circle, or too many."""
+        return self._hop(list(asked), location).href
 
     async def get(
         self,
@@ -102,12 +109,14 @@ class Fetcher:
         kinds: tuple[Kind, ...] = ("html",),
         is_api: bool = False,
         bot_checks: Collection[int] = (),
+        follows: bool = True,
     ) -> Page:
         """The page at an address. Raises Refused, Gone or Unavailable, and nothing else.
 
         `kinds` is what the body may be. `is_api` says that the address is a published interface for programs, for
         which robots.txt is not asked. An answer with a status in `bot_checks` says nothing about the page. `headers`
-        are sent to the host of the address alone, not to where it redirects.
+        are sent to the host of the address alone, not to where it redirects. Unless it `follows`, a redirect is a page
+        like any other, with its `location` among the headers.
         """
         own = {"User-Agent": self.user_agent, "Accept": accept or accept_of(kinds), "Accept-Encoding": "gzip, deflate"}
         content = None if json is None else msgspec.json.encode(json)
@@ -118,7 +127,7 @@ class Fetcher:
         first = target(url)
         async with self._within_the_limits(first) as client:
             asked, answer = await self._followed(
-                client, first, ask, replace(ask, headers=own), checks=self._obeys_robots and not is_api
+                client, first, ask, replace(ask, headers=own), checks=self._obeys_robots and not is_api, follows=follows
             )
         content_type = answer.headers.get("content-type", "")
         return Page(
@@ -141,7 +150,7 @@ class Fetcher:
     @asynccontextmanager
     async def _within_the_limits(self, hop: Target) -> AsyncIterator[httpx2.AsyncClient]:
         timeout = httpx2.Timeout(self._limits.read_s, connect=self._limits.connect_s)
-        transport = CheckedTransport(self._network, self._tls)
+        transport = CheckedTransport(self._network, self._tls, self._stand_ins)
         try:
             async with (
                 asyncio.timeout(self._limits.total_s),
@@ -153,7 +162,7 @@ class Fetcher:
             raise Unavailable(UnavailableReason.TIMEOUT, detail) from error
 
     async def _followed(
-        self, client: httpx2.AsyncClient, first: Target, ask: Ask, elsewhere: Ask, *, checks: bool
+        self, client: httpx2.AsyncClient, first: Target, ask: Ask, elsewhere: Ask, *, checks: bool, follows: bool = True
     ) -> tuple[list[str], Answer]:
         """The answer at the end of all redirects, and every address that was asked for it."""
         hop, asked = first, [first.href]
@@ -161,15 +170,19 @@ class Fetcher:
             if checks and not (await self._rules(client, hop)).allows(hop.href, AGENT):
                 raise Refused(RefusedReason.ROBOTS, f"the robots.txt of {hop.origin} does not allow {hop.href}")
             answer = await exchange(client, hop, ask if hop.origin == first.origin else elsewhere, self._clock())
-            if answer.location is None:
+            if answer.location is None or not follows:
                 return asked, answer
-            hop = target(answer.location, base=hop.href)
-            if hop.href in asked:
-                raise Refused(RefusedReason.REDIRECT_LOOP, f"{first.href} redirects in a circle, to {hop.href} again")
-            if len(asked) > self._limits.redirects:
-                detail = f"{first.href} redirects more than {self._limits.redirects} times"
-                raise Refused(RefusedReason.TOO_MANY_REDIRECTS, detail)
+            hop = self._hop(asked, answer.location)
             asked.append(hop.href)
+
+    def _hop(self, asked: list[str], location: str) -> Target:
+        hop = target(location, base=asked[-1])
+        if hop.href in asked:
+            raise Refused(RefusedReason.REDIRECT_LOOP, f"{asked[0]} redirects in a circle, to {hop.href} again")
+        if len(asked) > self._limits.redirects:
+            detail = f"{asked[0]} redirects more than {self._limits.redirects} times"
+            raise Refused(RefusedReason.TOO_MANY_REDIRECTS, detail)
+        return hop
 
     async def _rules(self, client: httpx2.AsyncClient, hop: Target) -> robots.Robots:
         now = self._clock()

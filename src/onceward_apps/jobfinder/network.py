@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from types import MappingProxyType
 
 import httpcore2
 import httpx2
@@ -21,6 +22,10 @@ from onceward_apps.jobfinder.errors import Refused, RefusedReason, Unavailable, 
 Resolve = Callable[[str, int], Awaitable[Iterable[str]]]
 """From a host and a port to all its IP addresses."""
 
+StandIns = Mapping[str, str]
+"""Where a host is served instead, in plain HTTP: `{"acme.example": "127.0.0.1:8000"}`; `*` is every other."""
+
+NO_STAND_INS: StandIns = MappingProxyType({})
 ADDRESSES_TRIED = 3
 
 
@@ -83,18 +88,26 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
 
 
 class CheckedTransport(httpx2.AsyncBaseTransport):
-    """Carries requests over a CheckedNetwork."""
+    """Carries requests over a CheckedNetwork.
 
-    def __init__(self, network: CheckedNetwork, tls: ssl.SSLContext) -> None:
+    What is meant for a host that another one stands in for goes there in plain HTTP, with the Host header of its own.
+    """
+
+    def __init__(self, network: CheckedNetwork, tls: ssl.SSLContext, stand_ins: StandIns = NO_STAND_INS) -> None:
         self._pool = httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=network)
+        self._stand_ins = stand_ins
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request; the body of the answer is read later."""
         url = request.url
+        place = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        if stand_in := self._stand_ins.get(url.host) or self._stand_ins.get("*"):
+            host, _, port = stand_in.rpartition(":")
+            place = httpcore2.URL(scheme=b"http", host=host.encode(), port=int(port), target=url.raw_path)
         answer = await self._pool.handle_async_request(
             httpcore2.Request(
                 request.method,
-                httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                place,
                 headers=request.headers.raw,
                 content=request.stream,
                 extensions=request.extensions,

@@ -45,6 +45,8 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Where to send what is meant for a board's host: `{"api.lever.co": "http://127.0.0.1:8000"}`."""
     names: dict[str, str] = {}
     """Addresses of hosts, asked before any name server: `{"*.example": "127.0.0.1"}`."""
+    stand_ins: dict[str, str] = {}
+    """Where hosts are served instead, in plain HTTP, as an invented web is: `{"*": "127.0.0.1:8000"}`."""
 
 
 def profile_path() -> Path:
@@ -103,6 +105,13 @@ def _fetcher(web: Web) -> Fetcher:
 
         logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for every request would hide the others
         limits = FetchLimits(total_s=web.total_s)
-        made = Fetcher(limits, allow_loopback=web.loopback, contact=web.contact, obey_robots=web.robots, resolve=lookup)
+        made = Fetcher(
+            limits,
+            allow_loopback=web.loopback,
+            contact=web.contact,
+            obey_robots=web.robots,
+            resolve=lookup,
+            stand_ins=web.stand_ins,
+        )
         known = _fetchers[id(web)] = (web, made)
     return known[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onceward import App, ConfigError
+from onceward import App, ConfigError, Limits
 from onceward_apps.jobfinder import source_rows
 from onceward_apps.jobfinder.payloads import Discovery, Reading
 from onceward_apps.jobfinder.source_rows import SourceRow
@@ -35,13 +35,13 @@ def chosen(rows: Sequence[SourceRow], words: Sequence[str]) -> list[SourceRow]:
     return list(found.values())
 
 
-def approve(app: App, rows: Sequence[SourceRow]) -> list[str]:
+def approve(app: App, rows: Sequence[SourceRow], limits: Limits | None = None) -> list[str]:
     """Have sources tested, and read if they prove themselves; returns their ids."""
     with transaction(app) as connection:
         for row in rows:
             discovery = Discovery(row.source, row.kind, row.token, row.url, row.company, row.expected_confidence)
             source_rows.approve_source(connection, row.source)
-            app.enqueue(discovery, conn=connection.raw)
+            app.enqueue(discovery, conn=connection.raw, limits=limits)
     return [row.source for row in rows]
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from onceward import Breaker, Context, Payload, Retry, Source
 from onceward_apps.jobfinder import surroundings
@@ -45,6 +46,8 @@ class Kept(msgspec.Struct, frozen=True):
     content_type: str
     text: str
     redirects: tuple[str, ...] = ()
+    location: str | None = None
+    """Where it redirects, if it does."""
 
 
 def host_of_key(key: str) -> str:
@@ -86,14 +89,16 @@ def source_of(url: str, key: str) -> Source:
 
 
 async def fetched(ctx: Context[P], request: Request) -> Page:
-    """A page, from the cache or by one call within the limits of its host. Raises Refused, Gone or Unavailable."""
+    """A page, each redirect on the way to it followed. Raises Refused, Gone or Unavailable.
 
-    async def ask() -> Kept:
-        page = await surroundings.fetcher().send(request)
-        return Kept(page.final_url, page.status, page.content_type, page.text, page.redirects)
-
-    source = source_of(request.url, ctx.payload.key())
-    kept: Kept = await ctx.acached(source, (request.method, request.url, request.json), ask, type=Kept)
+    Every hop comes from the cache, or is one call within the limits of its own host.
+    """
+    kept = await _one(ctx, request)
+    asked = [kept.final_url]
+    while kept.location is not None:
+        hop = surroundings.fetcher().hop(asked, kept.location)
+        kept = await _one(ctx, replace(request, url=hop))
+        asked.append(kept.final_url)
     return Page(
         url=request.url,
         final_url=kept.final_url,
@@ -102,8 +107,19 @@ async def fetched(ctx: Context[P], request: Request) -> Page:
         headers={"content-type": kept.content_type},
         body=kept.text.encode(),
         text=kept.text,
-        redirects=kept.redirects,
+        redirects=tuple(asked[:-1]),
     )
+
+
+async def _one(ctx: Context[P], request: Request) -> Kept:
+    async def ask() -> Kept:
+        page = await surroundings.fetcher().send(request, follows=False)
+        location = page.headers.get("location") if 300 <= page.status < 400 else None
+        return Kept(page.final_url, page.status, page.content_type, page.text, location=location)
+
+    source = source_of(request.url, ctx.payload.key())
+    kept: Kept = await ctx.acached(source, (request.method, request.url, request.json), ask, type=Kept)
+    return kept
 
 
 def page_request(url: str) -> Request:

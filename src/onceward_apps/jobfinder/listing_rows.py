@@ -13,7 +13,7 @@ import msgspec
 
 from onceward import Connection
 from onceward_apps.jobfinder.company_rows import Origin
-from onceward_apps.jobfinder.identities import twin_of
+from onceward_apps.jobfinder.identities import listing_key, twin_of
 from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.matching import Match
 from onceward_apps.jobfinder.pages import Request
@@ -195,6 +195,30 @@ def known_of(connection: Connection, listings: Sequence[str]) -> set[str]:
     return {
         name for name in listings if row(connection, "SELECT 1 FROM jobs_listing WHERE listing = ?", name) is not None
     }
+
+
+def left_out(connection: Connection, source: str, reading: int) -> list[str]:
+    """The listings whose rows a reading has made, and for which it got no task."""
+    begun = rows(
+        connection,
+        "SELECT s.listing, l.url FROM jobs_sighting s JOIN jobs_listing l ON l.listing = s.listing"
+        " WHERE s.source = ? AND l.parent_task = ? AND l.status = 'analyzing'",
+        source, reading,
+    )  # fmt: skip
+    got = {
+        key for (key,) in rows(connection, "SELECT key FROM onceward_task WHERE parent = ? AND kind = 'job'", reading)
+    }
+    return [str(listing) for listing, url in begun if listing_key(url) not in got]
+
+
+def forget(connection: Connection, listings: Sequence[str]) -> None:
+    """Have no rows for listings that nobody looks at: the next reading meets them again."""
+    change_each(connection, "DELETE FROM jobs_sighting WHERE listing = ?", [(name,) for name in listings])
+    change_each(
+        connection,
+        "DELETE FROM jobs_listing WHERE listing = ? AND status = 'analyzing'",
+        [(name,) for name in listings],
+    )
 
 
 def begin_listing(connection: Connection, listing: str, url: str, origin: Origin) -> None:

@@ -18,12 +18,15 @@ GRACE_S = 40
 
 
 @contextmanager
-def workers(app: App, log: Path, *, processes: int, until_idle: bool) -> Iterator[subprocess.Popen[bytes]]:
+def workers(
+    app: App, log: Path, *, processes: int, until_idle: bool, name: str | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Have so many processes work. When the block is left they are told to end."""
     command = [sys.executable, "-m", "onceward", "run", LOCATION, "--processes", str(processes)]
+    command += [*(["--until-idle"] if until_idle else []), *(["--name", name] if name else [])]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*command, "--until-idle"] if until_idle else command,
+            command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -32,8 +32,7 @@ def items_of(value: Any, key: str | None, page: Page) -> list[Any]:
     """The list under a key, or the answer itself without one. Raises Drifted."""
     found = value if key is None else value.get(key) if isinstance(value, dict) else None
     if not isinstance(found, list):
-        where = "a list" if key is None else f"a list {key!r}"
-        raise Drifted(f"{page.final_url} has no {where}")
+        raise Drifted(f"{page.final_url} is no list" if key is None else f"{page.final_url} has no list {key!r}")
     return found
 
 

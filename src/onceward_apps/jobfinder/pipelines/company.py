@@ -66,7 +66,7 @@ async def fetch(ctx: Context[Company]) -> Fetched:
             raise
         _give_up(ctx, f"{error.reason}: {error.detail}")
     if not found.pages:
-        _give_up(ctx, "; ".join(found.refused.values()) or "none of its pages is there")
+        _give_up(ctx, _why_none(found.refused))
     return found
 
 
@@ -103,6 +103,12 @@ async def _page(ctx: Context[Company], path: str) -> Kept | None:
     except Gone:
         return None
     return extracting.slim(path, page.final_url, page.text)
+
+
+def _why_none(refused: dict[str, str]) -> str:
+    """Why there is no page at all: what was wrong with the first, and how many others there are."""
+    first, *others = refused.values() or ("none of its pages is there",)
+    return f"{first}; and so for {len(others)} other pages" if others else first
 
 
 def _give_up(ctx: Context[Company], reason: str) -> NoReturn:

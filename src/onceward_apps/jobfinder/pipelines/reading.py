@@ -69,8 +69,12 @@ async def read(ctx: Context[Reading]) -> Place:
 
 @readings.stage
 def settle(ctx: Context[Reading]) -> str:
-    """The reading has succeeded: the streak is over, and what a whole board no longer shows is gone."""
+    """The reading has succeeded: the streak is over, and what a whole board no longer shows is gone.
+
+    Whether there was room for all listings is known only now. Those that got no task lose their rows.
+    """
     place, source, now = ctx.result(read), ctx.payload.source, now_of(ctx)
+    ctx.write(listing_rows.forget, ctx.read(listing_rows.left_out, source, ctx.task.id))
     ctx.write(source_rows.note_success, source, place.listings, now)
     if place.request is None:
         ctx.write(listing_rows.miss, source, ctx.task.id, now)

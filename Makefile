@@ -28,8 +28,8 @@ $(STAMP): requirements-dev.txt pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup ## See the engine survive a crash, in a minute
-	@$(BIN)/onceward demo
+demo: setup ## See jobs found on an invented web that has everything wrong with it, one of two workers killed: half a minute
+	@$(BIN)/onceward-jobs demo
 
 test: lint ## Lint, then run the tests on SQLite and PostgreSQL
 	@echo "test     pytest"

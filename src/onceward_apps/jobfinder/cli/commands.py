@@ -17,7 +17,7 @@ from onceward_apps.jobfinder.cli.speaking import BAD_ANSWER, FINE, INTERRUPTED, 
 
 def command_line() -> CommandLine:
     """The whole command line. What stands behind it is loaded here, so that a bad profile is an error like others."""
-    from onceward_apps.jobfinder.cli import adding, looking, running, setting_up, sources, telling
+    from onceward_apps.jobfinder.cli import adding, demo, looking, running, setting_up, sources, telling
 
     made = CommandLine(
         name="onceward-jobs",
@@ -48,6 +48,7 @@ def command_line() -> CommandLine:
         sources.approve,
         telling.export,
         telling.report,
+        demo.demo,
     )
     for place, command in enumerate(every):
         made.command(command, sort_key=place)

@@ -1,0 +1,15 @@
+"""`onceward-jobs demo`: see it at work on an invented web."""
+
+from __future__ import annotations
+
+from onceward_apps.jobfinder.cli.speaking import NOTHING_SAID, Output
+from onceward_apps.jobfinder.demo.performing import perform
+
+
+def demo(*, output: Output = NOTHING_SAID) -> int:
+    """See it find jobs on an invented web that has everything wrong with it, while one of two workers is killed.
+
+    It takes half a minute, needs no network, and leaves its database behind to look around in. The exit code is 1 if
+    anything that was promised does not hold.
+    """
+    return perform(as_json=output.json)

@@ -107,6 +107,9 @@ THEMES: dict[str, dict[str, Measure]] = {
         "memory": Measure("memory of a busy child, peak", "MB", 1, lower_is_better=True),
         "startup": Measure("process start to first handler", "ms", lower_is_better=True),
     },
+    "Applications": {
+        "listings": Measure("job finder on an invented web, 2 processes", "listings/s"),
+    },
 }
 
 MEASURES = {name: measure for theme in THEMES.values() for name, measure in theme.items()}

@@ -22,6 +22,7 @@ Work = Literal[
     "snapshot",
     "reader",
     "startup",
+    "listings",
 ]
 
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -83,6 +84,7 @@ class Plan:
     hold_seconds: float
     starts: int
     probe_seconds: float
+    listings: int
 
 
 # About ten minutes.
@@ -112,6 +114,7 @@ FULL = Plan(
     hold_seconds=60.0,
     starts=3,
     probe_seconds=0.15,
+    listings=1_000,
 )
 
 # About an hour: the sizes and the time that a database sees in a year of neglect.
@@ -141,6 +144,7 @@ LONG = Plan(
     hold_seconds=600.0,
     starts=5,
     probe_seconds=0.15,
+    listings=5_000,
 )
 
 # Small enough for a test to run it whole: it proves that nothing is lost, its rates prove little.
@@ -170,6 +174,7 @@ QUICK = Plan(
     hold_seconds=1.0,
     starts=1,
     probe_seconds=0.02,
+    listings=60,
 )
 
 PLANS = {plan.name: plan for plan in (FULL, LONG, QUICK)}

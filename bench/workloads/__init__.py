@@ -4,6 +4,7 @@ from functools import partial
 
 from bench.workloads.draining import drain, kinds, payloads, startup, workflows
 from bench.workloads.enqueueing import callers, enqueue
+from bench.workloads.finding import listings
 from bench.workloads.latencies import latency, load
 from bench.workloads.parts import Part
 from bench.workloads.sizes import backlog, finished, reader, snapshot
@@ -33,4 +34,5 @@ PARTS = (
     Part("snapshot", "snapshot", snapshot, ("postgres",), ("engine",), every_round=False),
     Part("reader", "reader", reader, ("sqlite",), ("engine",), every_round=False),
     Part("startup", "startup", startup, every_round=False),
+    Part("listings", "listings", listings, every_round=False, sides=("engine",)),
 )

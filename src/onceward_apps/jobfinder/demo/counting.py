@@ -83,7 +83,7 @@ def balance(
         exactly("links of the spam board refused by the cap", _too_many(), by_rule.get(Rule.LIMIT, 0)),
         exactly("ways back to where one came from, refused", 2, by_rule.get(Rule.CYCLE, 0)),
         exactly("boards disabled after five failures", 1, sum(one.status == "disabled" for one in now.sources)),
-        Line("requests above the rate of a host", "0", f"{max(0.0, hardest.over):.1f}", hardest.over <= 0),
+        Line("requests above the rate of a host", "0", f"{max(0.0, hardest.over):.3g}", hardest.over <= 0),
         exactly("workers killed", 1, int(story.killed is not None)),
         Line("tasks taken back from it", "some", f"{paid.taken_back:,}", paid.taken_back > 0),
         at_most("pages that had to be asked for again", paid.taken_back, paid.asked_again),

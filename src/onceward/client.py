@@ -33,6 +33,10 @@ T = TypeVar("T")
 A = ParamSpec("A")
 
 
+READERS_KEPT = 4
+"""How many connections for reading are kept for the next who reads."""
+
+
 class Client:
     """A connection to the database of an app, kept for whoever asks next. Making one connects to nothing."""
 
@@ -62,6 +66,7 @@ class Client:
         self._in_force.tell(lambda changed: setattr(self.spawner, "defaults", changed.bounds))
         self._lock = Turn()
         self._client: Session | None = None
+        self._readers: list[Session] = []
         self._is_prepared = False
 
     @property
@@ -106,6 +111,8 @@ class Client:
             if self._client is not None:
                 self._client.close()
                 self._client = None
+        while self._readers:
+            self._readers.pop().close()
 
     def __enter__(self) -> Self:
         return self
@@ -154,7 +161,10 @@ class Client:
             return session.patiently(lambda: drive(operation(), session))
 
     def _read_now(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        session = self._store.client_session(read_only=True)
+        try:
+            session = self._readers.pop()
+        except IndexError:
+            session = self._store.client_session(read_only=True)
         try:
             with session.reading() as raw:
                 return function(GuardedConnection(raw, self._store.dialect), *arguments)
@@ -164,4 +174,8 @@ class Client:
                 raise StoreUnavailable(f"the database went away while it was read: {meant}") from error
             raise
         finally:
-            session.close()
+            # To connect takes a PostgreSQL server longer than most reads do.
+            if self._store.dialect == "postgres" and len(self._readers) < READERS_KEPT:
+                self._readers.append(session)
+            else:
+                session.close()

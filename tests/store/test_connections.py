@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from onceward import App, Connection
 from onceward.model.times import StoreClock, SystemClock
 from onceward.store.op import Query
 from onceward.store.postgres import PostgresStore
@@ -37,3 +38,31 @@ def test_notifications_for_somebody_else_are_not_kept(postgres_url: str) -> None
             session.run(Query("store_now"))
     assert list(connection.notifies(timeout=0)) == []
     session.close()
+
+
+@pytest.mark.skipif(IS_BETWEEN, reason="whose connections they are, the pooler decides")
+def test_one_read_after_the_other_uses_one_connection(postgres_url: str) -> None:
+    with App(postgres_url) as app:
+        backends = {app.read(_backend) for _ in range(20)}
+    assert len(backends) == 1
+
+
+@pytest.mark.skipif(IS_BETWEEN, reason="whose connections they are, the pooler decides")
+def test_reads_inside_each_other_use_connections_of_their_own(postgres_url: str) -> None:
+    with App(postgres_url) as app:
+        outer, inner = app.read(lambda connection: (_backend(connection), app.read(_backend)))
+        assert outer != inner
+
+
+@pytest.mark.skipif(IS_BETWEEN, reason="whose connections they are, the pooler decides")
+def test_a_connection_for_reading_that_was_cut_is_replaced(postgres_url: str) -> None:
+    with App(postgres_url) as app:
+        first = app.read(_backend)
+        with psycopg.connect(postgres_url, autocommit=True) as other:
+            other.execute("SELECT pg_terminate_backend(%s, 5000)", (first,))
+        assert app.read(_backend) != first
+
+
+def _backend(connection: Connection) -> int:
+    [(number,)] = connection.execute("SELECT pg_backend_pid()", ()).fetchall()
+    return int(number)

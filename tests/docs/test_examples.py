@@ -26,7 +26,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 CHECKER = doctest.OutputChecker()
 POSTGRES_VARIABLE = "DATABASE_URL"
 LONGEST_S = 60
-SHOWN = ("", "toml", "ini")
+SHOWN = ("", "toml", "ini", "json")
 """Blocks in these languages are pictures, or files."""
 NOT_RUN = ("pip install", "make ", "git clone")
 """Commands of set-up: they are what brought this test here."""

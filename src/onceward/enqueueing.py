@@ -271,14 +271,15 @@ class Enqueueing(Client):
 
     def _batch_of_roots(self, batch: StageBatch, then: Payload | None, limits: Limits | None) -> RootFilling:
         last = None if then is None else self._rooting.task(then, self._store.clock.now(), NO_WISHES)
-        if last is not None and (stopped := self._rooting.stopped(last)) is not None:
+        if last is not None and then is not None and (stopped := self._rooting.stopped(last, then)) is not None:
             raise ConfigError(f"what follows batch {batch.name!r} is kept out by the stop list: {stopped}")
         bounds = None if limits is None else self.config.bounds.of_each(limits)
         new = batches.NewBatch(batch.name, last, batch.deadline_ms, batch.max_tasks, batch.budget)
 
         def make(payload: Payload, wishes: Wishes) -> NewTask | None:
             task = self._rooting.task(payload, self._store.clock.now(), wishes)
-            return None if self._rooting.stopped(task) is not None else msgspec.structs.replace(task, bounds=bounds)
+            stopped = self._rooting.stopped(task, payload)
+            return None if stopped is not None else msgspec.structs.replace(task, bounds=bounds)
 
         return RootFilling(
             make, lambda tasks: self._transact(lambda: batches.open_batch(new, tasks, self._store.clock.now()))

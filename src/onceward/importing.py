@@ -203,7 +203,7 @@ class Importer:
         name: str,
         reader: ItemReader,
         make: Callable[[Payload, int], NewTask],
-        stopped: Callable[[NewTask], str | None],
+        stopped: Callable[[NewTask, Payload], str | None],
         write: Callable[[bytes, list[OldTask], int], list[tuple[int, bool]]],
         now: Callable[[], int],
         on_problem: Callable[[Problem], None] | None,
@@ -252,7 +252,7 @@ class Importer:
         mark = digest128(b"key", task.identity) if item.own_id is None else digest128(b"id", kind, item.own_id.encode())
         note = readable(f"was {item.word}" + (f": {item.reason}" if item.reason else ""))
         if not item.status.is_terminal:
-            stopped = self._stopped(task)
+            stopped = self._stopped(task, item.payload)
             if stopped is not None:
                 return OldTask(task, mark, Status.SKIPPED, now, readable(stopped), note)
             return OldTask(task, mark, Status.PENDING, None, None, note)

@@ -21,7 +21,7 @@ from onceward.model.payload import (
     stored_payload,
     stored_payloads,
 )
-from onceward.model.stop_list import StopList
+from onceward.model.stop_list import StopList, title_of
 from onceward.model.task import Alike, NewTask, band_of
 from onceward.model.times import due, uuid7, uuids7
 from onceward.model.wishes import Wishes
@@ -97,17 +97,17 @@ class Rooting:
                 continue
             for place, payload in zip(places, some, strict=True):
                 task = self.task(payload, now, wishes)
-                if (why := self.stopped(task)) is not None:
+                if (why := self.stopped(task, payload)) is not None:
                     made.refused[place] = why
                 else:
                     made.tasks[place] = task
         return made
 
-    def stopped(self, task: NewTask) -> str | None:
-        """Why the stop list keeps a task out, if it does."""
+    def stopped(self, task: NewTask, payload: Payload) -> str | None:
+        """Why the stop list keeps the task of a payload out, if it does: by its key, or by its title."""
         if self._stop_list is None:
             return None
-        return self._stop_list.match(task.key if task.key is not None else task.payload.decode())
+        return self._stop_list.match(task.key if task.key is not None else task.payload.decode(), title_of(payload))
 
     def task(self, payload: Payload, now: int, wishes: Wishes) -> NewTask:
         """The task for a payload."""

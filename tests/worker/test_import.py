@@ -303,6 +303,15 @@ def test_an_open_item_on_the_stop_list_is_skipped_with_that_reason(start: Start)
     assert "stop list" in tasks["http://bad.example/1"].reason
 
 
+def test_an_open_item_whose_title_is_on_the_stop_list_is_skipped_too(start: Start) -> None:
+    harness = start(listings(), stop_list=StopList(keywords=["unpaid"]))
+    harness.app.import_items([{"url": "http://a/1", "title": "Unpaid cook"}, {"url": "http://a/2"}], kind="listing")
+    tasks = by_key(harness)
+    assert tasks["http://a/1"].status is Status.SKIPPED
+    assert tasks["http://a/1"].reason == "the keyword 'unpaid' in its title is on the stop list"
+    assert tasks["http://a/2"].status is Status.PENDING
+
+
 def test_what_is_due_later_waits(start: Start) -> None:
     harness = start(listings())
     later = harness.clock.now() + 3_600_000

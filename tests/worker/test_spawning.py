@@ -438,6 +438,37 @@ def test_what_is_on_the_stop_list_is_not_made(start: Start) -> None:
     assert [rule for _, rule, _, _ in refusals(harness)] == ["stopped"]
 
 
+class Offer(Payload, kind="offer"):
+    number: int
+    title: str
+
+    def key(self) -> str:
+        return str(self.number)
+
+
+def test_the_stop_list_looks_at_the_title_of_roots_as_at_that_of_children(start: Start) -> None:
+    offers = Pipeline(Offer)
+    answers: list[Spawned] = []
+
+    @offers.stage
+    def look(ctx: Context[Offer]) -> None:
+        answers.append(ctx.spawn(Offer(2, "A casino")))
+
+    harness = start(offers, stop_list=StopList(names=["A casino"], keywords=["unpaid"]))
+    good, bad, worse = harness.app.enqueue_many([Offer(1, "Cook"), Offer(3, "a  CASINO"), Offer(4, "Unpaid cook")])
+    with harness.app.batch("night") as batch:
+        assert not batch.add(Offer(5, "Unpaid cook"))
+    with pytest.raises(ConfigError, match="the keyword 'unpaid' in its title is on the stop list"):
+        harness.app.batch("day", then=Offer(6, "Unpaid cook"))
+    harness.drain()
+
+    assert bool(good)
+    assert (bool(bad), bad.reason) == (False, "its title 'A casino' is on the stop list")
+    assert (bool(worse), worse.reason) == (False, "the keyword 'unpaid' in its title is on the stop list")
+    assert [(answer.rule, answer.reason) for answer in answers] == [(Rule.STOPPED, bad.reason)]
+    assert [task.key for task in harness.app.tasks()] == ["1"]
+
+
 def test_no_more_than_a_hundred_refusals_of_a_task_are_kept_and_all_are_counted(start: Start) -> None:
     def follow(ctx: Context[Page]) -> None:
         for _ in range(150):

@@ -95,6 +95,12 @@ class StopList:
         return None
 
 
+def title_of(payload: object) -> str | None:
+    """The title of a payload, which a stop list looks at beside its key; none where it has no text of that name."""
+    title = getattr(payload, "title", None)
+    return title if isinstance(title, str) else None
+
+
 def _words(text: str) -> Iterator[str]:
     return (match[0] for match in _WORD.finditer(text.casefold()))
 

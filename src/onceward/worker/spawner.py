@@ -33,7 +33,7 @@ from onceward.model.payload import (
     payload_key,
     stored_payload,
 )
-from onceward.model.stop_list import StopList
+from onceward.model.stop_list import StopList, title_of
 from onceward.model.task import Lease, band_of
 from onceward.model.times import due
 from onceward.model.wishes import NO_WISHES, Wishes
@@ -86,7 +86,7 @@ class Spawner:
         if limits is not None:
             bounds = None if limits.is_empty else self.bounds_of(lease).narrowed(limits)
             scope = None if (limits.max_tasks, limits.budget) == (None, None) else uuid.uuid4()
-        stopped = None if self._stop_list is None else self._stopped(self._stop_list, key_bytes.decode(), payload)
+        stopped = None if self._stop_list is None else self._stop_list.match(key_bytes.decode(), title_of(payload))
         return Spawn(sort, key, hashed, data, key_hash, bounds, scope, stopped)
 
     def _sort(self, payload: Payload, wishes: Wishes) -> Sort:
@@ -156,8 +156,3 @@ class Spawner:
         if not (asked or aliases or batches):
             return None
         return Spawns(key_hash(payload_key(payload)), self.defaults, asked, aliases, batches)
-
-    @staticmethod
-    def _stopped(stop_list: StopList, key: str, payload: Payload) -> str | None:
-        title = getattr(payload, "title", None)
-        return stop_list.match(key, title if isinstance(title, str) else None)

@@ -356,11 +356,10 @@ def test_what_stop_lists_name_is_rejected_before_anything_is_fetched(
         finder = Harness(app, url=url)
         assert not finder.enqueue(Job(world.url("jobs.evil.example", "/1")))
         assert not finder.enqueue(Job(world.url("acme.example", "/jobs/unpaid-internship")))
-        stopped = finder.enqueue(Company(world.url("initech.example"), "Initech"))
+        assert not finder.enqueue(Company(world.url("initech.example"), "Initech"))
         board = world.greenhouse("acme", [job(1, company_name="Initech"), job(2, "Unpaid Backend Engineer"), job(3)])
         finder.enqueue(Company(world.company("Acme", board=board, stack=STACK)))
         finder.drain()
-        assert finder.task(stopped).status is Status.FILTERED
         assert [task.key for task in finder.app.tasks() if task.kind == "job"] == [job(3)["absolute_url"]]
         assert not [asked for asked in world.asked if "evil" in asked or "unpaid" in asked or "initech" in asked]
         finder.app.close()

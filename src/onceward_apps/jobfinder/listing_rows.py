@@ -1,19 +1,21 @@
 """The rows of listings, of where they were seen, and of matches.
 
-A listing that two sources show is one row: by its address, or where company, title and place are the same. It is gone
-when no source that was read whole shows it any more.
+A listing that two sources show is one row: by its address, or where company, title and place are the same (see
+`opening_rows`). It is gone when no source that was read whole shows it any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 import msgspec
 
 from onceward import Connection
+from onceward_apps.jobfinder import opening_rows
 from onceward_apps.jobfinder.company_rows import Origin
-from onceward_apps.jobfinder.identities import listing_key, twin_of
+from onceward_apps.jobfinder.identities import listing_key
 from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.matching import Match
 from onceward_apps.jobfinder.pages import Request
@@ -41,11 +43,12 @@ class ListingRow(msgspec.Struct, frozen=True, kw_only=True):
     currency: str | None
     department: str | None
     apply_url: str | None
-    twin: str | None
+    valid_through: str | None
     completeness: str | None
     strikes_json: str | None
     score: int | None
     why_json: str | None
+    judged_by: str | None
     gone_at: int | None
     parent_task: int | None
     lineage: str | None
@@ -106,9 +109,33 @@ def listings(connection: Connection) -> list[ListingRow]:
     return records(connection, ListingRow, "SELECT * FROM jobs_listing ORDER BY created_at DESC, listing")
 
 
-def is_match(connection: Connection, listing: str) -> bool:
-    """Whether a listing was saved as a match."""
-    return row(connection, "SELECT 1 FROM jobs_match WHERE listing = ?", listing) is not None
+def told_before(row: ListingRow) -> Listing | None:
+    """The listing as it was read when it was judged; None if it never was."""
+    if row.judged_by is None or row.title is None:
+        return None
+    return Listing(
+        url=row.url, title=row.title, company=row.company_name, location=row.location, remote=row.remote,
+        posted=_day(row.posted), description=row.description,
+        requirements=loaded(row.requirements_json, tuple[str, ...]) or (),
+        salary_min=row.salary_min, salary_max=row.salary_max, currency=row.currency, department=row.department,
+        apply_url=row.apply_url, valid_through=_day(row.valid_through),
+    )  # fmt: skip
+
+
+def judged_by_others(connection: Connection, profile: str) -> list[tuple[str, str, str | None]]:
+    """The listings that are still there and were judged by another profile than this: each with address and title."""
+    found = rows(
+        connection,
+        "SELECT listing, url, title FROM jobs_listing WHERE status IN ('active', 'filtered', 'skipped')"
+        " AND gone_at IS NULL AND judged_by <> ? ORDER BY created_at, listing",
+        profile,
+    )
+    return [(name, url, title) for name, url, title in found]
+
+
+def judge_anew(connection: Connection, listing: str) -> None:
+    """A listing is judged anew: until that is done it is what it was, a match too."""
+    change(connection, "UPDATE jobs_listing SET status = 'analyzing' WHERE listing = ?", listing)
 
 
 def matches(connection: Connection, with_gone: bool) -> list[MatchRow]:
@@ -145,56 +172,11 @@ def said_of(connection: Connection, listing: str) -> tuple[str, Said] | None:
     return None if found is None else (str(found[0]), loaded(found[1], Said))
 
 
-def saved_twin(connection: Connection, listing: str, twin: str | None) -> str | None:
-    """Another listing that is the same position and saved as a match; two that one source shows are two positions."""
-    found = row(
-        connection,
-        "SELECT l.listing FROM jobs_listing l JOIN jobs_match m ON m.listing = l.listing"
-        " WHERE l.twin = ? AND l.listing <> ? AND NOT EXISTS (SELECT 1 FROM jobs_sighting one"
-        " JOIN jobs_sighting other ON other.source = one.source WHERE one.listing = l.listing AND other.listing = ?)"
-        " ORDER BY l.created_at, l.listing LIMIT 1",
-        twin, listing, listing,
-    )  # fmt: skip
-    return None if found is None else str(found[0])
-
-
 def counts(connection: Connection) -> dict[str, int]:
     """How many listings have which status."""
     return {str(name): int(number) for name, number in rows(
         connection, "SELECT status, count(*) FROM jobs_listing GROUP BY status ORDER BY status"
     )}  # fmt: skip
-
-
-def settled(connection: Connection, source: str, seen: Sequence[Seen]) -> dict[str, str]:
-    """Which of these need no task: from the listing that is asked about to the one that stands for it.
-
-    That is one that was decided already, or one of another source that is the same position.
-    """
-    found: dict[str, str] = {}
-    shown = {one.listing for one in seen}
-    for one in seen:
-        own = row(connection, "SELECT status FROM jobs_listing WHERE listing = ?", one.listing)
-        if own is not None:
-            if own[0] != "analyzing":
-                found[one.listing] = one.listing
-        elif one.twin is not None:
-            other = row(
-                connection,
-                "SELECT l.listing FROM jobs_listing l WHERE l.twin = ? AND l.gone_at IS NULL AND NOT EXISTS"
-                " (SELECT 1 FROM jobs_sighting s WHERE s.listing = l.listing AND s.source = ?)"
-                " ORDER BY l.created_at, l.listing LIMIT 1",
-                one.twin, source,
-            )  # fmt: skip
-            if other is not None and other[0] not in shown:
-                found[one.listing] = str(other[0])
-    return found
-
-
-def known_of(connection: Connection, listings: Sequence[str]) -> set[str]:
-    """Which of these have a row."""
-    return {
-        name for name in listings if row(connection, "SELECT 1 FROM jobs_listing WHERE listing = ?", name) is not None
-    }
 
 
 def left_out(connection: Connection, source: str, reading: int) -> list[str]:
@@ -209,16 +191,6 @@ def left_out(connection: Connection, source: str, reading: int) -> list[str]:
         key for (key,) in rows(connection, "SELECT key FROM onceward_task WHERE parent = ? AND kind = 'job'", reading)
     }
     return [str(listing) for listing, url in begun if listing_key(url) not in got]
-
-
-def forget(connection: Connection, listings: Sequence[str]) -> None:
-    """Have no rows for listings that nobody looks at: the next reading meets them again."""
-    change_each(connection, "DELETE FROM jobs_sighting WHERE listing = ?", [(name,) for name in listings])
-    change_each(
-        connection,
-        "DELETE FROM jobs_listing WHERE listing = ? AND status = 'analyzing'",
-        [(name,) for name in listings],
-    )
 
 
 def begin_listing(connection: Connection, listing: str, url: str, origin: Origin) -> None:
@@ -236,35 +208,52 @@ def see(
     source: str,
     company: str | None,
     seen: Sequence[Seen],
-    stands_for: dict[str, str],
+    known: dict[str, str],
     origin: Origin,
 ) -> None:
-    """Note that a source shows listings, in this reading of it; those that nobody knew have a row from now on."""
+    """Note that a source shows listings, in this reading of it; those that nobody knew have a row from now on.
+
+    `known` says which listing is looked at for those that were seen before. Another one has a row of its own unless a
+    listing of another source is the same position.
+    """
+    new = opening_rows.claim(connection, source, [(one.listing, one.twin) for one in seen if one.listing not in known])
     ordered = sorted(seen, key=lambda one: one.listing)
     change_each(
         connection,
-        "INSERT INTO jobs_listing"
-        " (listing, url, source, company, status, twin, parent_task, lineage, depth, created_at)"
-        " VALUES (?, ?, ?, ?, 'analyzing', ?, ?, ?, ?, ?) ON CONFLICT (listing) DO NOTHING",
+        "INSERT INTO jobs_listing (listing, url, source, company, status, parent_task, lineage, depth, created_at)"
+        " VALUES (?, ?, ?, ?, 'analyzing', ?, ?, ?, ?) ON CONFLICT (listing) DO NOTHING",
         [
-            (one.listing, one.url, source, company, one.twin, origin.task, origin.lineage, origin.depth, origin.at)
+            (one.listing, one.url, source, company, origin.task, origin.lineage, origin.depth, origin.at)
             for one in ordered
-            if stands_for.get(one.listing, one.listing) == one.listing
+            if new.get(one.listing) == one.listing
         ],
     )
-    shown = {stands_for.get(one.listing, one.listing): one for one in ordered}
+    shown = {(known.get(one.listing) or new[one.listing]): one for one in ordered}
     change_each(
         connection,
-        "INSERT INTO jobs_sighting (source, listing, said_json, reading, first_seen_at, last_seen_at)"
-        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (source, listing) DO UPDATE SET said_json = excluded.said_json,"
-        " reading = excluded.reading, last_seen_at = excluded.last_seen_at, gone_at = NULL",
-        [(source, name, stored(one.said), origin.task, origin.at, origin.at) for name, one in sorted(shown.items())],
+        "INSERT INTO jobs_sighting (source, listing, shown, said_json, reading, first_seen_at, last_seen_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, listing) DO UPDATE SET shown = excluded.shown,"
+        " said_json = excluded.said_json, reading = excluded.reading, last_seen_at = excluded.last_seen_at,"
+        " gone_at = NULL",
+        [
+            (source, name, one.listing, stored(one.said), origin.task, origin.at, origin.at)
+            for name, one in sorted(shown.items())
+        ],
     )
     change_each(
         connection,
         "UPDATE jobs_listing SET gone_at = NULL WHERE listing = ? AND gone_at IS NOT NULL",
         [(name,) for name in sorted(shown)],
     )
+
+
+def forget(connection: Connection, source: str, listings: Sequence[str]) -> None:
+    """Forget listings for which there is no room; not one that another source shows by now."""
+    for name in sorted(listings):
+        change(connection, "DELETE FROM jobs_sighting WHERE source = ? AND listing = ?", source, name)
+        if row(connection, "SELECT 1 FROM jobs_sighting WHERE listing = ?", name) is None:
+            opening_rows.release(connection, name)
+            change(connection, "DELETE FROM jobs_listing WHERE listing = ? AND status = 'analyzing'", name)
 
 
 def miss(connection: Connection, source: str, reading: int, now: int) -> None:
@@ -286,31 +275,44 @@ def miss(connection: Connection, source: str, reading: int, now: int) -> None:
 def decide(
     connection: Connection, listing: str, status: str, reason: str | None, found: Listing | None, more: dict[str, Any]
 ) -> None:
-    """Say what has become of a listing, with its details if it could be read. One that is a match stays one."""
+    """Say what has become of a listing, with its details if it could be read.
+
+    One that is a match stays one, unless it is judged anew.
+    """
     change(
         connection,
         "UPDATE jobs_listing SET status = ?, reason = ?, completeness = ?, strikes_json = ?, score = ?, why_json = ?,"
-        " decided_at = ?, gone_at = coalesce(gone_at, ?), company = coalesce(company, ?)"
+        " judged_by = ?, decided_at = ?, gone_at = coalesce(gone_at, ?), company = coalesce(company, ?)"
         " WHERE listing = ? AND status <> 'active'",
         status, reason, more.get("completeness"), _json(more.get("strikes")), more.get("score"), _json(more.get("why")),
-        more["at"], more.get("gone_at"), more.get("company"), listing,
+        more["judged_by"], more["at"], more.get("gone_at"), more.get("company"), listing,
     )  # fmt: skip
+    if status in ("filtered", "skipped"):
+        change(
+            connection,
+            "DELETE FROM jobs_match WHERE listing = ? AND EXISTS"
+            " (SELECT 1 FROM jobs_listing l WHERE l.listing = jobs_match.listing AND l.status = ?)",
+            listing, status,
+        )  # fmt: skip
     if found is None:
         return
     change(
         connection,
         "UPDATE jobs_listing SET title = ?, company_name = ?, location = ?, remote = ?, posted = ?, description = ?,"
         " requirements_json = ?, salary_min = ?, salary_max = ?, currency = ?, department = ?, apply_url = ?,"
-        " twin = coalesce(twin, ?) WHERE listing = ?",
+        " valid_through = ? WHERE listing = ?",
         found.title, found.company, found.location, None if found.remote is None else int(found.remote),
         None if found.posted is None else found.posted.isoformat(), found.description, stored(found.requirements),
         found.salary_min, found.salary_max, found.currency, found.department, found.apply_url,
-        twin_of(found.company, found.title, found.location), listing,
+        None if found.valid_through is None else found.valid_through.isoformat(), listing,
     )  # fmt: skip
 
 
-def save_match(connection: Connection, listing: str, match: Match, model: str | None, now: int) -> None:
-    """Save a match, or what has changed of it."""
+def save_match(
+    connection: Connection, listing: str, twin: str | None, match: Match, model: str | None, now: int
+) -> None:
+    """Save a match, or what has changed of it. Raises PositionTaken where the same position is a match already."""
+    opening_rows.hold(connection, listing, twin)
     change(
         connection,
         "INSERT INTO jobs_match (listing, score, needed, priority, why_json, has_office, model, saved_at)"
@@ -319,6 +321,10 @@ def save_match(connection: Connection, listing: str, match: Match, model: str | 
         " has_office = excluded.has_office, model = excluded.model",
         listing, match.score, match.needed, match.priority, stored(match.why), int(match.has_office), model, now,
     )  # fmt: skip
+
+
+def _day(text: str | None) -> date | None:
+    return None if text is None else date.fromisoformat(text)
 
 
 def _json(value: Any) -> str | None:

@@ -5,6 +5,7 @@ It is read and checked as a whole: what is misspelt, of the wrong type, or can n
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -99,6 +100,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def excluded_technologies(self) -> frozenset[str]:
         """What must not be asked for, under the names that technologies have here."""
         return frozenset(map(plain_name, self.exclusions.technologies))
+
+    @property
+    def fingerprint(self) -> str:
+        """What is written beside a listing that this profile has judged: 16 hex digits that follow from all of it."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:16]
 
     def stop_list(self) -> StopList:
         """What is not even looked at, as the engine knows it."""

@@ -16,6 +16,7 @@ from onceward import ConfigError
 from onceward_apps.jobfinder import importing
 from onceward_apps.jobfinder.cli import main
 from onceward_apps.jobfinder.importing import BadRow, Row, companies_in
+from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import World, job
 
 STACK = "Python, PostgreSQL, Docker, Go and Redis in Portland"
@@ -48,7 +49,9 @@ def jobs(
     return Commands(url, capsys)
 
 
-def test_from_a_file_of_companies_to_a_report(jobs: Commands, world: World, tmp_path: Path) -> None:
+def test_from_a_file_of_companies_to_a_report(
+    jobs: Commands, world: World, tmp_path: Path, profile: Callable[[str], None]
+) -> None:
     board = world.greenhouse("acme", [
         job(1), job(2, "Junior Accountant", location={"name": "Berlin"}), job(3, "<b>Backend</b> Engineer"),
     ])  # fmt: skip
@@ -110,6 +113,10 @@ def test_from_a_file_of_companies_to_a_report(jobs: Commands, world: World, tmp_
     assert "<script" not in html
     assert "src=" not in html.replace("default-src", "").replace("style-src", "")
     assert other["listing"]
+
+    profile(PROFILE.replace('["mid", "senior"]', '["senior"]') + "[settings]\nfilter.strike_threshold = 3\n")
+    assert "the profile has changed: 3 listings are judged anew" in jobs("run", "--processes", "1")
+    assert [one["title"] for one in jobs.json("matches")] == [best["title"]]
 
 
 def test_commands_that_cannot_be_meant_say_why(jobs: Commands, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from onceward_apps.jobfinder.cli.speaking import (
 )
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.profile import unreachable
+from onceward_apps.jobfinder.rejudging import rejudge
 from onceward_apps.jobfinder.settings import numbers
 from onceward_apps.jobfinder.statements import rows
 from onceward_apps.jobfinder.working import workers
@@ -59,6 +60,8 @@ def run(
     with opened(where.db) as app:
         if wrong := unreachable(profile, numbers(app.setting)):
             raise ConfigError("; ".join(wrong))
+        if judged_anew := rejudge(app, profile):
+            screen.print(f"the profile has changed: {judged_anew:,} listings are judged anew")
         log = Path(tempfile.mkdtemp(prefix="onceward-jobs-")) / "workers.log"
         with workers(app, log, processes=processes, until_idle=not forever) as process:
             code = _watch(app, process, screen)

@@ -15,6 +15,7 @@ from onceward_apps.jobfinder import (
     listing_rows,
     matching,
     models,
+    opening_rows,
     postings,
     readers,
     source_rows,
@@ -51,8 +52,11 @@ def scrape(ctx: Context[Job]) -> Scraped:
     """See what the board has said. Only where that is too little a page is fetched, and never for what is stopped."""
     name = listing_id(ctx.payload.url)
     ctx.write(listing_rows.begin_listing, name, ctx.payload.url, own_origin(ctx))
-    if ctx.read(listing_rows.is_match, name):
+    row = ctx.read(listing_rows.listing, name)
+    if row is not None and row.status == "active":
         raise Skipped("done: it is saved as a match already")
+    if row is not None and row.status == "analyzing" and (before := listing_rows.told_before(row)) is not None:
+        return Scraped(Said(before), row.source, None)
     found = ctx.read(listing_rows.said_of, name)
     source, said = found if found is not None else (ctx.payload.source, None)
     _reject_if_stopped(ctx, said.listing if said else None)
@@ -128,8 +132,9 @@ def save(ctx: Context[Job]) -> str:
     judged, passed, now = ctx.result(analyse), ctx.result(filter), now_of(ctx)
     name, match, model = listing_id(ctx.payload.url), judged.match, None
     twin = twin_of(passed.listing.company, passed.listing.title, passed.listing.location)
-    if (other := ctx.read(listing_rows.saved_twin, name, twin)) is not None:
-        reason = f"it is the same position as {other}, which is a match already"
+    other = ctx.read(opening_rows.rival, name, twin)
+    if other is not None and other.is_match:
+        reason = f"it is the same position as {other.listing}, which is a match already"
         _decide(ctx, "skipped", reason, passed.listing, strikes=passed.strikes, company=passed.company)
         raise Skipped(reason)
     if judged.question is not None and (answer := answer_to(ctx, judged.question)) is not None:
@@ -145,7 +150,7 @@ def save(ctx: Context[Job]) -> str:
         ctx, "active", None, passed.listing,
         strikes=passed.strikes, score=match.score, why=match.why, company=passed.company,
     )  # fmt: skip
-    ctx.write(listing_rows.save_match, name, match, model, now)
+    ctx.write(listing_rows.save_match, name, twin, match, model, now)
     return f"{match.score} points, {match.priority} priority"
 
 
@@ -237,7 +242,7 @@ def _give_up(ctx: Context[Job], reason: str, said: Said | None) -> NoReturn:
 
 
 def _decide(ctx: Context[Job], status: str, reason: str | None, listing: Listing | None, **more: Any) -> None:
-    more["at"] = now_of(ctx)
+    more |= {"at": now_of(ctx), "judged_by": surroundings.profile().fingerprint}
     if listing is not None:
         known = completeness.listing(listing, numbers_of(ctx))
         more["completeness"] = {Known.GOOD: "good", Known.MINIMAL: "minimal"}.get(known, "too little")

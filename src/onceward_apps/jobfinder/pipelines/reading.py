@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from onceward import Context, Failed, Pipeline, Skipped
-from onceward_apps.jobfinder import company_rows, listing_rows, readers, source_rows, surroundings
+from onceward_apps.jobfinder import company_rows, listing_rows, opening_rows, readers, source_rows, surroundings
 from onceward_apps.jobfinder.analysing import priority_of
 from onceward_apps.jobfinder.boards.answer import BoardLimits
 from onceward_apps.jobfinder.boards.board import SoFar, Step
@@ -29,6 +29,7 @@ from onceward_apps.jobfinder.source_rows import SourceRow
 
 readings = Pipeline(Reading, retry=RETRY, unique="everywhere", cycle="key")
 LIMITS = BoardLimits()
+UNDECIDED = "analyzing"
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -74,7 +75,7 @@ def settle(ctx: Context[Reading]) -> str:
     Whether there was room for all listings is known only now. Those that got no task lose their rows.
     """
     place, source, now = ctx.result(read), ctx.payload.source, now_of(ctx)
-    ctx.write(listing_rows.forget, ctx.read(listing_rows.left_out, source, ctx.task.id))
+    ctx.write(listing_rows.forget, source, ctx.read(listing_rows.left_out, source, ctx.task.id))
     ctx.write(source_rows.note_success, source, place.listings, now)
     if place.request is None:
         ctx.write(listing_rows.miss, source, ctx.task.id, now)
@@ -89,32 +90,44 @@ def run_out(ctx: Context[Reading]) -> None:
 
 
 async def _take(ctx: Context[Reading], row: SourceRow, step: Step, place: Place) -> Place:
-    """Note what a page shows, and have those listings looked at that nobody has decided about."""
+    """Note what a page shows, and have those listings looked at that nobody has decided about.
+
+    What is new is claimed in a transaction of its own before anything is spawned: then it is known which of two sources
+    that are read at the same moment was first with a position.
+    """
     company = await ctx.aread(company_rows.company, row.company) if row.company else None
     seen = {one.listing: one for one in _seen(step, company.name if company else None)}
-    stands_for = await ctx.aread(listing_rows.settled, row.source, list(seen.values()))
-    known = await ctx.aread(listing_rows.known_of, list(seen))
-    priority = priority_of(company.tier if company else None)
+    known = await ctx.aread(opening_rows.standing, row.source, list(seen))
     stop = surroundings.profile().stop_list()
-    spawned = not_taken = 0
-    for one in [one for one in seen.values() if one.listing not in stands_for]:
+    for one in list(seen.values()):
         said = one.said.listing
-        if stop.match(one.url, said.title) or (said.company and stop.match(said.company)):
+        is_open = one.listing not in known or known[one.listing].status == UNDECIDED
+        if is_open and (stop.match(one.url, said.title) or (said.company and stop.match(said.company))):
             del seen[one.listing]
-            continue
-        asked = ctx.spawn(Job(one.url, row.source, said.title), priority=priority)
-        spawned += bool(asked)
-        if not asked and one.listing not in known:
-            del seen[one.listing]
-            not_taken += 1
+    stands_for = {name: found.listing for name, found in known.items()}
     ctx.write(listing_rows.see, row.source, row.company, list(seen.values()), stands_for, child_origin(ctx))
+    if seen.keys() - known.keys():
+        await ctx.acheckpoint(place)
+        known = await ctx.aread(opening_rows.standing, row.source, list(seen))
+    priority = priority_of(company.tier if company else None)
+    spawned = 0
+    not_taken = []
+    for name, found in known.items():
+        if name not in seen or found.status != UNDECIDED:
+            continue
+        asked = ctx.spawn(Job(found.url, row.source, seen[name].said.listing.title), priority=priority)
+        spawned += bool(asked)
+        if not asked and found.listing == name and found.parent_task == ctx.task.id:
+            not_taken.append(name)
+    if not_taken:
+        ctx.write(listing_rows.forget, row.source, not_taken)
     ctx.progress(place.listings + len(step.listings), step.so_far.total_said, "reading listings")
     return Place(
         step.next,
         step.so_far,
         place.listings + len(step.listings),
         place.spawned + spawned,
-        place.not_taken + not_taken,
+        place.not_taken + len(not_taken),
     )
 
 

@@ -66,7 +66,7 @@ CREATE TABLE jobs_source (
 );
 CREATE INDEX jobs_source_by_company ON jobs_source (company);
 
--- A listing, by a hash of its address.
+-- A listing, by a hash of its address. judged_by is the profile that was last asked about it, as a hash.
 CREATE TABLE jobs_listing (
     listing text PRIMARY KEY,
     url text NOT NULL,
@@ -86,11 +86,12 @@ CREATE TABLE jobs_listing (
     currency text,
     department text,
     apply_url text,
-    twin text,
+    valid_through text,
     completeness text,
     strikes_json text,
     score integer,
     why_json text,
+    judged_by text,
     gone_at bigint,
     parent_task bigint,
     lineage text,
@@ -98,13 +99,23 @@ CREATE TABLE jobs_listing (
     created_at bigint NOT NULL,
     decided_at bigint
 );
-CREATE INDEX jobs_listing_by_twin ON jobs_listing (twin);
 CREATE INDEX jobs_listing_by_status ON jobs_listing (status, created_at);
 
--- Where a listing was seen, what was said of it there, in which reading, and since when it is no longer there.
+-- The openings of a position, which is a company, a title and a place, as a hash. Each belongs to one listing; what other
+-- sources show stands behind that one.
+CREATE TABLE jobs_position (
+    twin text NOT NULL,
+    opening integer NOT NULL,
+    listing text NOT NULL UNIQUE REFERENCES jobs_listing (listing) DEFERRABLE INITIALLY DEFERRED,
+    PRIMARY KEY (twin, opening)
+);
+
+-- Where a listing was seen, under which address (shown is the hash of that), what was said of it there, in which reading,
+-- and since when it is no longer there.
 CREATE TABLE jobs_sighting (
     source text NOT NULL REFERENCES jobs_source (source),
     listing text NOT NULL REFERENCES jobs_listing (listing),
+    shown text NOT NULL,
     said_json text,
     reading bigint NOT NULL,
     first_seen_at bigint NOT NULL,
@@ -112,6 +123,7 @@ CREATE TABLE jobs_sighting (
     gone_at bigint,
     PRIMARY KEY (source, listing)
 );
+CREATE INDEX jobs_sighting_by_shown ON jobs_sighting (source, shown);
 CREATE INDEX jobs_sighting_by_listing ON jobs_sighting (listing);
 
 -- A listing that is worth a look.

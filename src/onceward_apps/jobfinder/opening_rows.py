@@ -1,0 +1,150 @@
+"""Positions and their openings: which listing is looked at where several sources show the same one.
+
+A position is a company, a title and a place. Each of its openings belongs to one listing, the first that there was;
+the listings of other sources stand behind that one. Two that one source shows are two openings, however alike.
+Openings are claimed in transactions: of two sources that are read at the same moment one is first, the other sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from onceward import Connection
+from onceward_apps.jobfinder.statements import change, row, rows
+
+CLAIMS = 20
+"""How often an opening is claimed anew because somebody else was faster."""
+
+
+class PositionTaken(Exception):
+    """Somebody else has saved the same position meanwhile: the stage begins anew, and sees it."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """The listing that is looked at where a source shows one."""
+
+    listing: str
+    url: str
+    status: str
+    parent_task: int | None
+
+
+class Rival(msgspec.Struct, frozen=True):
+    """Another listing that has the opening which a listing would be in."""
+
+    opening: int
+    listing: str
+    is_match: bool
+
+
+def standing(connection: Connection, source: str, listings: Sequence[str]) -> dict[str, Standing]:
+    """Which listings are looked at for those that a source shows; the others nobody knows."""
+    found = {}
+    for one in listings:
+        known = row(
+            connection,
+            "SELECT l.listing, l.url, l.status, l.parent_task FROM jobs_sighting s"
+            " JOIN jobs_listing l ON l.listing = s.listing WHERE s.source = ? AND s.shown = ? LIMIT 1",
+            source, one,
+        ) or row(
+            connection, "SELECT listing, url, status, parent_task FROM jobs_listing WHERE listing = ?", one
+        )  # fmt: skip
+        if known is not None:
+            found[one] = Standing(*known)
+    return found
+
+
+def claim(connection: Connection, source: str, shown: Sequence[tuple[str, str | None]]) -> dict[str, str]:
+    """Give each of these listings, with its position, an opening; returns which listing has it: itself, or another's.
+
+    Everybody claims in the same order, so that nobody waits for who waits for them.
+    """
+    found: dict[str, str] = {}
+    for listing, twin in sorted(shown, key=lambda one: (one[1] or "", one[0])):
+        taken = set(found.values())
+        found[listing] = listing if twin is None else _claimed(connection, source, listing, twin, taken)
+    return found
+
+
+def _claimed(connection: Connection, source: str, listing: str, twin: str, taken: set[str]) -> str:
+    for _ in range(CLAIMS):
+        others = rows(
+            connection,
+            "SELECT p.listing FROM jobs_position p JOIN jobs_listing l ON l.listing = p.listing"
+            " WHERE p.twin = ? AND l.gone_at IS NULL AND NOT EXISTS (SELECT 1 FROM jobs_sighting s"
+            " WHERE s.listing = p.listing AND s.source = ? AND s.gone_at IS NULL) ORDER BY p.opening",
+            twin, source,
+        )  # fmt: skip
+        free = next((str(other) for (other,) in others if other not in taken), None)
+        if free is not None:
+            return free
+        if _opened(connection, listing, twin):
+            return listing
+    raise PositionTaken(f"others claim every opening of the position of {listing}")
+
+
+def _opened(connection: Connection, listing: str, twin: str) -> bool:
+    """Whether a listing has an opening now; not if somebody else was faster, who is seen from here on."""
+    change(
+        connection,
+        "INSERT INTO jobs_position (twin, opening, listing)"
+        " SELECT ?, coalesce(max(opening), 0) + 1, ? FROM jobs_position WHERE twin = ? ON CONFLICT DO NOTHING",
+        twin, listing, twin,
+    )  # fmt: skip
+    return row(connection, "SELECT 1 FROM jobs_position WHERE listing = ?", listing) is not None
+
+
+def release(connection: Connection, listing: str) -> None:
+    """Give up the opening of a listing that nobody looks at."""
+    change(connection, "DELETE FROM jobs_position WHERE listing = ?", listing)
+
+
+def rival(connection: Connection, listing: str, twin: str | None) -> Rival | None:
+    """Who has the opening that a listing would be in; none where it has one, or where nobody else is like it.
+
+    Two that one source shows are two positions.
+    """
+    if twin is None or row(connection, "SELECT 1 FROM jobs_position WHERE listing = ?", listing) is not None:
+        return None
+    found = row(
+        connection,
+        "SELECT p.opening, p.listing, m.listing IS NOT NULL FROM jobs_position p"
+        " JOIN jobs_listing l ON l.listing = p.listing LEFT JOIN jobs_match m ON m.listing = p.listing"
+        " WHERE p.twin = ? AND l.gone_at IS NULL AND NOT EXISTS (SELECT 1 FROM jobs_sighting one"
+        " JOIN jobs_sighting other ON other.source = one.source WHERE one.listing = p.listing AND other.listing = ?)"
+        " ORDER BY m.listing IS NULL, p.opening LIMIT 1",
+        twin, listing,
+    )  # fmt: skip
+    return None if found is None else Rival(int(found[0]), str(found[1]), bool(found[2]))
+
+
+def hold(connection: Connection, listing: str, twin: str | None) -> None:
+    """Have a listing hold its opening, in the transaction that saves it: whoever is saved first has it.
+
+    Raises PositionTaken where another one is saved already.
+    """
+    if twin is None:
+        return
+    # An update, and no look: it waits for whoever takes this opening at the moment.
+    if row(connection, "UPDATE jobs_position SET listing = listing WHERE listing = ? RETURNING 1", listing):
+        return
+    other = rival(connection, listing, twin)
+    if other is None:
+        held = _opened(connection, listing, twin)
+    else:
+        held = not other.is_match and _taken_over(connection, listing, twin, other)
+    if not held:
+        raise PositionTaken(f"somebody else has saved the position of {listing} at this moment")
+
+
+def _taken_over(connection: Connection, listing: str, twin: str, other: Rival) -> bool:
+    moved = row(
+        connection,
+        "UPDATE jobs_position SET listing = ? WHERE twin = ? AND opening = ? AND listing = ? RETURNING 1",
+        listing, twin, other.opening, other.listing,
+    )  # fmt: skip
+    # It may have become a match while we waited for its row.
+    is_match = row(connection, "SELECT 1 FROM jobs_match WHERE listing = ?", other.listing) is not None
+    return moved is not None and not is_match

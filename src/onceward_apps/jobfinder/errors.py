@@ -114,6 +114,10 @@ class Drifted(Exception):
         self.detail = detail
 
 
+class NoListFound(Drifted):
+    """A page without an interface on which no list of jobs was recognised."""
+
+
 def _refused(reason: RefusedReason, detail: str, status: int | None) -> Refused:
     return Refused(reason, detail, status=status)
 

@@ -72,7 +72,7 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Models of a provider, by the interface that OpenAI's has made common; none unless named."""
 
     extraction: str = ""
-    """The cheap one, for what heuristics leave empty."""
+    """The cheap one, for what heuristics leave empty, and for pages on which they find no list of jobs."""
     scoring: str = ""
     """The expensive one, for listings that have passed the filter."""
 

@@ -10,7 +10,7 @@ from onceward_apps.jobfinder import postings, scraping, surroundings
 from onceward_apps.jobfinder.boards.board import Board, BoardAddress, BoardKind, Reading, SoFar, Step, placed
 from onceward_apps.jobfinder.boards.reading import board_for
 from onceward_apps.jobfinder.discovering import discovered
-from onceward_apps.jobfinder.errors import Drifted
+from onceward_apps.jobfinder.errors import Drifted, NoListFound
 from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.pages import Page, Request
 from onceward_apps.jobfinder.source_rows import SourceRow
@@ -50,12 +50,28 @@ def tested(address: BoardAddress, request: Request, page: Page, today: date) -> 
     if address.kind is BoardKind.GENERIC:
         instructions = discovered(page.text, page.final_url, today)
         if not instructions:
-            raise Drifted(f"no list of jobs was found on {page.final_url}")
+            raise NoListFound(f"no list of jobs was found on {page.final_url}")
         config = scraping.dumped(instructions[0])
     listings = read(address, config, request, page, today, SoFar()).listings
     if address.kind in NEED_LISTINGS and not listings:
         raise Drifted(f"{page.final_url} shows no listing")
     return config, listings
+
+
+def learned(answer: bytes, page: Page, today: date) -> tuple[str, tuple[Listing, ...]]:
+    """How a page is read by what a model says, and what that gives. Raises Drifted unless it holds on the page itself.
+
+    Whose listings these are is nothing for a model to say.
+    """
+    try:
+        instructions = msgspec.structs.replace(scraping.loaded(answer), company=None)
+    except scraping.BadInstructions as error:
+        raise Drifted(f"no list of jobs was found on {page.final_url}; a model was asked in vain: {error}") from error
+    found = scraping.tested(instructions, page.text, page.final_url, today)
+    if not found.passed:
+        why = "; ".join(found.problems)
+        raise Drifted(f"no list of jobs was found on {page.final_url}; what a model says does not hold: {why}")
+    return scraping.dumped(instructions), found.listings
 
 
 def complete(row: SourceRow, listing: Listing, request: Request, page: Page, today: date) -> Listing:

@@ -10,10 +10,12 @@ import pytest
 
 from onceward import Status
 from onceward.testing import Harness
-from onceward_apps.jobfinder import company_rows, listing_rows, models, surroundings
+from onceward_apps.jobfinder import approving, company_rows, listing_rows, models, source_rows, surroundings
 from onceward_apps.jobfinder.extracting import Facts
 from onceward_apps.jobfinder.finder import jobfinder
 from onceward_apps.jobfinder.payloads import Company
+from onceward_apps.jobfinder.sketching import sketch
+from onceward_apps.jobfinder.source_rows import SourceRow
 from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import Answer, World, job
 
@@ -134,6 +136,118 @@ def test_questions_wait_when_the_budget_is_spent(finder: Harness, world: World, 
     finder.drain()
     assert asked(world) == 2
     assert len(finder.app.read(listing_rows.matches, False)) == 1
+
+
+# How a page is read
+
+ROWS = "".join(
+    f'<div class="row"><b class="t">{title}</b><i class="w">Portland, OR</i><a href="/p/{number}">More</a></div>'
+    for number, title in enumerate(("Tomato whisperer", "Keeper of Redis", "Gardener of Python"))
+)
+GOOD: dict[str, Any] = {
+    "items": "div.row",
+    "fields": {
+        "title": {"selector": ".t"},
+        "url": {"selector": "a", "attribute": "href"},
+        "location": {"selector": ".w"},
+    },
+}
+
+
+def approved(finder: Harness, world: World, board: str = f"<main>{ROWS}</main>") -> SourceRow:
+    """A page of jobs after a person has agreed to it."""
+    finder.enqueue(Company(world.company("Acme", board=board)))
+    finder.drain()
+    approving.approve(finder.app, approving.waiting(finder.app))
+    finder.drain()
+    [row] = finder.app.read(source_rows.sources)
+    return row
+
+
+def scraping_questions(finder: Harness) -> list[Any]:
+    return [task for task in finder.app.tasks() if task.kind == "model_question" and task.payload.purpose == "scraping"]
+
+
+def test_a_model_says_how_a_page_is_read_where_heuristics_find_nothing(
+    finder: Harness, world: World, says: Callable[[str], None]
+) -> None:
+    says(f"Like this: {json.dumps({**GOOD, 'company': 'Evil'})}")
+    row = approved(finder, world)
+    assert (row.status, row.confidence, row.listings) == ("active", "low", 3)
+    assert "div.row" in (row.config_json or "")
+    assert "Evil" not in (row.config_json or "")
+    [question] = scraping_questions(finder)
+    assert question.payload.model == "cheap"
+    assert '<b class="t">Tomato whisperer</b>' in question.payload.text
+    urls = {row.url for row in finder.app.read(listing_rows.listings)}
+    assert urls == {world.url("acme.example", f"/p/{number}") for number in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("I'd rather not", "not instructions for a scraper"),
+        ("{}", "not instructions for a scraper"),
+        (json.dumps({**GOOD, "items": "div.job"}), "'div.job' finds nothing"),
+        (json.dumps({**GOOD, "items": "div[["}), "is no CSS selector"),
+        (json.dumps({**GOOD, "run": "rm"}), "not instructions for a scraper"),
+        (json.dumps({**GOOD, "fields": {"title": {"selector": ".t"}}}), "there is no field 'url'"),
+        (
+            json.dumps({**GOOD, "fields": {**GOOD["fields"], "title": {"selector": ".t", "pattern": "(a+)+$"}}}),
+            "repeats too much",
+        ),
+        (
+            json.dumps({**GOOD, "fields": {**GOOD["fields"], "title": {"selector": "a"}}}),
+            "most titles are the same",
+        ),
+    ],
+)
+def test_instructions_of_a_model_that_do_not_hold_are_not_used(
+    finder: Harness, world: World, says: Callable[[str], None], answer: str, why: str
+) -> None:
+    says(answer)
+    row = approved(finder, world)
+    assert (row.status, row.config_json) == ("unknown", None)
+    assert why in (row.reason or "")
+    assert finder.app.read(listing_rows.listings) == []
+
+
+def test_no_model_is_asked_how_a_page_is_read_where_heuristics_know(
+    finder: Harness, world: World, says: Callable[[str], None]
+) -> None:
+    says(json.dumps(GOOD))
+    items = "".join(f'<li class="job"><a href="/jobs/{number}">Engineer {number}</a></li>' for number in range(3))
+    row = approved(finder, world, f"<ul>{items}</ul>")
+    assert row.status == "active"
+    assert "li.job" in (row.config_json or "")
+    assert scraping_questions(finder) == []
+
+
+def test_without_a_model_a_page_that_is_hard_to_read_is_unknown(
+    finder: Harness, world: World, profile: Callable[[str], None]
+) -> None:
+    profile(PROFILE)
+    row = approved(finder, world)
+    assert row.status == "unknown"
+    assert "no list of jobs was found" in (row.reason or "")
+    assert asked(world) == 0
+
+
+def test_a_provider_that_is_away_leaves_a_page_unknown(finder: Harness, world: World) -> None:
+    world.page("127.0.0.1", "/v1/chat/completions", "no", status=401)
+    row = approved(finder, world)
+    assert row.status == "unknown"
+    assert "the model did not answer" in (row.reason or "")
+
+
+def test_a_page_is_shown_without_what_no_selector_needs() -> None:
+    html = (
+        "<html><head><title>x</title></head><body><nav>Home</nav><!-- secret --><script>evil()</script><ul "
+        'class="jobs" onclick="x()" style="a"><li data-x="1"><a href="/p/1">  A\n job </a></li></ul></body></html>'
+    )
+    shown = sketch("https://acme.example/", html, 1_000)
+    assert shown == '<body><ul class="jobs"><li><a href="/p/1"> A job </a></li></ul></body>'
+    assert len(sketch("https://acme.example/", "<p>word</p>" * 9_000, 500)) == 500
 
 
 def test_what_a_model_says_is_cut_and_known_facts_stay() -> None:

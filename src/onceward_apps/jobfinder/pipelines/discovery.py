@@ -7,13 +7,16 @@ from typing import NoReturn
 import msgspec
 
 from onceward import Context, Failed, Pipeline
-from onceward_apps.jobfinder import readers, source_rows
+from onceward_apps.jobfinder import models, readers, source_rows, surroundings
 from onceward_apps.jobfinder.analysing import priority_of
 from onceward_apps.jobfinder.boards.board import BoardAddress, BoardKind
-from onceward_apps.jobfinder.errors import Drifted, FetchError, Gone, Refused, Unavailable
-from onceward_apps.jobfinder.hosts import RETRY, WEB, fetched, is_last_try
+from onceward_apps.jobfinder.errors import Drifted, FetchError, Gone, NoListFound, Refused, Unavailable
+from onceward_apps.jobfinder.extracting import slim
+from onceward_apps.jobfinder.hosts import RETRY, WEB, Kept, fetched, is_last_try
 from onceward_apps.jobfinder.identities import listing_key
-from onceward_apps.jobfinder.payloads import Discovery, Reading
+from onceward_apps.jobfinder.pages import Page, Request
+from onceward_apps.jobfinder.payloads import Discovery, Question, Reading
+from onceward_apps.jobfinder.pipelines.asking import answer_to
 from onceward_apps.jobfinder.pipelines.begun import moment, now_of, own_origin
 from onceward_apps.jobfinder.source_rows import SourceName
 
@@ -25,6 +28,9 @@ class Proof(msgspec.Struct, frozen=True):
 
     listings: int
     config: str | None = None
+    question: Question | None = None
+    """What a model was asked, where no list of jobs was recognised, and the page that it was asked about."""
+    page: Kept | None = None
 
 
 @discoveries.stage(source=WEB)
@@ -40,23 +46,38 @@ async def test(ctx: Context[Discovery]) -> Proof:
         request = readers.first(address)
         page = await fetched(ctx, request)
         ctx.alias(listing_key(page.final_url))
-        config, listings = readers.tested(address, request, page, moment(now_of(ctx)).date())
+        return _proof(ctx, address, request, page)
     except (Refused, Gone, Drifted) as error:
         _reject(ctx, error)
     except Unavailable as error:
         if not is_last_try(ctx):
             raise
         _reject(ctx, error)
+
+
+def _proof(ctx: Context[Discovery], address: BoardAddress, request: Request, page: Page) -> Proof:
+    """What a page shows. Where no list of jobs is recognised a cheap model is asked about it, if one is named."""
+    try:
+        config, listings = readers.tested(address, request, page, moment(now_of(ctx)).date())
+    except NoListFound:
+        model = surroundings.profile().models.extraction
+        if not model:
+            raise
+        text = models.scraping_question(page.final_url, page.text)
+        question = Question(models.SCRAPING, ctx.payload.source, model, text)
+        ctx.spawn(question)
+        html = slim("", page.final_url, page.text).html
+        return Proof(0, None, question, Kept(page.final_url, page.status, page.content_type, html))
     return Proof(len(listings), config)
 
 
-@discoveries.stage
+@discoveries.stage(join=True)
 def save(ctx: Context[Discovery]) -> str:
     """The source has proved itself: it is read now, and from now on."""
-    asked = ctx.payload
+    asked, config = ctx.payload, _config(ctx)
     # What is medium is so until it was tested; a page without an interface stays what it is.
     confidence = "low" if asked.kind_of_board == BoardKind.GENERIC else "high"
-    ctx.write(source_rows.prove_source, asked.source, ctx.result(test).config, confidence, now_of(ctx))
+    ctx.write(source_rows.prove_source, asked.source, config, confidence, now_of(ctx))
     tier = ctx.read(source_rows.tier_of, asked.company)
     ctx.spawn(Reading(asked.source), priority=priority_of(tier))
     return asked.source
@@ -66,6 +87,24 @@ def save(ctx: Context[Discovery]) -> str:
 def run_out(ctx: Context[Discovery]) -> None:
     """Its time is over: it is unknown, and whoever looks sees why."""
     ctx.write(source_rows.reject_source, ctx.payload.source, "its time was over", now_of(ctx))
+
+
+def _config(ctx: Context[Discovery]) -> str | None:
+    """How the source is read. What a model says counts only if it holds on the page that it was asked about."""
+    proof = ctx.result(test)
+    if proof.question is None or proof.page is None:
+        return proof.config
+    kept, answer = proof.page, answer_to(ctx, proof.question)
+    page = Page(
+        url=ctx.payload.url, final_url=kept.final_url, status=kept.status, content_type=kept.content_type,
+        headers={}, body=kept.text.encode(), text=kept.text, redirects=kept.redirects,
+    )  # fmt: skip
+    try:
+        if answer is None:
+            raise NoListFound(f"no list of jobs was found on {kept.final_url}, and the model did not answer")
+        return readers.learned(models.object_in(answer), page, moment(now_of(ctx)).date())[0]
+    except Drifted as error:
+        _reject(ctx, error)
 
 
 def address_of(asked: Discovery) -> BoardAddress:

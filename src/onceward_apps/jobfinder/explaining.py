@@ -79,6 +79,11 @@ def reasons(text: str | None) -> list[dict[str, Any]]:
     return [{"points": one.points, "rule": one.rule, "sentence": one.sentence} for one in found]
 
 
+def briefly(told: list[dict[str, Any]]) -> str:
+    """Reasons by their names alone."""
+    return ", ".join(f"{one['points']:+d} {one['rule']}" for one in told if one["points"])
+
+
 def salary(row: Any) -> str | None:
     """What a listing pays, in words."""
     numbers = [f"{value:,.0f}" for value in (row.salary_min, row.salary_max) if value]

@@ -108,14 +108,19 @@ def rival(connection: Connection, listing: str, twin: str | None) -> Rival | Non
     """
     if twin is None or row(connection, "SELECT 1 FROM jobs_position WHERE listing = ?", listing) is not None:
         return None
+    return _strongest(connection, listing, twin)
+
+
+def _strongest(connection: Connection, listing: str, twin: str) -> Rival | None:
+    """Of the others that are like a listing and that no source shows beside it, a match if there is one."""
     found = row(
         connection,
         "SELECT p.opening, p.listing, m.listing IS NOT NULL FROM jobs_position p"
         " JOIN jobs_listing l ON l.listing = p.listing LEFT JOIN jobs_match m ON m.listing = p.listing"
-        " WHERE p.twin = ? AND l.gone_at IS NULL AND NOT EXISTS (SELECT 1 FROM jobs_sighting one"
+        " WHERE p.twin = ? AND p.listing <> ? AND l.gone_at IS NULL AND NOT EXISTS (SELECT 1 FROM jobs_sighting one"
         " JOIN jobs_sighting other ON other.source = one.source WHERE one.listing = p.listing AND other.listing = ?)"
         " ORDER BY m.listing IS NULL, p.opening LIMIT 1",
-        twin, listing,
+        twin, listing, listing,
     )  # fmt: skip
     return None if found is None else Rival(int(found[0]), str(found[1]), bool(found[2]))
 
@@ -132,7 +137,8 @@ def hold(connection: Connection, listing: str, twin: str | None) -> None:
         return
     other = rival(connection, listing, twin)
     if other is None:
-        held = _opened(connection, listing, twin)
+        # Looked at once more: somebody may have come between our look and our opening, which is then one too many.
+        held = _opened(connection, listing, twin) and _strongest(connection, listing, twin) is None
     else:
         held = not other.is_match and _taken_over(connection, listing, twin, other)
     if not held:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from onceward_apps.jobfinder.explaining import match_told
+from onceward_apps.jobfinder.explaining import briefly, match_told
 from onceward_apps.jobfinder.listing_rows import MatchRow
 
 _SAFE = ("http://", "https://")
@@ -19,7 +19,9 @@ def report(matches: Sequence[MatchRow], counts: dict[str, int], now: datetime) -
     """The page. Everything on it that comes from the web is escaped, and links lead to the web alone."""
     page = Template(files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
     cards = "\n".join(_card(place, match_told(row)) for place, row in enumerate(matches, 1))
-    summary = ", ".join(f"{number:,} {name}" for name, number in counts.items())
+    every = sum(counts.values())
+    summary = f"{every:,} listing{'' if every == 1 else 's'}: " if every else ""
+    summary += ", ".join(f"{number:,} {name}" for name, number in counts.items())
     return page.substitute(
         count=f"{len(matches):,}",
         plural="" if len(matches) == 1 else "es",
@@ -44,7 +46,7 @@ def _card(place: int, one: dict[str, Any]) -> str:
         f"<h2>{_link(one['apply_url'] or one['url'], one['title'] or one['url'])}</h2>"
         f'<span class="priority">{escape(one["priority"])}</span>{gone}</header>'
         f"<p>{escape(' · '.join(str(fact) for fact in facts if fact))}</p>"
-        f"<details><summary>why {one['score']} points</summary><ul>{why}</ul>"
+        f"<details><summary>{escape(briefly(one['why'])) or 'why'}</summary><ul>{why}</ul>"
         f"<p>{_link(one['url'], one['url'])}</p></details></article>"
     )
 

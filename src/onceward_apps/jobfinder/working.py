@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from onceward import App
 from onceward_apps.jobfinder.finder import LOCATION, VARIABLE
@@ -21,7 +24,8 @@ GRACE_S = 40
 def workers(
     app: App, log: Path, *, processes: int, until_idle: bool, name: str | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Have so many processes work. When the block is left they are told to end."""
+    """Have so many processes work. When the block is left they are told to end, also by a
+    signal that ends us."""
     command = [sys.executable, "-m", "onceward", "run", LOCATION, "--processes", str(processes)]
     command += [*(["--until-idle"] if until_idle else []), *(["--name", name] if name else [])]
     with log.open("wb") as output:
@@ -33,9 +37,11 @@ def workers(
             start_new_session=True,  # Ctrl-C is for the command, which tells them
             env={**os.environ, VARIABLE: app.url, PROFILE: str(profile_path().absolute())},
         )
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield process
     finally:
+        signal.signal(signal.SIGTERM, before)
         if process.poll() is None:
             process.terminate()
             try:
@@ -43,3 +49,7 @@ def workers(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

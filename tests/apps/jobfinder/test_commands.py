@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,17 @@ from typing import Any
 import pytest
 
 from onceward import ConfigError
-from onceward_apps.jobfinder import importing
+from onceward_apps.jobfinder import importing, listing_rows
 from onceward_apps.jobfinder.cli import main
+from onceward_apps.jobfinder.cli.speaking import show, table
+from onceward_apps.jobfinder.company_rows import Origin
+from onceward_apps.jobfinder.finder import opened
+from onceward_apps.jobfinder.identities import listing_id
 from onceward_apps.jobfinder.importing import BadRow, Row, companies_in
+from onceward_apps.jobfinder.listing import Listing
+from onceward_apps.jobfinder.matching import Match
+from onceward_apps.jobfinder.reasons import Reason
+from onceward_apps.jobfinder.transactions import transaction
 from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import World, job
 
@@ -106,6 +115,8 @@ def test_from_a_file_of_companies_to_a_report(
     assert jobs("report", str(page)) == f"wrote 2 matches to {page}\n"
     html = page.read_text(encoding="utf-8")
     assert "<h1>2 matches</h1>" in html
+    assert "3 listings: 2 active, 1 filtered." in html
+    assert "<summary>+60 skills, +10 title" in html
     assert "<b>Backend</b>" not in html
     assert "&lt;b&gt;Backend&lt;/b&gt;" in html or "Backend Engineer" in html
     assert "default-src 'none'" in html
@@ -117,6 +128,44 @@ def test_from_a_file_of_companies_to_a_report(
     profile(PROFILE.replace('["mid", "senior"]', '["senior"]') + "[settings]\nfilter.strike_threshold = 3\n")
     assert "the profile has changed: 3 listings are judged anew" in jobs("run", "--processes", "1")
     assert [one["title"] for one in jobs.json("matches")] == [best["title"]]
+
+
+def test_what_comes_from_the_web_is_shown_as_it_is_and_commands_no_terminal(
+    jobs: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    show("Engineer [/] [red]now[/red] \x1b[2J", table(("title",), [("[/bold] \x1b]0;x\x07",)]))
+    name = listing_id("https://acme.example/1")
+    with opened(jobs.url) as app, transaction(app) as connection:
+        listing_rows.begin_listing(connection, name, "https://acme.example/1", Origin(None, None, 0, 1))
+        found = Listing(url="https://acme.example/1", title="Engineer [/] \x1b[2J[red]", company="Acme")
+        match = Match(score=90, needed=80, priority="high", why=(Reason(90, "skills", "all of [them]"),))
+        more = {"at": 1, "judged_by": "x", "score": 90, "why": match.why}
+        listing_rows.decide(connection, name, "active", None, found, more)
+        listing_rows.save_match(connection, name, None, match, None, 1)
+    told = jobs("matches")
+    assert "Engineer [/] [red]now[/red]  [2J" in told
+    assert "Engineer [/]  [2J[red]" in told
+    assert "+90 skills" in told
+    assert name[:10] in told
+    told += jobs("explain", name[:10])
+    assert " +90  skills: all of [them]" in told
+    assert "points, 90 in all, 80 needed" in told
+    assert "\x1b" not in told
+
+
+def test_a_run_that_is_ended_ends_its_workers(jobs: Commands, world: World) -> None:
+    world.company("Acme")
+    command = [sys.executable, "-m", "onceward_apps.jobfinder", "run", "--forever", "--processes", "1"]
+    process = subprocess.Popen([*command, "--db", jobs.url], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with opened(jobs.url) as app:
+        until = time.monotonic() + 60
+        while not app.workers() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert app.workers()
+        process.terminate()
+        assert process.wait(timeout=60) == 130
+        assert app.workers() == []
 
 
 def test_commands_that_cannot_be_meant_say_why(jobs: Commands, tmp_path: Path) -> None:
@@ -145,8 +194,6 @@ def test_a_profile_that_cannot_be_meant_stops_everything_with_a_sentence(
 
 
 def test_settings_that_were_changed_to_what_cannot_be_reached_stop_a_run(jobs: Commands) -> None:
-    from onceward_apps.jobfinder.finder import opened
-
     with opened(jobs.url) as app:
         app.set("match.min_score", 110)
     jobs("run", code=2)

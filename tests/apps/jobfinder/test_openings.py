@@ -146,6 +146,29 @@ def test_alike_listings_on_two_pages_of_one_board_are_two_openings(finder: Harne
     assert len({one.listing for one in found.values()}) == 2
 
 
+def test_who_comes_between_a_look_and_an_opening_is_seen(finder: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    if finder.app.dialect == "sqlite":
+        pytest.skip("nobody comes between there: one writes at a time")
+    twin = twin_of("Acme", "Engineer", "Portland")
+    names = [listing_id(f"https://acme.example/jobs/{number}") for number in (1, 2)]
+    with transaction(finder.app) as connection:
+        for number, name in enumerate(names, 1):
+            listing_rows.begin_listing(connection, name, f"https://acme.example/jobs/{number}", ORIGIN)
+    look = opening_rows.rival
+
+    def slowly(connection: Direct, listing: str, twin: str | None) -> opening_rows.Rival | None:
+        found = look(connection, listing, twin)
+        if listing == names[1]:
+            with transaction(finder.app) as other:
+                listing_rows.save_match(other, names[0], twin, MATCH, None, 1)
+        return found
+
+    monkeypatch.setattr(opening_rows, "rival", slowly)
+    with pytest.raises(PositionTaken), transaction(finder.app) as connection:
+        listing_rows.save_match(connection, names[1], twin, MATCH, None, 1)
+    assert [match.listing for match in finder.app.read(listing_rows.matches, False)] == [names[0]]
+
+
 def test_of_two_listings_that_are_saved_at_the_same_moment_one_is_a_match(finder: Harness) -> None:
     twin = twin_of("Acme", "Engineer", "Portland")
     names = [listing_id(f"https://acme.example/jobs/{number}") for number in (1, 2)]

@@ -120,7 +120,7 @@ def test_a_listing_that_is_a_match_is_done(finder: Harness, world: World) -> Non
     url = world.page("acme.example", "/jobs/1", posting("Acme", website))
     finder.enqueue(Job(url))
     finder.drain()
-    assert finder.app.read(listing_rows.is_match, listing_id(url))
+    assert finder.app.read(listing_rows.match_of, listing_id(url)) is not None
     again = finder.enqueue(Job(f"{url}?utm_source=mail#apply"))
     finder.drain()
     task = finder.task(again)

@@ -38,9 +38,11 @@ def add(
 ) -> int:
     """Have companies, job boards or listings looked at.
 
-    A file is CSV, its first row names the columns: website, and if you like name and board. A row that
-    cannot be meant is named with its line, and the rest is taken. An address is a board if it looks like one, else a
-    company.
+    A file is CSV, its first row names the columns: website, and if you like name and board.
+
+    A row that cannot be meant is named with its line, and the rest is taken.
+
+    An address is a board if it looks like one, else a company.
     """
     wishes: list[Company | BoardAddress | Job] = []
     bad: list[tuple[str, BadRow]] = []

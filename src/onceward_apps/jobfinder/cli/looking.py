@@ -21,10 +21,12 @@ from onceward_apps.jobfinder.cli.speaking import (
     table,
 )
 from onceward_apps.jobfinder.company_rows import CompanyRow
-from onceward_apps.jobfinder.explaining import day, match_told, reasons
+from onceward_apps.jobfinder.explaining import briefly, day, match_told, reasons
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.statements import loaded
 
+SHORT = 10
+"""How much of a listing's id is shown: a beginning is enough for `explain`."""
 STYLES = {"high": "bold green", "medium": "yellow", "low": "dim", "unknown": "bold red", "skipped": "dim"}
 
 
@@ -46,13 +48,13 @@ def matches(
         return FINE
     cells = [
         (
-            one["listing"],
+            one["listing"][:SHORT],
             str(one["score"]),
             Text(one["priority"], STYLES[one["priority"]]),
             one["title"] or "",
             one["company"] or "",
             one["location"] or ("remote" if one["remote"] else ""),
-            why(one["why"]) + (f" (gone since {one['gone']})" if one["gone"] else ""),
+            briefly(one["why"]) + (f" (gone since {one['gone']})" if one["gone"] else ""),
         )
         for one in told[:limit]
     ]
@@ -60,6 +62,7 @@ def matches(
     console().print(table(columns, cells, right=("score",), folded=("title", "why")))
     if len(told) > limit:
         console().print(Text(f"and {len(told) - limit:,} more: --limit {len(told)}", "dim"))
+    console().print(Text("why in full: onceward-jobs explain LISTING", "dim"))
     return FINE
 
 

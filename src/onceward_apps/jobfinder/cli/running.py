@@ -70,6 +70,8 @@ def run(
         show_json(told)
     else:
         screen.print(_summary(told))
+        if told["matches"]:
+            screen.print("see them: onceward-jobs matches")
     if code:
         complain(f"the workers ended with code {code}; their log is {log}")
         return BAD_ANSWER
@@ -132,9 +134,10 @@ def _tasks(told: dict[str, Any]) -> Any:
 
 def _sentence(told: dict[str, Any]) -> str:
     listings = ", ".join(f"{count:,} {status}" for status, count in told["listings"].items()) or "none yet"
-    parts = [f"{told['matches']:,} matches; listings: {listings}"]
-    if told["waiting_for_approval"]:
-        parts.append(f"{told['waiting_for_approval']} sources wait for `onceward-jobs approve`")
+    matches, waiting = told["matches"], told["waiting_for_approval"]
+    parts = [f"{matches:,} {'match' if matches == 1 else 'matches'}; listings: {listings}"]
+    if waiting:
+        parts.append(f"{waiting} {'source waits' if waiting == 1 else 'sources wait'} for `onceward-jobs approve`")
     if told["disabled"]:
         parts.append(f"disabled: {', '.join(told['disabled'])}")
     return "; ".join(parts)

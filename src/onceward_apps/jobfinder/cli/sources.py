@@ -99,7 +99,14 @@ def _show(rows: list[SourceRow]) -> None:
         for row in rows
     ]
     columns = ("source", "state", "confidence", "company", "listings", "streak", "read", "what is wrong")
-    console().print(table(columns, cells, right=("listings", "streak"), folded=("what is wrong",)))
+    console().print(
+        table(
+            columns,
+            cells,
+            right=("listings", "streak"),
+            folded=("what is wrong",) if any(line[-1] for line in cells) else (),
+        )
+    )
 
 
 def _told(row: SourceRow) -> dict[str, Any]:

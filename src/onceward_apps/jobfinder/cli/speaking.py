@@ -61,12 +61,21 @@ def show(*parts: RenderableType) -> None:
     """Print parts to stdout, one below the other."""
     where = console()
     for part in parts:
-        where.print(part)
+        where.print(plain(part) if isinstance(part, str) else part)
+
+
+def plain(text: str) -> Text:
+    """A text from the web as it is: brackets are no markup, and signs that a terminal would obey are spaces."""
+    return Text("".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text))
 
 
 def show_json(document: Any) -> None:
     """Print one JSON document to stdout."""
     print(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+
+
+FOLDED_WIDTH = 24
+"""So much room a column has that gives way, if there is any for it."""
 
 
 def table(
@@ -84,9 +93,10 @@ def table(
             justify="right" if name in right else "left",
             no_wrap=name not in folded,
             overflow="fold" if name in folded else "ellipsis",
+            min_width=FOLDED_WIDTH if name in folded else None,
         )
     for line in lines:
-        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in line))
+        made.add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in line))
     return made
 
 

@@ -42,8 +42,9 @@ def explain(
             show(f"  {name}: {told[name]}")
     for name, title in (("strikes", "strikes"), ("why", "points"), ("why_company", "points of its company")):
         if found := told.get(name):
-            show(f"  {title}, {sum(one['points'] for one in found)} in all:")
-            show(*(f"    {one['points']:+d}  {one['rule']}: {one['sentence']}" for one in found))
+            needed = f", {told['needed']} needed" if name == "why" and "needed" in told else ""
+            show(f"  {title}, {sum(one['points'] for one in found)} in all{needed}:")
+            show(*(f"    {one['points']:>+4d}  {one['rule']}: {one['sentence']}" for one in found))
     for task in told["tasks"]:
         show(f"  task {task['task']}: {task['status']}" + (f", {task['reason']}" if task["reason"] else ""))
     return FINE

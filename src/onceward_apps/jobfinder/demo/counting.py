@@ -161,7 +161,9 @@ def _twice(connection: Connection) -> int:
         connection,
         "SELECT (SELECT count(*) - count(DISTINCT url) FROM jobs_listing)"
         " + (SELECT count(*) FROM jobs_match m JOIN jobs_listing l ON l.listing = m.listing"
-        " JOIN jobs_listing o ON o.twin = l.twin AND o.listing < l.listing AND o.source <> l.source"
-        " JOIN jobs_match om ON om.listing = o.listing)",
+        " JOIN jobs_position p ON p.listing = m.listing"
+        " JOIN jobs_position q ON q.twin = p.twin AND q.opening < p.opening"
+        " JOIN jobs_match n ON n.listing = q.listing"
+        " JOIN jobs_listing o ON o.listing = n.listing AND o.source <> l.source)",
     )
     return 0 if found is None else int(found[0])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from onceward import ConfigError
-from onceward_apps.jobfinder import importing, listing_rows
+from onceward_apps.jobfinder import importing, listing_rows, source_rows
 from onceward_apps.jobfinder.cli import main
 from onceward_apps.jobfinder.cli.speaking import show, table
 from onceward_apps.jobfinder.company_rows import Origin
@@ -24,6 +24,7 @@ from onceward_apps.jobfinder.importing import BadRow, Row, companies_in
 from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.matching import Match
 from onceward_apps.jobfinder.reasons import Reason
+from onceward_apps.jobfinder.source_rows import SourceName
 from onceward_apps.jobfinder.transactions import transaction
 from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import World, job
@@ -152,6 +153,15 @@ def test_what_comes_from_the_web_is_shown_as_it_is_and_commands_no_terminal(
     assert " +90  skills: all of [them]" in told
     assert "points, 90 in all, 80 needed" in told
     assert "\x1b" not in told
+
+
+def test_what_is_wrong_with_a_source_has_a_line_of_its_own(jobs: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    with opened(jobs.url) as app, transaction(app) as connection:
+        name = SourceName("lever:acme", "lever", "acme", "https://jobs.lever.co/acme", "medium")
+        source_rows.begin_source(connection, name, None, Origin(None, None, 0, 1), False)
+        source_rows.reject_source(connection, "lever:acme", "gone: it answered 404", 1)
+    assert jobs("sources").splitlines()[-1] == "lever:acme: gone: it answered 404"
 
 
 def test_a_run_that_is_ended_ends_its_workers(jobs: Commands, world: World) -> None:

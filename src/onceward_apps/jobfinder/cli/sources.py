@@ -16,7 +16,6 @@ from onceward_apps.jobfinder.cli.speaking import (
     Flag,
     Output,
     Where,
-    console,
     show,
     show_json,
     table,
@@ -94,19 +93,14 @@ def _show(rows: list[SourceRow]) -> None:
             "" if row.listings is None else f"{row.listings:,}",
             str(row.streak),
             day(row.last_success_at) or "",
-            row.reason or (row.last_error if row.streak else "") or "",
         )
         for row in rows
     ]
-    columns = ("source", "state", "confidence", "company", "listings", "streak", "read", "what is wrong")
-    console().print(
-        table(
-            columns,
-            cells,
-            right=("listings", "streak"),
-            folded=("what is wrong",) if any(line[-1] for line in cells) else (),
-        )
-    )
+    columns = ("source", "state", "confidence", "company", "listings", "streak", "read")
+    show(table(columns, cells, right=("listings", "streak")))
+    for row in rows:
+        if wrong := row.reason or (row.last_error if row.streak else None):
+            show(f"{row.source}: {wrong}")
 
 
 def _told(row: SourceRow) -> dict[str, Any]:

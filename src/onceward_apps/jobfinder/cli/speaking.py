@@ -74,10 +74,6 @@ def show_json(document: Any) -> None:
     print(json.dumps(document, indent=2, ensure_ascii=False, default=str))
 
 
-FOLDED_WIDTH = 24
-"""So much room a column has that gives way, if there is any for it."""
-
-
 def table(
     columns: Sequence[str],
     lines: Iterable[Sequence[str | Text]],
@@ -93,7 +89,6 @@ def table(
             justify="right" if name in right else "left",
             no_wrap=name not in folded,
             overflow="fold" if name in folded else "ellipsis",
-            min_width=FOLDED_WIDTH if name in folded else None,
         )
     for line in lines:
         made.add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in line))

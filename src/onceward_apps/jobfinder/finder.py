@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from onceward import App, StopList
+from onceward import App, ConfigError, StopList
 from onceward_apps.jobfinder import profile as profiles
 from onceward_apps.jobfinder import surroundings
 from onceward_apps.jobfinder.pipelines import PIPELINES, SCHEDULES
@@ -42,12 +42,17 @@ def jobfinder(url: str, profile: Profile | None = None) -> App:
     )
 
 
-def opened(named: str | None = None) -> App:
-    """The job finder, ready for use, with the profile of the environment if there is one; a new folder is made."""
-    url = address(named)
+def opened(named: str | None = None, *, new: bool = False) -> App:
+    """The job finder, ready for use, with the profile of the environment if there is one. Only where it may be `new`, a
+    file that is not there is made."""
+    url, profile = address(named), own_profile()
     if url.startswith("sqlite:///"):
-        Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-    made = jobfinder(url, own_profile())
+        file = Path(url.removeprefix("sqlite:///"))
+        if new:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        elif not file.exists():
+            raise ConfigError(f"there is no database at {file}; it is made with: onceward-jobs add")
+    made = jobfinder(url, profile)
     made.prepare()
     return made
 

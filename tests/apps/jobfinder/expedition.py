@@ -75,7 +75,7 @@ def send_out(plan: Plan, url: str, folder: Path, monkeypatch: pytest.MonkeyPatch
         way = msgspec.structs.replace(way_to(server, plan.per_second, plan.burst), concurrency=PLACES)
         monkeypatch.setenv(surroundings.PROFILE, str(profile))
         monkeypatch.setenv(surroundings.WEB, msgspec.json.encode(way).decode())
-        with opened(url) as app:
+        with opened(url, new=True) as app:
             every = companies(size.seed, size.companies, size.listings)
             importing.add(app, [company_at(one.website, one.name) for one in every])
             return _watched(plan, app, folder, server, random.Random(seed))

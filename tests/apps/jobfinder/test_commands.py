@@ -279,4 +279,13 @@ def test_init_can_mend_a_profile_that_cannot_be_read(tmp_path: Path) -> None:
     assert broken.returncode == 2
     assert "Expected ']'" in broken.stderr
     subprocess.run([*command, "init", "--force"], check=True, env=environment, capture_output=True)
-    subprocess.run([*command, "matches"], check=True, env=environment, capture_output=True)
+    mended = subprocess.run([*command, "matches"], capture_output=True, text=True, check=False, env=environment)
+    assert "there is no database" in mended.stderr
+
+
+def test_only_who_adds_or_runs_makes_a_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mistyped = tmp_path / "jbos.db"
+    for words in (["matches"], ["companies"], ["sources"], ["approve"], ["explain", "x"], ["export"]):
+        assert main([*words, "--db", str(mistyped)]) == 2
+        assert f"there is no database at {mistyped}" in capsys.readouterr().err
+    assert not mistyped.exists()

@@ -58,7 +58,7 @@ def add(
                 wishes.append(meant_by(word, is_listing=listing))
             except PayloadError as error:
                 bad.append((word, BadRow(0, str(error))))
-    with opened(where.db) as app:
+    with opened(where.db, new=True) as app:
         added = add_all(app, wishes, None if max_tasks is None else Limits(max_tasks=max_tasks))
     new, refused = sum(one.is_new for one in added), [one for one in added if one.task is None]
     if output.json:

@@ -57,7 +57,7 @@ def run(
     """
     profile = surroundings.profile()
     screen = console(to_stderr=output.json)
-    with opened(where.db) as app:
+    with opened(where.db, new=True) as app:
         if wrong := unreachable(profile, numbers(app.setting)):
             raise ConfigError("; ".join(wrong))
         if judged_anew := rejudge(app, profile):

@@ -27,7 +27,7 @@ from onceward_apps.jobfinder.world.web import Size
 def perform(*, as_json: bool, size: Size = SIZE) -> int:
     """Run the demo; the exit code is 1 if a promise does not hold."""
     shown = console(to_stderr=as_json)
-    with scene(size) as set_up, opened() as app:
+    with scene(size) as set_up, opened(new=True) as app:
         _open(shown, set_up, directing.add_companies(app, set_up))
         story = Story()
         screen = Screen(story, shown)

@@ -18,11 +18,11 @@ from onceward_apps.jobfinder import approving, importing, surroundings
 from onceward_apps.jobfinder import profile as profiles
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.importing import company_at
-from onceward_apps.jobfinder.statements import rows
 from onceward_apps.jobfinder.working import workers
 from onceward_apps.jobfinder.world.companies import companies
 from onceward_apps.jobfinder.world.running import running
 from onceward_apps.jobfinder.world.web import Size
+from onceward_apps.statements import rows
 
 LISTINGS_A_COMPANY = 25
 PROCESSES = 2

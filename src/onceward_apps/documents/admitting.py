@@ -17,9 +17,9 @@ from onceward_apps.documents import reads
 from onceward_apps.documents.payloads import Connecting, Ingestion, Options, PaidIngestion
 from onceward_apps.documents.pipelines import PATIENCE
 from onceward_apps.documents.reading import Reason
-from onceward_apps.documents.statements import change, rows
-from onceward_apps.documents.transactions import Direct, transaction
 from onceward_apps.documents.writes import generation_of, take_turns
+from onceward_apps.statements import change, rows
+from onceward_apps.transactions import Direct, transaction
 
 PASSING = frozenset({Reason.CHANGED, Reason.MISSING, Reason.NOT_READABLE})
 """Reasons that lie not in the content: with the same content it is tried again."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from onceward import Connection
-from onceward_apps.documents.statements import row, rows
+from onceward_apps.statements import row, rows
 
 
 def term_weights(connection: Connection, terms: Sequence[str]) -> dict[str, tuple[bool, float]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from onceward import Connection
 from onceward_apps.documents.connecting import SAME_TEXT
-from onceward_apps.documents.statements import rows
+from onceward_apps.statements import rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import msgspec
 
 from onceward import Connection
 from onceward_apps.documents.connecting import Passages
-from onceward_apps.documents.statements import row, rows
 from onceward_apps.documents.vectors import vectors_from
+from onceward_apps.statements import row, rows
 
 
 def is_wanted(connection: Connection, document: str, generation: int) -> bool:

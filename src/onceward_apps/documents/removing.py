@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from onceward import App, IllegalTransition
 from onceward_apps.documents import reads, writes
-from onceward_apps.documents.transactions import transaction
+from onceward_apps.transactions import transaction
 
 KINDS = ("document", "paid_document", "detect_connections")
 

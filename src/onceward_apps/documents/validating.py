@@ -18,8 +18,8 @@ from onceward_apps.documents.admitting import Admitted, Decision, admit
 from onceward_apps.documents.ingesting import looked_at
 from onceward_apps.documents.payloads import Options
 from onceward_apps.documents.removing import remove
-from onceward_apps.documents.statements import row, rows
 from onceward_apps.documents.working import kill, workers
+from onceward_apps.statements import row, rows
 
 SMALL_PAGES, LARGE_SECTIONS, SECTIONS_PER_FILE = 20, 2_000, 10
 SMALL_S, REPEAT_S = 60, 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceward import Connection, Watch
-from onceward_apps.documents.statements import rows
+from onceward_apps.statements import rows
 
 
 def refused_connections(connection: Connection) -> int:

@@ -12,8 +12,8 @@ from typing import Any
 
 from onceward import Connection
 from onceward_apps.documents.reading import Reason
-from onceward_apps.documents.statements import change, change_each, row, rows
 from onceward_apps.documents.vectors import vector_for
+from onceward_apps.statements import change, change_each, row, rows
 
 REFUSED = "refused connections"
 """The count of connections that were not written because one of their chunks was missing. It stays 0."""

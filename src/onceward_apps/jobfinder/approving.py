@@ -8,7 +8,7 @@ from onceward import App, ConfigError, Limits
 from onceward_apps.jobfinder import source_rows
 from onceward_apps.jobfinder.payloads import Discovery, Reading
 from onceward_apps.jobfinder.source_rows import SourceRow
-from onceward_apps.jobfinder.transactions import transaction
+from onceward_apps.transactions import transaction
 
 
 def waiting(app: App) -> list[SourceRow]:

@@ -8,7 +8,7 @@ import msgspec
 
 from onceward import Connection
 from onceward_apps.jobfinder.identities import folded_name
-from onceward_apps.jobfinder.statements import change, record, records, row, stored
+from onceward_apps.statements import change, record, records, row, stored
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from onceward_apps.jobfinder.identities import listing_id
 from onceward_apps.jobfinder.listing_rows import MatchRow
 from onceward_apps.jobfinder.payloads import Job
 from onceward_apps.jobfinder.reasons import Reason
-from onceward_apps.jobfinder.statements import loaded, rows
+from onceward_apps.statements import loaded, rows
 
 
 def listing_named(connection: Connection, text: str) -> str:

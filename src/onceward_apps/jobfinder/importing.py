@@ -16,7 +16,7 @@ from onceward_apps.jobfinder.company_rows import Origin
 from onceward_apps.jobfinder.identities import company_id, listing_id, source_id
 from onceward_apps.jobfinder.payloads import Company, Discovery, Job
 from onceward_apps.jobfinder.source_rows import SourceName
-from onceward_apps.jobfinder.transactions import Direct, transaction
+from onceward_apps.transactions import Direct, transaction
 
 NAMES = ("name", "company", "company_name")
 WEBSITES = ("website", "url", "homepage", "site", "domain")

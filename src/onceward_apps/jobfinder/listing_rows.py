@@ -19,7 +19,7 @@ from onceward_apps.jobfinder.identities import listing_key
 from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.matching import Match
 from onceward_apps.jobfinder.pages import Request
-from onceward_apps.jobfinder.statements import change, change_each, loaded, record, records, row, rows, stored
+from onceward_apps.statements import change, change_each, loaded, record, records, row, rows, stored
 
 
 class ListingRow(msgspec.Struct, frozen=True, kw_only=True):

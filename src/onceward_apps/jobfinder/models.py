@@ -21,7 +21,7 @@ from onceward_apps.jobfinder.profile import Profile
 from onceward_apps.jobfinder.reasons import Reason
 from onceward_apps.jobfinder.settings import HIGHEST_SCORE
 from onceward_apps.jobfinder.sketching import sketch
-from onceward_apps.jobfinder.statements import stored
+from onceward_apps.statements import stored
 
 PROVIDER = Source("jobs-provider", timeout="120s", breaker=Breaker(failures=5, pause="1m"), cache="30d")
 """What is asked of it is kept: the same question is paid for once."""

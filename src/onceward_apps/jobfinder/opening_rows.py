@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from onceward import Connection
-from onceward_apps.jobfinder.statements import change, row, rows
+from onceward_apps.statements import change, row, rows
 
 CLAIMS = 20
 """How often an opening is claimed anew because somebody else was faster."""

@@ -8,7 +8,7 @@ from onceward import App
 from onceward_apps.jobfinder import listing_rows
 from onceward_apps.jobfinder.payloads import Job
 from onceward_apps.jobfinder.profile import Profile
-from onceward_apps.jobfinder.transactions import Direct, transaction
+from onceward_apps.transactions import Direct, transaction
 
 AT_ONCE = 500
 """How many in a transaction."""

@@ -9,7 +9,7 @@ import msgspec
 
 from onceward import Connection
 from onceward_apps.jobfinder.company_rows import Origin
-from onceward_apps.jobfinder.statements import change, record, records, row, rows
+from onceward_apps.statements import change, record, records, row, rows
 
 
 class SourceRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,8 +18,8 @@ from onceward_apps.documents.chunking import Chunk, chunks_of, outline_of, word_
 from onceward_apps.documents.connecting import links
 from onceward_apps.documents.embedding import offline
 from onceward_apps.documents.reading import About
-from onceward_apps.documents.statements import change
-from onceward_apps.documents.transactions import transaction
+from onceward_apps.statements import change
+from onceward_apps.transactions import transaction
 
 
 @cache

@@ -17,8 +17,8 @@ from onceward_apps.documents.app import library
 from onceward_apps.documents.ingesting import looked_at
 from onceward_apps.documents.payloads import Options
 from onceward_apps.documents.reads import Entry
-from onceward_apps.documents.statements import change, rows
-from onceward_apps.documents.transactions import transaction
+from onceward_apps.statements import change, rows
+from onceward_apps.transactions import transaction
 
 OFFLINE = Options()
 MOSTLY_SQLITE = pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from onceward_apps.documents.admitting import admit
 from onceward_apps.documents.app import library
 from onceward_apps.documents.ingesting import looked_at
 from onceward_apps.documents.payloads import Options
-from onceward_apps.documents.statements import rows
+from onceward_apps.statements import rows
 from tests.apps.documents.fleet import Workers, wait_until
 from tests.apps.documents.loopback import Provider
 from tests.apps.documents.shared_data import shared_file

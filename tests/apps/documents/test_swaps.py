@@ -12,7 +12,7 @@ from onceward_apps.documents.admitting import Decision
 from onceward_apps.documents.app import library
 from onceward_apps.documents.payloads import Connecting
 from onceward_apps.documents.removing import remove
-from onceward_apps.documents.transactions import transaction
+from onceward_apps.transactions import transaction
 from tests.apps.documents.shelf import Shelf, book
 
 

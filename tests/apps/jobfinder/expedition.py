@@ -22,12 +22,12 @@ from onceward_apps.jobfinder.demo.scene import way_to
 from onceward_apps.jobfinder.demo.story import Look, look
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.importing import company_at
-from onceward_apps.jobfinder.statements import rows
 from onceward_apps.jobfinder.working import workers
 from onceward_apps.jobfinder.world.companies import companies
 from onceward_apps.jobfinder.world.judging import Judgement, judge
 from onceward_apps.jobfinder.world.running import Running, running
 from onceward_apps.jobfinder.world.web import Size
+from onceward_apps.statements import rows
 
 PROCESSES = 2
 PLACES = 8

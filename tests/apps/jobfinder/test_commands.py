@@ -25,7 +25,7 @@ from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.matching import Match
 from onceward_apps.jobfinder.reasons import Reason
 from onceward_apps.jobfinder.source_rows import SourceName
-from onceward_apps.jobfinder.transactions import transaction
+from onceward_apps.transactions import transaction
 from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import World, job
 

@@ -39,7 +39,7 @@ def says(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[st
 
     world.page("127.0.0.1", "/v1/chat/completions", complete)
     monkeypatch.setenv("OPENAI_BASE_URL", world.url("127.0.0.1", "/v1"))
-    monkeypatch.setenv("OPENAI_API_KEY", "nothing")
+    monkeypatch.setenv("OPENAI_API_KEY", "made-for-tests")
     models._client.cache_clear()
 
     def say(text: str) -> None:

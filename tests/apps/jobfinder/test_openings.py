@@ -20,8 +20,8 @@ from onceward_apps.jobfinder.matching import Match
 from onceward_apps.jobfinder.opening_rows import PositionTaken
 from onceward_apps.jobfinder.payloads import Company, Job, Reading
 from onceward_apps.jobfinder.source_rows import SourceName
-from onceward_apps.jobfinder.statements import rows
-from onceward_apps.jobfinder.transactions import Direct, transaction
+from onceward_apps.statements import rows
+from onceward_apps.transactions import Direct, transaction
 from tests.apps.jobfinder.loopback import World, job
 
 STACK = "Python, PostgreSQL, Docker, Go and Redis in Portland"

@@ -11,7 +11,7 @@ from onceward_apps.jobfinder import listing_rows, surroundings
 from onceward_apps.jobfinder.finder import jobfinder
 from onceward_apps.jobfinder.payloads import Company
 from onceward_apps.jobfinder.rejudging import rejudge
-from onceward_apps.jobfinder.transactions import transaction
+from onceward_apps.transactions import transaction
 from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import World, job
 

@@ -21,6 +21,7 @@ def place(request: pytest.FixtureRequest) -> str:
     return found
 
 
+@pytest.mark.parametrize("place", ["sqlite", pytest.param("postgres", marks=pytest.mark.torture)], indirect=True)
 def test_a_small_web_is_found_whole_though_a_worker_is_killed(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

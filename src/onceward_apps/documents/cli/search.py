@@ -31,8 +31,8 @@ from onceward_apps.documents.provider import ask_for_vectors
 from onceward_apps.documents.reads import models
 from onceward_apps.documents.searching import Hit
 from onceward_apps.documents.searching import search as found_by
-from onceward_apps.documents.transactions import transaction
 from onceward_apps.documents.writes import PAID_CALLS, PAID_TOKENS, count
+from onceward_apps.transactions import transaction
 
 if TYPE_CHECKING:
     from onceward_apps.documents.embedding import Matrix

@@ -23,7 +23,7 @@ from onceward_apps.jobfinder.cli.speaking import (
 from onceward_apps.jobfinder.company_rows import CompanyRow
 from onceward_apps.jobfinder.explaining import briefly, day, match_told, reasons
 from onceward_apps.jobfinder.finder import opened
-from onceward_apps.jobfinder.statements import loaded
+from onceward_apps.statements import loaded
 
 SHORT = 10
 """How much of a listing's id is shown: a beginning is enough for `explain`."""

@@ -33,8 +33,8 @@ from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.profile import unreachable
 from onceward_apps.jobfinder.rejudging import rejudge
 from onceward_apps.jobfinder.settings import numbers
-from onceward_apps.jobfinder.statements import rows
 from onceward_apps.jobfinder.working import workers
+from onceward_apps.statements import rows
 
 LOOK_EVERY_S = 0.5
 KINDS = ("company", "source_discovery", "scrape_source", "job", "fetch")

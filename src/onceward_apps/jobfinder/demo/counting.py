@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from onceward import App, Connection, Rule
 from onceward_apps.jobfinder.demo.scene import BURST, LIMITS, PER_SECOND, PLACES, Scene
 from onceward_apps.jobfinder.demo.story import Story
-from onceward_apps.jobfinder.statements import row
 from onceward_apps.jobfinder.world import troubles
 from onceward_apps.jobfinder.world.http import Entry
 from onceward_apps.jobfinder.world.judging import ROBOTS, judge
 from onceward_apps.jobfinder.world.web import Web
+from onceward_apps.statements import row
 
 
 @dataclass(frozen=True, slots=True)

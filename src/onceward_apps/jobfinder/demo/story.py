@@ -12,7 +12,7 @@ from rich.text import Text
 from onceward import App, Connection, Status
 from onceward_apps.jobfinder import listing_rows, source_rows
 from onceward_apps.jobfinder.source_rows import SourceRow
-from onceward_apps.jobfinder.statements import rows
+from onceward_apps.statements import rows
 
 OPEN = frozenset({Status.PENDING, Status.RUNNING, Status.RETRYABLE, Status.WAITING})
 KINDS = ("company", "source_discovery", "scrape_source", "job", "fetch")

@@ -1,4 +1,4 @@
-"""A transaction of a command's own, in which rows of the library and tasks come to be together, or not at all."""
+"""A transaction of a command's own, in which rows of the application and tasks come to be together, or not at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATIENCE_MS = 60_000
 
 
 class Direct:
-    """A connection with an open transaction: the library's functions take it, and so does `app.enqueue(conn=…)`."""
+    """A connection with an open transaction: functions of rows take it, and `raw` goes into `app.enqueue(conn=…)`."""
 
     def __init__(self, raw: Any, dialect: Literal["sqlite", "postgres"]) -> None:
         self.raw = raw

@@ -33,7 +33,7 @@ demo: setup ## See jobs found on an invented web that has everything wrong with 
 
 test: lint ## Lint, then run the tests on SQLite and PostgreSQL
 	@echo "test     pytest"
-	@$(BIN)/python -m pytest -q -n 6 --dist loadgroup -m "not torture and not alone"
+	@$(BIN)/python -m pytest -q -n 4 --dist loadgroup -m "not torture and not alone"
 	@echo "test     pytest, what is measured in real time and wants the machine for itself"
 	@$(BIN)/python -m pytest -q -m "alone and not torture" $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 

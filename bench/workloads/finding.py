@@ -42,7 +42,7 @@ def listings(target: Target, plan: Plan) -> Outcome:
     with running(size) as web:
         way = surroundings.Web(rate=f"{AMPLE}/s", burst=AMPLE, concurrency=100, loopback=True, stand_ins=web.stand_ins)
         said = {surroundings.PROFILE: str(profile), surroundings.WEB: msgspec.json.encode(way).decode()}
-        with _environment(said), opened(target.url) as app:
+        with _environment(said), opened(target.url, new=True) as app:
             every = companies(size.seed, size.companies, size.listings)
             importing.add(app, [company_at(one.website, one.name) for one in every])
             _run(app, target.log)

@@ -16,7 +16,6 @@ import pytest
 from onceward import ConfigError
 from onceward_apps.jobfinder import importing, listing_rows, source_rows
 from onceward_apps.jobfinder.cli import main
-from onceward_apps.jobfinder.cli.speaking import show, table
 from onceward_apps.jobfinder.company_rows import Origin
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.identities import listing_id
@@ -25,6 +24,7 @@ from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.matching import Match
 from onceward_apps.jobfinder.reasons import Reason
 from onceward_apps.jobfinder.source_rows import SourceName
+from onceward_apps.speaking import show, table
 from onceward_apps.transactions import transaction
 from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import World, job

@@ -14,10 +14,11 @@ from rich.text import Text
 from onceward_apps.documents import reads
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
-from onceward_apps.documents.cli.speaking import FINE, NOTHING_SAID, OWN_LIBRARY, Flag, Output, Where, show, show_json
+from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where
 from onceward_apps.documents.excerpts import excerpt, printable
 from onceward_apps.documents.passages import Passage, Tie, ties
 from onceward_apps.documents.words import told_words
+from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, show, show_json
 
 _LENGTH = 280
 

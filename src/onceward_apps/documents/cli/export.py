@@ -13,19 +13,11 @@ from onceward import App, ConfigError
 from onceward_apps.documents import reads
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
-from onceward_apps.documents.cli.speaking import (
-    FINE,
-    NOTHING_SAID,
-    OWN_LIBRARY,
-    Flag,
-    Output,
-    Where,
-    show,
-    show_json,
-)
+from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where
 from onceward_apps.documents.exporting import book, file_names, json_lines, write_file
 from onceward_apps.documents.reader_page import Book, page
 from onceward_apps.documents.reads import Entry
+from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, show, show_json
 
 Format = Literal["markdown", "jsonl", "html"]
 

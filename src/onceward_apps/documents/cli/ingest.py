@@ -19,24 +19,13 @@ from onceward import App
 from onceward_apps.documents import reads
 from onceward_apps.documents.admitting import Admitted, Decision, admit
 from onceward_apps.documents.app import opened
-from onceward_apps.documents.cli.speaking import (
-    BAD_ANSWER,
-    FINE,
-    NOTHING_SAID,
-    OWN_LIBRARY,
-    Flag,
-    Output,
-    Where,
-    complain,
-    console,
-    show_json,
-    table,
-)
+from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where, complain
 from onceward_apps.documents.ingesting import found, looked_at
 from onceward_apps.documents.payloads import Options
 from onceward_apps.documents.reading import Unreadable
 from onceward_apps.documents.standing import is_trouble, standing, task_of
 from onceward_apps.documents.working import workers
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output, console, show_json, table
 
 LOOK_EVERY_S = 0.25
 SHOWN_AT_ONCE = 12

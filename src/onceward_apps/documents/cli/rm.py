@@ -8,8 +8,9 @@ from cyclopts import Parameter
 
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
-from onceward_apps.documents.cli.speaking import FINE, NOTHING_SAID, OWN_LIBRARY, Output, Where, show, show_json
+from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where
 from onceward_apps.documents.removing import remove
+from onceward_apps.speaking import FINE, NOTHING_SAID, Output, show, show_json
 
 
 def rm(

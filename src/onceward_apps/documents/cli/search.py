@@ -14,17 +14,7 @@ from rich.text import Text
 from onceward import App
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
-from onceward_apps.documents.cli.speaking import (
-    BAD_ANSWER,
-    FINE,
-    NOTHING_SAID,
-    OWN_LIBRARY,
-    Output,
-    Where,
-    complain,
-    show,
-    show_json,
-)
+from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where, complain
 from onceward_apps.documents.embedding import offline
 from onceward_apps.documents.excerpts import printable
 from onceward_apps.documents.provider import ask_for_vectors
@@ -32,6 +22,7 @@ from onceward_apps.documents.reads import models
 from onceward_apps.documents.searching import Hit
 from onceward_apps.documents.searching import search as found_by
 from onceward_apps.documents.writes import PAID_CALLS, PAID_TOKENS, count
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Output, show, show_json
 from onceward_apps.transactions import transaction
 
 if TYPE_CHECKING:

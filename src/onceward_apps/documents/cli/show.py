@@ -16,22 +16,14 @@ from onceward import ConfigError
 from onceward_apps.documents import reads
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
-from onceward_apps.documents.cli.speaking import (
-    FINE,
-    NOTHING_SAID,
-    OWN_LIBRARY,
-    Flag,
-    Output,
-    Where,
-    show_json,
-    table,
-)
-from onceward_apps.documents.cli.speaking import show as show_parts
+from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where
 from onceward_apps.documents.excerpts import plain, printable, shortened
 from onceward_apps.documents.outline import Heading
 from onceward_apps.documents.passages import Passage, Tie, passages_of, ties
 from onceward_apps.documents.reading import About
 from onceward_apps.documents.reads import Entry
+from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, show_json, table
+from onceward_apps.speaking import show as show_parts
 
 _LINE = 90
 

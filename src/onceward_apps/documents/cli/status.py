@@ -12,18 +12,10 @@ from onceward import App
 from onceward_apps.documents import reads, watching
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
-from onceward_apps.documents.cli.speaking import (
-    FINE,
-    NOTHING_SAID,
-    OWN_LIBRARY,
-    Output,
-    Where,
-    console,
-    show_json,
-    table,
-)
+from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where
 from onceward_apps.documents.reads import Entry
 from onceward_apps.documents.standing import is_trouble, standing, task_of
+from onceward_apps.speaking import FINE, NOTHING_SAID, Output, console, show_json, table
 
 STYLES = {"ready": "green", "unreadable": "bold red", "stopped": "bold red", "same": "dim"}
 

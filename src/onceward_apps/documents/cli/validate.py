@@ -12,8 +12,8 @@ from cyclopts.validators import Number
 from rich.text import Text
 
 from onceward_apps.documents.app import opened
-from onceward_apps.documents.cli.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Output, console, show_json, table
 from onceward_apps.documents.validating import Validation
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Output, console, show_json, table
 
 
 def validate(

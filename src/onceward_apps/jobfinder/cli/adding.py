@@ -9,22 +9,12 @@ from cyclopts import Parameter
 
 from onceward import Limits, PayloadError
 from onceward_apps.jobfinder.boards.board import BoardAddress
-from onceward_apps.jobfinder.cli.speaking import (
-    BAD_ANSWER,
-    FINE,
-    NOTHING_SAID,
-    OWN_DATABASE,
-    Flag,
-    Output,
-    Where,
-    complain,
-    show,
-    show_json,
-)
+from onceward_apps.jobfinder.cli.speaking import OWN_DATABASE, Where, complain
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.importing import BadRow, Row, companies_in, meant_by
 from onceward_apps.jobfinder.importing import add as add_all
 from onceward_apps.jobfinder.payloads import Company, Job
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output, show, show_json
 
 
 def add(

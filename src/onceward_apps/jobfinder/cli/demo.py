@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onceward_apps.jobfinder.cli.speaking import NOTHING_SAID, Output
 from onceward_apps.jobfinder.demo.performing import perform
+from onceward_apps.speaking import NOTHING_SAID, Output
 
 
 def demo(*, output: Output = NOTHING_SAID) -> int:

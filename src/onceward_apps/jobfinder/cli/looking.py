@@ -9,20 +9,11 @@ from cyclopts.validators import Number
 from rich.text import Text
 
 from onceward_apps.jobfinder import company_rows, listing_rows
-from onceward_apps.jobfinder.cli.speaking import (
-    FINE,
-    NOTHING_SAID,
-    OWN_DATABASE,
-    Flag,
-    Output,
-    Where,
-    console,
-    show_json,
-    table,
-)
+from onceward_apps.jobfinder.cli.speaking import OWN_DATABASE, Where
 from onceward_apps.jobfinder.company_rows import CompanyRow
 from onceward_apps.jobfinder.explaining import briefly, day, match_told, reasons
 from onceward_apps.jobfinder.finder import opened
+from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, console, show_json, table
 from onceward_apps.statements import loaded
 
 SHORT = 10

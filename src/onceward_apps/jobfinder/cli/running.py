@@ -16,24 +16,13 @@ from rich.text import Text
 
 from onceward import App, ConfigError, Connection, Status
 from onceward_apps.jobfinder import listing_rows, source_rows, surroundings
-from onceward_apps.jobfinder.cli.speaking import (
-    BAD_ANSWER,
-    FINE,
-    NOTHING_SAID,
-    OWN_DATABASE,
-    Flag,
-    Output,
-    Where,
-    complain,
-    console,
-    show_json,
-    table,
-)
+from onceward_apps.jobfinder.cli.speaking import OWN_DATABASE, Where, complain
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.profile import unreachable
 from onceward_apps.jobfinder.rejudging import rejudge
 from onceward_apps.jobfinder.settings import numbers
 from onceward_apps.jobfinder.working import workers
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output, console, show_json, table
 from onceward_apps.statements import rows
 
 LOOK_EVERY_S = 0.5

@@ -8,8 +8,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from onceward_apps.jobfinder import profile as profiles
-from onceward_apps.jobfinder.cli.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output, complain, show, show_json
+from onceward_apps.jobfinder.cli.speaking import complain
 from onceward_apps.jobfinder.surroundings import profile_path
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output, show, show_json
 
 
 def init(

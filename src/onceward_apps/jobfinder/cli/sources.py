@@ -9,20 +9,11 @@ from rich.text import Text
 
 from onceward import ConfigError
 from onceward_apps.jobfinder import approving, source_rows
-from onceward_apps.jobfinder.cli.speaking import (
-    FINE,
-    NOTHING_SAID,
-    OWN_DATABASE,
-    Flag,
-    Output,
-    Where,
-    show,
-    show_json,
-    table,
-)
+from onceward_apps.jobfinder.cli.speaking import OWN_DATABASE, Where
 from onceward_apps.jobfinder.explaining import day
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.source_rows import SourceRow
+from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, show, show_json, table
 
 STYLES = {"active": "green", "disabled": "bold red", "unknown": "red", "pending_validation": "yellow"}
 

@@ -13,11 +13,12 @@ from cyclopts import Parameter
 
 from onceward_apps.jobfinder import listing_rows
 from onceward_apps.jobfinder.cli.looking import why
-from onceward_apps.jobfinder.cli.speaking import FINE, NOTHING_SAID, OWN_DATABASE, Flag, Output, Where, show, show_json
+from onceward_apps.jobfinder.cli.speaking import OWN_DATABASE, Where
 from onceward_apps.jobfinder.explaining import day, explained, match_told, reasons, salary
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.listing_rows import ListingRow
 from onceward_apps.jobfinder.reporting import report as written_report
+from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, show, show_json
 
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
 """What makes a spreadsheet compute a cell that somebody else has written."""

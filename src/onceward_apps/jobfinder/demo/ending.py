@@ -12,13 +12,13 @@ from rich.text import Text
 
 from onceward import App, Rule
 from onceward_apps.jobfinder import company_rows, listing_rows
-from onceward_apps.jobfinder.cli.speaking import table
 from onceward_apps.jobfinder.demo.counting import Cost, Line, Refused
 from onceward_apps.jobfinder.demo.scene import LIMITS, Scene
 from onceward_apps.jobfinder.demo.story import Story
 from onceward_apps.jobfinder.explaining import match_told
 from onceward_apps.jobfinder.world import troubles
 from onceward_apps.jobfinder.world.http import Entry
+from onceward_apps.speaking import table
 
 MOST_MATCHES = 5
 

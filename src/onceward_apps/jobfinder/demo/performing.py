@@ -12,7 +12,6 @@ from rich.text import Text
 
 from onceward import App
 from onceward_apps.jobfinder import listing_rows
-from onceward_apps.jobfinder.cli.speaking import BAD_ANSWER, FINE, console, show_json
 from onceward_apps.jobfinder.demo import directing, ending
 from onceward_apps.jobfinder.demo.counting import Cost, Line, Refused, balance, cost, refusals
 from onceward_apps.jobfinder.demo.scene import BURST, LIMITS, PER_SECOND, PLACES, SIZE, Scene, scene
@@ -22,6 +21,7 @@ from onceward_apps.jobfinder.explaining import match_told
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.world.troubles import SPAM_LINKS
 from onceward_apps.jobfinder.world.web import Size
+from onceward_apps.speaking import BAD_ANSWER, FINE, console, show_json
 
 
 def perform(*, as_json: bool, size: Size = SIZE) -> int:

@@ -167,7 +167,11 @@ class Client:
             session = self._store.client_session(read_only=True)
         try:
             with session.reading() as raw:
-                return function(GuardedConnection(raw, self._store.dialect), *arguments)
+                lent_for_reading = GuardedConnection(raw, self._store.dialect)
+                try:
+                    return function(lent_for_reading, *arguments)
+                finally:
+                    lent_for_reading.shut()  # the connection may serve somebody else next
         except Exception as error:
             meant = session.meant(error)
             if isinstance(meant, ConnectionLost | TryAgainLater):  # what the driver says tells a caller nothing

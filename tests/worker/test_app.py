@@ -20,7 +20,7 @@ from onceward import (
     Pipeline,
     Status,
 )  # fmt: skip
-from onceward.errors import StoreUnavailable
+from onceward.errors import StoreUnavailable, WriteRefused
 from onceward.model.task import LARGEST_INLINE
 from tests.worker.conftest import NOTES, Start, assert_verified, insert_note, notes, words
 
@@ -196,6 +196,13 @@ def test_reading_is_of_one_moment_and_for_reading_only(start: Start) -> None:
         harness.app.read(insert_note, 1, "never")
     assert notes(harness.app) == []
     assert asyncio.run(harness.app.aread(count_rows, "onceward_task")) == 1
+
+
+def test_a_connection_for_reading_is_lent_to_one_function(start: Start) -> None:
+    app = start(pipeline_of(echo)).app
+    kept = app.read(lambda connection: connection)
+    with pytest.raises(WriteRefused, match="keep no reference to it"):
+        kept.execute("SELECT 1")
 
 
 def test_a_read_whose_connection_ends_says_so(start: Start, store_url: str) -> None:

@@ -80,8 +80,9 @@ class GuardedConnection:
         cursor.executemany(sql, rows)
 
     def interrupt(self) -> None:
-        """Stop the statement that runs on it; safe from any thread."""
-        (self._raw.cancel if self._dialect == "postgres" else self._raw.interrupt)()
+        """Stop the statement that runs on it; safe from any thread, and nothing once it was given back."""
+        if self._open:
+            (self._raw.cancel if self._dialect == "postgres" else self._raw.interrupt)()
 
     def shut(self) -> None:
         """Refuse everything from now on: the function that had this connection has returned."""

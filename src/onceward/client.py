@@ -165,21 +165,22 @@ class Client:
             session = self._readers.pop()
         except IndexError:
             session = self._store.client_session(read_only=True)
+        may_be_kept = self._store.dialect == "postgres"  # to connect takes a server longer than most reads do
         try:
             with session.reading() as raw:
                 lent_for_reading = GuardedConnection(raw, self._store.dialect)
                 try:
                     return function(lent_for_reading, *arguments)
                 finally:
-                    lent_for_reading.shut()  # the connection may serve somebody else next
+                    lent_for_reading.shut()
+                    may_be_kept = may_be_kept and not lent_for_reading.leaves_trace
         except Exception as error:
             meant = session.meant(error)
             if isinstance(meant, ConnectionLost | TryAgainLater):  # what the driver says tells a caller nothing
                 raise StoreUnavailable(f"the database went away while it was read: {meant}") from error
             raise
         finally:
-            # To connect takes a PostgreSQL server longer than most reads do.
-            if self._store.dialect == "postgres" and len(self._readers) < READERS_KEPT:
+            if may_be_kept and len(self._readers) < READERS_KEPT:
                 self._readers.append(session)
             else:
                 session.close()

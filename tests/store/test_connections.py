@@ -63,6 +63,17 @@ def test_a_connection_for_reading_that_was_cut_is_replaced(postgres_url: str) ->
         assert app.read(_backend) != first
 
 
+@pytest.mark.skipif(IS_BETWEEN, reason="whose connections they are, the pooler decides")
+@pytest.mark.parametrize(
+    "said", ["SET search_path TO elsewhere", "SELECT set_config('search_path', 'elsewhere', false)"]
+)
+def test_what_a_read_has_set_is_not_met_by_the_next(postgres_url: str, said: str) -> None:
+    with App(postgres_url) as app:
+        app.read(lambda connection: connection.execute(said, ()))
+        [(path,)] = app.read(lambda connection: connection.execute("SHOW search_path", ()).fetchall())
+    assert path != "elsewhere"
+
+
 def _backend(connection: Connection) -> int:
     [(number,)] = connection.execute("SELECT pg_backend_pid()", ()).fetchall()
     return int(number)

@@ -20,6 +20,8 @@ _TRANSACTION_WORDS = frozenset(
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|(\$\w*\$).*?\1", re.S)
 _OWN_TABLE = re.compile(r"\b(?:insert\s+into|update|delete\s+from|merge\s+into|drop\s+table|alter\s+table|truncate)\b"
                         r"(?:\s+(?:only|table|if\s+exists))*\s+\"?(?:\w+\"?\.\"?)?onceward_", re.I)  # fmt: skip
+_LASTING = re.compile(r"(?:^|;)\s*(?:set|listen|load|declare|create)\b|\bset_config\s*\(", re.I)
+"""What may change a connection for whoever uses it next."""
 
 
 def refuse_transaction_control(sql: str) -> None:
@@ -65,6 +67,8 @@ class GuardedConnection:
         self._raw = raw
         self._dialect = dialect
         self._open = True
+        self.leaves_trace = False
+        """Whether it may be another connection now than it was: then nobody else should use it."""
 
     @property
     def dialect(self) -> Dialect:
@@ -93,3 +97,4 @@ class GuardedConnection:
             raise WriteRefused("this connection was lent to one function and is closed now; keep no reference to it")
         if self._dialect == "postgres":  # SQLite asks its authorizer, which cannot be deceived
             refuse_transaction_control(sql)
+            self.leaves_trace = self.leaves_trace or _LASTING.search(sql) is not None

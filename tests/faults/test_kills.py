@@ -32,7 +32,8 @@ def test_a_hundred_random_kills_lose_nothing_and_double_nothing(fleet: Fleet) ->
 
 
 def kill_children(fleet: Fleet, *, tasks: int, kills: int, longest_ms: int) -> None:
-    """Kill children of a supervisor while they work; work that they could run out of is handed in bit by bit."""
+    """Kill children of a supervisor, rather those that hold work; work that they could run out of is handed in bit by
+    bit."""
     dice = random.Random(SEED * tasks)
     worker = fleet.start(processes=PROCESSES, settings={"concurrency": 8})
     portion = max(1, tasks // kills)
@@ -42,7 +43,7 @@ def kill_children(fleet: Fleet, *, tasks: int, kills: int, longest_ms: int) -> N
         if len(ids) < tasks:
             ids += fleet.enqueue(Steps(number, longest_ms) for number in range(min(portion, tasks - len(ids))))
         alive = wait_until(lambda: _most_are_there(fleet, set(killed)), "most children are there", fleet.state)
-        pid = dice.choice(sorted(alive))
+        pid = dice.choice(sorted(alive & set(fleet.busy_pids()) or alive))
         killed[pid] = time.time()
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

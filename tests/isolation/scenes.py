@@ -7,13 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from onceward import App, Budget, Context, Cron, IllegalTransition, Limits, Payload, Pipeline, Status
-from onceward.model.budget import Bill, Charge
+from onceward.model.budget import Bill, BudgetRule, Charge
 from onceward.model.payload import identity
+from onceward.model.source import GateLimits
 from onceward.model.task import Advance, Commit, Finish, Lease, Move, NewTask, band_of
 from onceward.store import claims, commits, operate, workers
-from onceward.store.budget_waits import declare, sweep_budgets
+from onceward.store.budget_waits import declare, set_limit, sweep_budgets
 from onceward.store.op import Op
+from onceward.store.pruning import sweep_slots
 from onceward.store.reader import Reader
 from onceward.store.roots import enqueue_root
 from onceward.store.session import Session
@@ -337,8 +341,8 @@ def only_ask(ctx: Context[Ask]) -> None:
     """Nothing."""
 
 
-def settle_and_expiry(hands: Hands, url: str) -> Scene:
-    """An attempt charges a cent while its worker is buried and what it had set aside expires: one cent, or both."""
+def _drawing(hands: Hands, url: str) -> tuple[int, Work, BudgetRule]:
+    """A worker, its claim of a task that draws from a budget which is not open yet, and that budget."""
     with App(url, [asking], clock=FakeClock(NOON)) as app:
         app.enqueue(Ask(1))
         registry = app.registry
@@ -348,8 +352,13 @@ def settle_and_expiry(hands: Hands, url: str) -> Scene:
         return Reader(registry.lanes(None), registry.limits_of, sweeps, budgets_of=registry.budgets_of)
 
     ant = hands.worker("ant")
-    hands.do(lambda: declare(registry.budgets.values(), NOON))
-    [lease] = hands.do(lambda: claims.claim(reader(), ant, 1, NOON, slots=1)).leases
+    return ant, claiming(reader, ant, 1), registry.budgets["usd"]
+
+
+def settle_and_expiry(hands: Hands, url: str) -> Scene:
+    """An attempt charges a cent while its worker is buried and what it had set aside expires: one cent, or both."""
+    ant, draw, _ = _drawing(hands, url)
+    [lease] = draw(hands.session).leases
     bury = burying(hands, ant)
 
     def expire(session: Session) -> Any:
@@ -370,6 +379,64 @@ def settle_and_expiry(hands: Hands, url: str) -> Scene:
     return Scene({"settle": committing(lease, DONE, bill=bill), "expire": expire}, judge)
 
 
+# Taking a place in a gate, and sweeping out what a dead worker has left there
+
+
+def claim_and_sweep(hands: Hands, _: str) -> Scene:
+    """A task whose worker is dead is inside a gate anew while places of the dead are swept out: it keeps its own."""
+    [task] = hands.enqueue(gates="shop*1")
+
+    def reader() -> Reader:
+        return Reader(("default:note",), lambda _: GateLimits(concurrency=1), hands.session.dialect == "postgres")
+
+    ant, bee = hands.worker("ant"), hands.worker("bee")
+    hands.do(lambda: claims.claim(reader(), ant, 1, NOON, slots=1))
+    burying(hands, ant)(hands.session)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        [lease] = fell(outcomes["claim"]).leases
+        places = hands.sql("SELECT task, token FROM onceward_slot WHERE gate = 'shop'")
+        assert [(inside, bytes(token)) for inside, token in places] == [(task, lease.token)]
+        return "sweep" if fell(outcomes["sweep"]) else "claim"
+
+    return Scene({"claim": claiming(reader, bee, 1), "sweep": doing(lambda _: sweep_slots())}, judge)
+
+
+# What an operator makes of a budget, and what the code does
+
+
+LOWERED = 3 * CENT
+lowering = doing(lambda _: set_limit("usd", "", LOWERED, "ann", NOON))
+
+
+def limit_and_first_draw(hands: Hands, url: str) -> Scene:
+    """An operator lowers a budget while somebody draws from it for the first time: the operator's limit holds."""
+    _, draw, declared = _drawing(hands, url)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert (fell(outcomes["operator"]), len(fell(outcomes["draw"]).leases)) == (0, 1)
+        [(ceiling, highest)] = hands.sql("SELECT ceiling, highest FROM onceward_budget")
+        assert ceiling == LOWERED
+        return "draw" if highest == declared.ceiling else "operator"
+
+    return Scene({"operator": lowering, "draw": draw}, judge)
+
+
+def limit_and_declaration(hands: Hands, url: str) -> Scene:
+    """An operator lowers a budget while a worker comes that has another limit in its code: the operator's holds."""
+    _, draw, declared = _drawing(hands, url)
+    draw(hands.session)
+    newer = msgspec.structs.replace(declared, ceiling=9 * CENT)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert (fell(outcomes["operator"]), fell(outcomes["code"])) == (0, None)
+        [(ceiling, highest)] = hands.sql("SELECT ceiling, highest FROM onceward_budget")
+        assert ceiling == LOWERED
+        return "code" if highest == newer.ceiling else "operator"
+
+    return Scene({"operator": lowering, "code": doing(lambda _: declare([newer], NOON))}, judge)
+
+
 SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     claim_and_claim,
     claim_and_reclaim,
@@ -381,4 +448,7 @@ SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     cancel_and_commit_of_a_stage,
     tick_and_tick,
     settle_and_expiry,
+    claim_and_sweep,
+    limit_and_first_draw,
+    limit_and_declaration,
 )

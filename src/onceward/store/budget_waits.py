@@ -123,12 +123,16 @@ def budget_waited_for(waiting_for: str | None, now: int) -> Op[Account | None]:
 def declare(rules: Iterable[BudgetRule], now: int) -> Op[None]:
     """Let budgets have the limits that the code gives them, where no operator has said otherwise."""
     for rule in sorted(rules, key=lambda rule: rule.name):
-        yield Query("declare_ceiling", {"name": rule.name, "ceiling": rule.ceiling, "now": now})
+        declared = {"name": rule.name, "ceiling": rule.ceiling, "now": now}
+        if others := (yield Query("other_ceilings", declared)):
+            yield Many("hold_budgets", [tuple(row) for row in others])
+            yield Query("declare_ceiling", declared)
 
 
 def set_limit(name: str, scope: str, ceiling: int, author: str, now: int) -> Op[int]:
     """Give a budget another limit, for its present window and those to come; returns how many tasks were woken."""
     said = {"name": name, "scope": scope, "ceiling": ceiling, "now": now}
+    yield Query("lock_budget_limits")
     yield Query("set_budget_limit", {**said, "author": author})
     if name == LINEAGE and scope != EVERY_SCOPE:
         yield from open_lineage_budgets([(scope, ceiling)])

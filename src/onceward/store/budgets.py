@@ -219,7 +219,7 @@ def hold(
 
 
 def _open(missing: Mapping[AccountKey, BudgetRule], now: int) -> Op[None]:
-    said = yield Query("budget_limits", {"names": sorted({name for name, _, _ in missing})})
+    said = yield Query("hold_budget_limits", {"names": sorted({name for name, _, _ in missing})})
     limits = {(name, scope): ceiling for name, scope, ceiling in said}
     new = []
     for (name, scope, window_at), rule in sorted(missing.items()):

@@ -145,9 +145,9 @@ def prune_gates(before: int) -> Op[Pruned]:
     return Pruned(gates=len(rows))
 
 
-def sweep_slots() -> Op[None]:
-    """Delete places in gates that count no more: those of lost workers, and of what was cancelled."""
-    yield Query("prune_slots")
+def sweep_slots() -> Op[int]:
+    """Delete places in gates that count no more: those of lost workers, and of what was cancelled. Returns how many."""
+    return len((yield Query("prune_slots")))
 
 
 def prune_budgets(before: int) -> Op[None]:

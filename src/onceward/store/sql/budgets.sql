@@ -103,8 +103,17 @@ WHERE name = :name
   )))
   AND (ends_at IS NULL OR ends_at > :now)
 
+-- name: other_ceilings
+-- Windows that are not over and have another ceiling than the code gives them.
+SELECT name, scope, window_at
+FROM onceward_budget
+WHERE name = :name
+  AND ceiling <> :ceiling
+  AND (ends_at IS NULL OR ends_at > :now)
+
 -- name: declare_ceiling
--- The code has another limit than the row, and no operator has said anything about it.
+-- The code has another limit than the row, and no operator has said anything about it. Whoever asks this holds the rows:
+-- what an operator says meanwhile would be overlooked.
 UPDATE onceward_budget
 SET ceiling = :ceiling,
     highest = CASE WHEN highest < :ceiling THEN :ceiling ELSE highest END

@@ -155,14 +155,14 @@ SELECT name, enabled, streak, is_half_open, calls, failures, hits, misses, why
 FROM onceward_gate
 
 -- name: prune_slots
--- Places of tasks that no longer carry their token: those of workers that were lost, and of what was cancelled.
+-- Places of tasks that no longer carry their token: those of workers that were lost, and of what was cancelled. By their
+-- tokens, which no task carries again: a place that somebody takes anew meanwhile is his.
 DELETE FROM onceward_slot
-WHERE NOT EXISTS (
-    SELECT 1
-    FROM onceward_task t
-    WHERE t.id = onceward_slot.task
-      AND t.token = onceward_slot.token
-      AND t.status = 1
+WHERE (gate, task, token) IN (
+    SELECT s.gate, s.task, s.token
+    FROM onceward_slot s
+    LEFT JOIN onceward_task t ON t.id = s.task AND t.token = s.token AND t.status = 1
+    WHERE t.id IS NULL
 )
 RETURNING gate
 

@@ -971,6 +971,17 @@ WHERE id IN :ids
 ORDER BY id
 FOR UPDATE
 
+-- name: hold_budget_limits
+-- What operators have made of budgets; they can say nothing else until our transaction ends.
+SELECT name, scope, ceiling
+FROM onceward_budget_limit
+WHERE name IN TEXTS :names
+FOR SHARE
+
+-- name: lock_budget_limits
+-- Waits for those who are about to open a budget with a limit that they have read, and lets nobody else read one to do so.
+LOCK TABLE onceward_budget_limit IN EXCLUSIVE MODE
+
 -- name: hold_budgets
 -- In order, because many draw from them at once.
 SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed

@@ -616,6 +616,15 @@ WHERE id IN :ids
   AND due_at <= :due_by
   AND gates IS NOT NULL
 
+-- name: hold_budget_limits
+-- What operators have made of budgets.
+SELECT name, scope, ceiling
+FROM onceward_budget_limit
+WHERE name IN TEXTS :names
+
+-- name: lock_budget_limits
+-- Nothing to lock: there is one writer.
+
 -- name: hold_budgets
 -- Nothing to lock: there is one writer.
 SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed

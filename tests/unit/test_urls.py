@@ -272,6 +272,28 @@ def test_the_cases_of_the_standard_are_stable_or_refused() -> None:
     assert taken > 100
 
 
+KEPT_ON_PURPOSE = {
+    "ga_[a-z_]+", "action_(?:object|type|ref)_map", "gs_l", "hmb_(?:campaign|medium|source)", "otm_[a-z_]*", "cmpid",
+    "os_ehash", "__twitter_impression", "wt_?z?mc", "wtrid", "[a-z]?mc", "Echobox", "spm", "vn(?:_[a-z]*)+",
+    "tracking_source", "ceneo_spo", "itm_(?:campaign|medium|source)", "__s", "s_cid",
+}  # fmt: skip
+"""What a published list of tracking parameters removes everywhere and we do not: on some site it may mean a page."""
+
+
+def test_of_a_published_list_what_is_certain_is_removed_and_the_rest_kept() -> None:
+    everywhere = json.loads(_data("urls/data.min.json").read_bytes())["providers"]["globalRules"]
+    rules = {rule.removeprefix("(?:%3F)?") for rule in everywhere["rules"]}
+    ours = [*TRACKING, *(f"{prefix}source" for prefix in TRACKING_PREFIXES)]
+    removed = {rule for rule in rules if any(re.fullmatch(rule, name, re.IGNORECASE) for name in ours)}
+    assert rules - removed == KEPT_ON_PURPOSE
+    bare = {rule for rule in removed if re.fullmatch(r"\w+", rule)}
+    assert len(bare) > 20
+    assert {canonical(f"https://example.com/a?{name}=1&id=2") for name in bare} == {"https://example.com/a?id=2"}
+    for name in ("ref", "referrer"):  # of referral marketing, which the list treats apart
+        assert any(re.fullmatch(rule.removeprefix("(?:%3F)?"), name) for rule in everywhere["referralMarketing"])
+        assert canonical(f"https://example.com/?{name}=1") == f"https://example.com/?{name}=1"
+
+
 def _data(name: str) -> Path:
     path = DATA / name
     if not path.exists():

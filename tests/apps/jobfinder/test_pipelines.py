@@ -22,6 +22,7 @@ from onceward_apps.jobfinder.identities import listing_id
 from onceward_apps.jobfinder.listing_rows import ListingRow
 from onceward_apps.jobfinder.payloads import Company, Job, Reading
 from onceward_apps.jobfinder.source_rows import SourceRow
+from onceward_apps.transactions import transaction
 from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import Answer, World, job
 
@@ -336,6 +337,21 @@ def test_a_listing_that_is_no_longer_shown_is_gone_and_may_come_back(finder: Har
     read_again(finder)
     assert listing_at(finder, job(1)["absolute_url"]).gone_at is None
     assert len([task for task in finder.app.tasks() if task.kind == "job"]) == 2
+
+
+def test_a_listing_that_two_sources_stop_showing_at_once_is_gone_after_the_next_reading(
+    finder: Harness, world: World
+) -> None:
+    for name, number in (("acme", 1), ("acme2", 7)):
+        board = world.greenhouse(name, [job(number)])
+        finder.enqueue(Company(world.company(name.title(), board=board, stack=STACK)))
+        finder.drain()
+    world.greenhouse("acme", [])
+    world.greenhouse("acme2", [])
+    with transaction(finder.app) as connection:  # each has noted it for itself, and has seen the other show it still
+        connection.execute("UPDATE jobs_sighting SET gone_at = 1")
+    read_again(finder)
+    assert listing_at(finder, job(1)["absolute_url"]).gone_at is not None
 
 
 def test_a_listing_that_cannot_be_scraped_is_unknown_with_its_reason(finder: Harness, world: World) -> None:

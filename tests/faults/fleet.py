@@ -126,8 +126,8 @@ class Fleet:
     # Working
 
     def enqueue(self, payloads: Iterable[Payload]) -> list[int]:
-        """Ask for work; the ids of the tasks."""
-        return [enqueued.id for enqueued in self.app.enqueue_many(payloads)]
+        """Ask for work; the ids of the tasks. Beside us, another fleet may have a worker in this process."""
+        return [enqueued.id for enqueued in self.app.enqueue_many(payloads, root=True)]
 
     def start(
         self,

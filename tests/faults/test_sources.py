@@ -129,7 +129,7 @@ def still(fleet: Fleet) -> None:
 
 @pytest.mark.alone
 def test_a_dead_and_a_slow_source_cost_the_others_nothing(governed: Fleet, outside: Outside) -> None:
-    stand_beside_trouble(governed, outside, rounds=2, seconds=2.5)
+    stand_beside_trouble(governed, outside, rounds=2, seconds=1.5)
 
 
 @pytest.mark.torture
@@ -179,7 +179,7 @@ def speed(outside: Outside, seconds: float) -> float:
 
 
 def test_half_open_is_one_probe_under_16_processes(governed: Fleet, outside: Outside) -> None:
-    probe(governed, outside, openings=3, pause_s=0.7)
+    probe(governed, outside, openings=2, pause_s=0.5)
 
 
 @pytest.mark.torture
@@ -215,7 +215,7 @@ def opened(fleet: Fleet) -> int:
 
 
 def test_an_outage_is_probed_and_not_stormed(governed: Fleet, outside: Outside) -> None:
-    live_through_an_outage(governed, outside, outage_s=6, pause_s=0.5)
+    live_through_an_outage(governed, outside, outage_s=4, pause_s=0.4)
 
 
 @pytest.mark.torture

@@ -6,9 +6,12 @@ import psycopg
 import pytest
 
 from onceward import App, Connection
+from onceward.errors import WriteRefused
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store.op import Query
+from onceward.store import postgres
+from onceward.store.op import Call, Op, Query
 from onceward.store.postgres import PostgresStore
+from tests.faults.fleet import wait_until
 from tests.pooler import IS_BETWEEN
 
 UNLESS_SAID = {"tcp_user_timeout": "30000", "keepalives_idle": "10", "application_name": "onceward"}
@@ -24,6 +27,58 @@ def test_an_address_says_how_long_a_silent_server_is_waited_for(postgres_url: st
     session.close()
     wanted = {**UNLESS_SAID, **said}
     assert {name: known[name] for name in wanted} == wanted
+
+
+@pytest.mark.skipif(IS_BETWEEN, reason="how long a transaction may wait for somebody, the pooler decides")
+def test_a_transaction_whose_process_is_gone_is_ended_by_the_server_and_carried_out_again(
+    migrated_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "LONGEST_IDLE_MS", 200)
+    store = PostgresStore(migrated_postgres_url, StoreClock(SystemClock()))
+    slow, other = store.session(), store.session(patience_s=0)
+    tries = []
+
+    def set_it() -> Op[int]:
+        yield Query("set_setting", {"name": "a", "value": "1", "at": 1, "author": "ann"})
+        tries.append(len(tries))
+        if len(tries) == 1:  # frozen, or cut off: it says nothing more, and has a lock that others want
+            other.transact(_set_by_another)
+        return len((yield Query("read_settings")))
+
+    assert slow.transact(set_it) == 1
+    assert tries == [0, 1]
+    assert slow.run(Query("read_settings"))[0][1] == "1"
+    slow.close()
+    other.close()
+
+
+def _set_by_another() -> Op[None]:
+    yield Query("set_setting", {"name": "a", "value": "2", "at": 2, "author": "bob"})
+
+
+@pytest.mark.skipif(IS_BETWEEN, reason="how long a transaction may wait for somebody, the pooler decides")
+@pytest.mark.parametrize("says_more", [False, True])
+def test_a_write_that_keeps_its_transaction_waiting_is_an_error_of_its_stage(
+    migrated_postgres_url: str, monkeypatch: pytest.MonkeyPatch, says_more: bool
+) -> None:
+    monkeypatch.setattr(postgres, "LONGEST_IDLE_MS", 200)
+    session = PostgresStore(migrated_postgres_url, StoreClock(SystemClock())).session()
+    calls = []
+
+    def compute(connection: Connection) -> None:
+        calls.append(connection)
+        wait_until(lambda: session.is_lost(), "the server has ended it")
+        if says_more:
+            connection.execute("SELECT 1")
+
+    def write() -> Op[None]:
+        yield Call(((compute, ()),))
+
+    with pytest.raises(WriteRefused, match="kept its transaction waiting for 0.2 s"):
+        session.transact(write)
+    assert len(calls) == 1
+    assert session.transact(_set_by_another) is None
+    session.close()
 
 
 @pytest.mark.skipif(IS_BETWEEN, reason="listens, in place of somebody else who had this connection before")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,13 @@ _UNLESS_SAID: dict[str, Any] = {
     "tcp_user_timeout": 30_000,
 }
 """By which a server that has gone without a word is noticed within half a minute."""
+LONGEST_IDLE_MS = 30_000
+"""How long a transaction of ours may wait for its process before the server ends it, and others have its locks."""
+_NOTICED_BY_SERVER = (
+    "SET idle_in_transaction_session_timeout = {idle_ms}; SET tcp_user_timeout = 30000;"
+    "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
+)
+"""By which the server notices as soon that we have: it would wait for two hours, and all locks with it."""
 
 
 def connect(url: str, name: str) -> psycopg.Connection[Any]:
@@ -95,6 +103,7 @@ class PostgresSession(Session):
             # Planned once, because planning takes longer than what it plans; and a plan that was made on a small
             # table must not be a scan of the large one it has become.
             connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off")
+            connection.execute(_NOTICED_BY_SERVER.format(idle_ms=LONGEST_IDLE_MS))
         if self._on_connect is not None:
             self._on_connect(connection)
         arrays.teach(connection.adapters)
@@ -155,11 +164,17 @@ class PostgresSession(Session):
 
     def _lend(self, connection: psycopg.Connection[Any], request: Call) -> None:
         guarded = GuardedConnection(connection, self.dialect)
+        began = time.monotonic()
         try:
             for function, arguments in request.functions:
                 call(function, guarded, arguments)
         finally:
             guarded.shut()
+            if (time.monotonic() - began) * 1_000 >= LONGEST_IDLE_MS and self.is_lost():
+                raise WriteRefused(
+                    f"a function given to ctx.write has kept its transaction waiting for {LONGEST_IDLE_MS / 1_000:g} s, "
+                    "and everybody else with it: find out in the stage what is to be written, and write it there"
+                )
         if connection.info.transaction_status != TransactionStatus.INTRANS:
             raise WriteRefused("a function given to ctx.write has ended the transaction it was part of")
 
@@ -209,6 +224,8 @@ def _meant(error: psycopg.Error) -> Exception:
             return StoreFull("the disk of the PostgreSQL server is full; nothing was lost: free some space and go on")
         case pg.DeadlockDetected() | pg.SerializationFailure() | pg.LockNotAvailable():
             return TryAgainLater(_said(error))
+        case pg.IdleInTransactionSessionTimeout():
+            return ConnectionLost(_said(error))
         case pg.InvalidSqlStatementName():
             return TryAgainLater("what was prepared on this connection is gone; behind a pooler set prepare to false")
         case pg.ReadOnlySqlTransaction():

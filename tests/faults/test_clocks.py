@@ -47,7 +47,7 @@ def go_by_wrong_clocks(fleet: Fleet, *, tasks: int, kills: int) -> None:
     cannot be but for a moment; who is ahead may take others for dead, and their writes are refused.
     """
     assert measured_offset_s(wrong_clock("+3600s")) == pytest.approx(HOUR_S, abs=60)
-    settings = {"concurrency": 4, "max_lost_workers": 1_000_000}
+    settings = {"concurrency": 4, "max_lost_workers": 1_000_000, "task_limit": "1d"}  # two are two hours apart
     start = partial(fleet.start, lease="15s", settings=settings)
     workers = [start(under=under(wrong_clock(says))) for says in WRONG]
     workers.append(start())
@@ -208,10 +208,11 @@ def test_times_of_schedules_are_fired_once_whatever_the_clock_of_the_server_says
             wait_until(lambda: len(app.schedules()) > 0 and app.workers(), "it is at work")
             most = 0
             for offset_s in (1_200, 0, 1_200, 2_400, 0, 2_400, 3_600):
+                before = len(fired(app))
                 clock.set(offset_s)
                 _server_says(url, offset_s)
                 if offset_s > most:
-                    wait_until(partial(_more_fired, app, len(fired(app))), "what is due is fired")
+                    wait_until(partial(_more_fired, app, before), "what is due is fired")
                     most = offset_s
             wait_until(lambda: app.counts()[Status.PENDING] + app.counts()[Status.RUNNING] == 0, "all is done")
         finally:

@@ -74,7 +74,7 @@ def test_a_write_that_keeps_its_transaction_waiting_is_an_error_of_its_stage(
     def write() -> Op[None]:
         yield Call(((compute, ()),))
 
-    with pytest.raises(WriteRefused, match="kept its transaction waiting for 0.2 s"):
+    with pytest.raises(WriteRefused, match=r"kept its transaction waiting for 0\.2 s"):
         session.transact(write)
     assert len(calls) == 1
     assert session.transact(_set_by_another) is None

@@ -532,7 +532,7 @@ def test_children_that_come_to_be_meanwhile_get_the_new_limits(start: Start, sto
 def wait_for_a_lock(url: str) -> None:
     """Until somebody waits for somebody else in the database."""
     until = time.monotonic() + 20
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
         while not connection.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchall():
             assert time.monotonic() < until
 

@@ -172,8 +172,9 @@ class PostgresSession(Session):
             guarded.shut()
             if (time.monotonic() - began) * 1_000 >= LONGEST_IDLE_MS and self.is_lost():
                 raise WriteRefused(
-                    f"a function given to ctx.write has kept its transaction waiting for {LONGEST_IDLE_MS / 1_000:g} s, "
-                    "and everybody else with it: find out in the stage what is to be written, and write it there"
+                    "a function given to ctx.write has kept its transaction waiting for "
+                    f"{LONGEST_IDLE_MS / 1_000:g} s, and everybody else with it: find out in the stage what is to be "
+                    "written, and only write it there"
                 )
         if connection.info.transaction_status != TransactionStatus.INTRANS:
             raise WriteRefused("a function given to ctx.write has ended the transaction it was part of")

@@ -286,7 +286,7 @@ class Engine(RuleBasedStateMachine):
 
 
 QUICK = settings(
-    max_examples=120,
+    max_examples=80,
     stateful_step_count=40,
     deadline=None,
     database=None,

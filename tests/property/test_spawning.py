@@ -229,7 +229,7 @@ def told(decision: Decision) -> Verdict:
 
 
 QUICK = settings(
-    max_examples=150,
+    max_examples=100,
     stateful_step_count=25,
     deadline=None,
     database=None,

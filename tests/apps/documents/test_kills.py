@@ -24,7 +24,7 @@ from onceward_apps.statements import rows
 from tests.apps.documents.fleet import Workers, wait_until
 from tests.apps.documents.loopback import Provider
 from tests.apps.documents.shared_data import shared_file
-from tests.apps.documents.shelf import MOSTLY_SQLITE, assert_sound
+from tests.apps.documents.shelf import assert_sound
 from tests.apps.documents.tale import chapters
 
 WAR_AND_PEACE = "epub/tolstoy_war-and-peace.epub"
@@ -52,7 +52,7 @@ def two_urls(library_url: str, request: pytest.FixtureRequest, tmp_path: Path) -
         yield library_url, request.getfixturevalue("emptied_postgres_url")
 
 
-@MOSTLY_SQLITE
+@pytest.mark.torture
 def test_three_kills_change_nothing(two_urls: tuple[str, str], paid: Provider, tmp_path: Path) -> None:
     files = [tmp_path / "large.epub", tmp_path / "small.epub"]
     files[0].write_bytes(samples.epub("Large", chapters(range(200))))

@@ -72,9 +72,8 @@ def case(lasting_library_url: str, books: dict[str, tuple[str | None, str]]) -> 
     made.app.close()
 
 
-@pytest.mark.parametrize(
-    "lasting_library_url", ["sqlite", pytest.param("postgres", marks=pytest.mark.torture)], indirect=True
-)
+@pytest.mark.torture
+@pytest.mark.parametrize("lasting_library_url", ["sqlite", "postgres"], indirect=True)
 def test_questions_are_answered_in_the_first_five(case: Bookcase, books: dict[str, tuple[str | None, str]]) -> None:
     assert len(QUESTIONS) == 20
     whole = "\n".join(markdown for _, markdown in books.values())

@@ -21,8 +21,9 @@ def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> 
     """Let a task that runs already pass a gate, for one outside call; or say when that may be."""
     if (yield from read_pauses()).of_gate(gate) is not None:
         return NotYet(gate, NEVER)
-    yield Many("insert_gates", [(gate,)])
-    [(_, *row)] = yield Query("hold_gate", {"gate": gate})
+    while not (held := (yield Query("hold_gate", {"gate": gate}))):
+        yield Many("insert_gates", [(gate,)])  # nobody has passed it yet, or it was pruned because nobody did for long
+    [(_, *row)] = held
     state = yield from as_of_now(gate, GateState.stored(*row), now)
     inside = probes = 0
     if limits.has_slots or state.is_probing(now):

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from onceward import App, Budget, Cron, IllegalTransition, Payload, Pipeline, Status
+from onceward import App, Budget, Cron, IllegalTransition, Limits, Payload, Pipeline, Status
 from onceward.model import gates
 from onceward.model.budget import Bill, Charge
 from onceward.model.payload import identity
@@ -27,11 +27,13 @@ from tests.proof.tally import Tally
 from tests.property.databases import Emptied, in_memory, on_postgres
 from tests.property.family_model import BUDGET, MINUTE_MS, Member, World
 from tests.property.test_engine import QUICK
-from tests.store.children import child, together
+from tests.store.children import DEFAULTS, child, together
 from tests.store.conftest import Hands
 
 ALL = 10_000
 ESTIMATE = 20
+DEEP = DEFAULTS.replaced(Limits(max_depth=60))
+"""No family here comes to its limits: they have a model of their own."""
 REQUESTS = [
     "enqueue", "costly", "costly", "cancel", "retry", "fresh", "pause", "resume", "resume", "raise", "raise",
     "sweep", "sweep", "prune", "prune",
@@ -266,7 +268,8 @@ class Families(RuleBasedStateMachine):
         spawned = [child(f"{self.keys + n + 1}") for n in range(choice - 4)] if choice > 4 else []
         self.keys += len(spawned)
         bill = Bill((Charge("usd", charge),), frees=True) if member.costly else None
-        wanted = Commit(lease, move, (), together(f"of {lease.task}", *spawned) if spawned else None, bill=bill)
+        spawns = together(f"of {lease.task}", *spawned, defaults=DEEP) if spawned else None
+        wanted = Commit(lease, move, (), spawns, bill=bill)
         [accepted] = self.hands.do(lambda: commits.commit([wanted], now))
         expect = member.token == lease.token
         assert bool(accepted) == expect

@@ -206,10 +206,12 @@ class Cluster:
         return None
 
     def is_whole(self) -> bool:
-        """Whether one leads and two follow, one of them in step if that is the agreement."""
+        """Whether one leads and two follow, one of them in step if that is the agreement; and all know who: before that
+        nobody may take over."""
         following = self._following()
-        in_step = "sync" in following.values()
-        return len(following) == 2 and in_step == self.synchronous
+        in_step = {name for name, state in following.items() if state == "sync"}
+        known = {node.name for node in self.nodes if node.name in following and node.role().get("sync_standby")}
+        return len(following) == 2 and in_step == known and bool(known) == self.synchronous
 
     def takes_writes(self, node: Node) -> bool:
         """Whether a node would take writes if somebody still went to it."""

@@ -49,8 +49,10 @@ def fail_over(fleet: Fleet, cluster: Cluster, *, failovers: int) -> None:
             primary = wait_until(cluster.primary, "somebody leads", cluster.said)
             began_at = time.monotonic()
             bring_back = take_away(cluster, primary, dice, number)
-            wait_until(partial(_is_led, cluster, primary), "another one leads", cluster.said, limit_s=SLOWEST_S)
-            bring_back()
+            try:
+                wait_until(partial(_is_led, cluster, primary), "another one leads", cluster.said, limit_s=SLOWEST_S)
+            finally:
+                bring_back()  # also where nobody leads, or whoever asks a frozen one would wait for ever
             wait_until(partial(_commits_again, fleet), "the work goes on", cluster.said, limit_s=SLOWEST_S)
             recovery_s.append(round(time.monotonic() - began_at, 3))
             cluster.make_whole()

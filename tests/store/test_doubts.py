@@ -10,6 +10,7 @@ from onceward.store.session import ConnectionLost, TryAgainLater
 from tests.store.conftest import Hands
 
 
+@pytest.mark.untroubled("it makes its own trouble")
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize(
     "trouble",

@@ -37,9 +37,13 @@ class Worker:
     def lease(self, count: int, slots: int | None = None) -> list[Lease]:
         """The same, as leases."""
         slots = count if slots is None else slots
-        return self.session.transact(
-            lambda: claims.claim(self.reader, self.id, count, self.hands.now, slots=slots)
-        ).leases
+        before = self.reader
+
+        def claim() -> Op[claims.Claimed]:
+            self.reader = before.copy()  # what a try remembers that did not commit is forgotten
+            return (yield from claims.claim(self.reader, self.id, count, self.hands.now, slots=slots))
+
+        return self.session.transact(claim).leases
 
 
 @pytest.fixture

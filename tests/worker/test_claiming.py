@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from onceward import Config, Context, Payload, Pipeline
 from onceward.model.source import GateLimits
 from onceward.model.task import Commit, Move, Release, band_of, lane_of
@@ -122,6 +124,7 @@ def test_a_notification_names_its_line() -> None:
     assert line_told("something else") is None
 
 
+@pytest.mark.untroubled("it counts receipts, and what is asked about a lost try leaves one")
 def test_who_comes_too_late_for_a_task_commits_nothing(clockwork: Clockwork) -> None:
     hands = clockwork.hands()
     [task] = hands.enqueue()

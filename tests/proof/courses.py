@@ -22,7 +22,11 @@ AGAIN = (
     Course.of_tests("processes killed", "tests/faults/test_kills.py"),
     Course.of_tests("processes that freeze and come back", "tests/faults/test_frozen_workers.py"),
     Course.of_tests("replies lost", "tests/faults/test_lost_replies.py", "tests/faults/test_lost_answers.py"),
-    Course.of_tests("servers crashed, connections cut", "tests/faults/test_postgres_faults.py"),
+    Course.of_tests(
+        "servers crashed, connections cut",
+        "tests/faults/test_postgres_faults.py",
+        "tests/faults/test_frozen_servers.py",
+    ),
     Course.of_tests("disks that fail, power that goes", "tests/disk"),
 )
 """Their dice start from another seed each time."""

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.xdist_group("source")  # one process reads it, once
 
 SOURCE = Path(__file__).parents[2] / "src" / "onceward"
 RUNS_SQL = {
-    "execute", "executemany", "executescript", "exec_", "aexecute", "_say", "fetch", "copy", "send_query_params",
+    "execute", "executemany", "executescript", "exec_", "aexecute", "_say", "say", "fetch", "copy", "send_query",
+    "send_query_params",
 }  # fmt: skip
 """What hands a text to a database, by the name of the method."""
 
@@ -28,11 +29,10 @@ ALLOWED: dict[tuple[str, str], tuple[set[str], str]] = {
     ("store/sqlite.py", "f'PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}'"): (set(), "a constant of this module"),
     ("store/sqlite_standard.py", "text"): ({"_STATEMENTS[request.name].text"}, NAMED),
     ("store/sqlite_standard.py", "*part"): ({"each of in_portions(request)"}, PORTIONS),
-    ("store/wire.py", "text.encode()"): (set(), "what Statement is made of is looked at where that is done"),
+    ("store/wire.py", "text.encode()"): ({"given"}, "what it is given is looked at where that is done"),
     ("store/wire.py", "b'DEALLOCATE ' + oldest"): ({"self._names.pop(next(iter(self._names)))"}, "a number of ours"),
-    ("store/postgres.py", "text.encode()"): ({"given"}, "what _say is given is looked at where that is done"),
+    ("store/postgres.py", "text"): ({"given"}, "what _say is given is looked at where that is done"),
     ("store/postgres.py", "_IN_WORDS['commit'].text"): (set(), NAMED),
-    ("store/postgres.py", "_NOTICED_BY_SERVER.format(idle_ms=LONGEST_IDLE_MS)"): (set(), "constants of this module"),
     ("store/postgres.py", "_BEGIN_WITH_RECEIPT.format(token=_as_text(token), now=now)"): (set(), "digits alone"),
     (
         "store/postgres.py",
@@ -96,14 +96,27 @@ def is_fixed(node: ast.AST) -> bool:
 def statements(tree: ast.Module) -> dict[str, set[str]]:
     """What is handed to a database and is no constant; and all that it is made of in the functions that do so."""
     found: dict[str, set[str]] = {}
+    constants = named_texts(tree)
     for place in (tree, *ast.walk(tree)):
         if isinstance(place, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             for call, name in calls(place):
                 if name not in RUNS_SQL or not isinstance(call.func, ast.Attribute) or not call.args:
                     continue
-                if not is_fixed(text := call.args[0]):
+                text = call.args[0]
+                if not is_fixed(text) and not (isinstance(text, ast.Name) and text.id in constants):
                     found.setdefault(ast.unparse(text), set()).update(made_of(text, place))
     return found
+
+
+def named_texts(tree: ast.Module) -> set[str]:
+    """The constants of a module that are texts which stand there."""
+    return {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and is_fixed(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id.isupper()
+    }
 
 
 def made_of(text: ast.expr, place: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module) -> set[str]:

@@ -39,14 +39,18 @@ class Worker:
         self, ended: Sequence[Lease] = (), told: tuple[Told, ...] = SERVED, *, count: int = 10, slots: int | None = None
     ) -> list[Lease]:
         """What it gets after these have ended, if it asks for so many."""
-        self.asked = []
-        return self.session.transact(lambda: self._noted(self._turn(ended, told, count, slots))).leases
+        before = self.reader
+
+        def one_try() -> Op[claims.Claimed]:
+            self.asked, self.reader = [], before.copy()
+            return self._noted(self._turn(ended, told, count, slots))
+
+        return self.session.transact(one_try).leases
 
     def _turn(
         self, ended: Sequence[Lease], told: tuple[Told, ...], count: int, slots: int | None
     ) -> Op[claims.Claimed]:
         now, room = self.hands.now, count if slots is None else slots
-        self.reader = self.reader.copy()
         verdicts = yield from commits.commit([Commit(lease, DONE, told=told) for lease in ended], now, self.reader)
         assert verdicts == [True] * len(ended)
         return (yield from claims.claim(self.reader, self.id, count, now, slots=room))

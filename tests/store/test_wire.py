@@ -19,8 +19,9 @@ from onceward.model.times import StoreClock, SystemClock
 from onceward.store.enqueue import enqueue_at_once
 from onceward.store.guard import GuardedConnection
 from onceward.store.op import Call, Op, Query
-from onceward.store.postgres import PostgresSession
+from onceward.store.postgres import PostgresSession, connect
 from onceward.store.reader import Reader
+from onceward.store.silence import WatchedConnection
 from onceward.store.wire import Statement, Wire
 from onceward.store.workers import NewWorker, register
 from onceward.worker.writer import Wish, Writer
@@ -31,14 +32,14 @@ LARGE = 20_000_000
 
 
 @pytest.fixture
-def connection(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
+def connection(postgres_url: str) -> Iterator[WatchedConnection]:
     """A connection of the driver."""
-    with closing(psycopg.connect(postgres_url, autocommit=True)) as connection:
+    with closing(connect(postgres_url, "onceward")) as connection:
         yield connection
 
 
 @pytest.fixture
-def wire(connection: psycopg.Connection[Any]) -> Wire:
+def wire(connection: WatchedConnection) -> Wire:
     """The same, past its cursors."""
     return Wire(connection, prepare=True)
 
@@ -84,7 +85,7 @@ def test_no_more_is_kept_prepared_than_there_is_room_for(wire: Wire, monkeypatch
     assert wire.run(PREPARED) == [(3,)]
 
 
-def test_behind_a_pooler_nothing_is_prepared(connection: psycopg.Connection[Any]) -> None:
+def test_behind_a_pooler_nothing_is_prepared(connection: WatchedConnection) -> None:
     wire = Wire(connection, prepare=False)
     assert wire.run(Statement("SELECT $1::text", ["a"])) == [("a",)]
     assert wire.run(PREPARED) == [(0,)]

@@ -20,6 +20,7 @@ from onceward.sharing import Sharing, Turn
 
 CALLERS = 8
 PATIENCE_S = 30
+COUNTED = pytest.mark.untroubled("it counts receipts, and what is asked about a lost try leaves one")
 
 
 class Note(Payload, kind="note"):
@@ -88,6 +89,7 @@ def refuse(app: App, key: str) -> None:
     connection.execute("CREATE TRIGGER refuse BEFORE INSERT ON onceward_task FOR EACH ROW EXECUTE FUNCTION refuse()")
 
 
+@COUNTED
 def test_whoever_asks_meanwhile_shares_the_next_transaction(app: App, threads: ThreadPoolExecutor) -> None:
     before = transactions(app)
     calls = [lambda place=place: app.enqueue(Note(f"n{place}")) for place in range(CALLERS)]
@@ -97,6 +99,7 @@ def test_whoever_asks_meanwhile_shares_the_next_transaction(app: App, threads: T
     assert transactions(app) == before + 1
 
 
+@COUNTED
 def test_coroutines_share_transactions_with_each_other(app: App) -> None:
     async def all_of_them() -> list[Enqueued]:
         with app._lock:

@@ -21,9 +21,10 @@ from onceward.store.session import GONE, ConnectionLost, Session, TryAgainLater,
 try:
     import psycopg
     from psycopg import errors as pg
-    from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
+    from psycopg.pq import TransactionStatus
 
     from onceward.store import arrays
+    from onceward.store.silence import WatchedConnection
     from onceward.store.wire import Statement, Wire
 except ImportError as missing:  # pragma: no cover - the extra is part of the development set-up
     raise ConfigError("PostgreSQL needs the extra: pip install 'onceward[postgres]'") from missing
@@ -44,17 +45,18 @@ _UNLESS_SAID: dict[str, Any] = {
 """By which a server that has gone without a word is noticed within half a minute."""
 LONGEST_IDLE_MS = 30_000
 """How long a transaction of ours may wait for its process before the server ends it, and others have its locks."""
+_END_IDLE_TRANSACTIONS = "SELECT set_config('idle_in_transaction_session_timeout', %s, false)"
 _NOTICED_BY_SERVER = (
-    "SET idle_in_transaction_session_timeout = {idle_ms}; SET tcp_user_timeout = 30000;"
+    "SET tcp_user_timeout = 30000;"
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 )
 """By which the server notices as soon that we have: it would wait for two hours, and all locks with it."""
 
 
-def connect(url: str, name: str) -> psycopg.Connection[Any]:
+def connect(url: str, name: str) -> WatchedConnection:
     """A connection, on which every statement is a transaction of its own. What the address says of it counts more."""
     said = {**_UNLESS_SAID, "application_name": name, **psycopg.conninfo.conninfo_to_dict(url)}
-    return psycopg.connect(autocommit=True, **{**said, "client_encoding": "UTF8"})
+    return WatchedConnection.to({**said, "client_encoding": "UTF8"})
 
 
 class PostgresSession(Session):
@@ -77,7 +79,7 @@ class PostgresSession(Session):
         self._on_connect = on_connect
         self._read_only = read_only
         self._prepare = prepare
-        self._connection: psycopg.Connection[Any] | None = None
+        self._connection: WatchedConnection | None = None
         self._wire: Wire | None = None
 
     def opened(self) -> psycopg.Connection[Any]:
@@ -99,11 +101,13 @@ class PostgresSession(Session):
         connection.add_notify_handler(_ignore)
         if not self._prepare:
             connection.prepare_threshold = None
-        elif not self._read_only:
-            # Planned once, because planning takes longer than what it plans; and a plan that was made on a small
-            # table must not be a scan of the large one it has become.
-            connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off")
-            connection.execute(_NOTICED_BY_SERVER.format(idle_ms=LONGEST_IDLE_MS))
+        else:
+            connection.execute(_NOTICED_BY_SERVER)
+            if not self._read_only:
+                # Planned once, because planning takes longer than what it plans; and a plan that was made on a small
+                # table must not be a scan of the large one it has become.
+                connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off")
+                connection.execute(_END_IDLE_TRANSACTIONS, [str(LONGEST_IDLE_MS)])
         if self._on_connect is not None:
             self._on_connect(connection)
         arrays.teach(connection.adapters)
@@ -149,16 +153,11 @@ class PostgresSession(Session):
         self._say(_IN_WORDS["commit"].text)
 
     def _say(self, text: str) -> int:
-        """Run what has no parameters, past the cursor, which takes its time; returns how many rows came back. Nothing
-        of it waits for locks: nobody would want to interrupt it."""
-        connection = self.opened().pgconn
+        """Run what has no parameters; returns how many rows came back."""
+        self.opened()
+        assert self._wire is not None
         try:
-            result = connection.exec_(text.encode())
-            if result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
-                return result.ntuples
-            if connection.status == ConnStatus.BAD:
-                raise ConnectionLost(redacted(connection.get_error_message()))
-            raise psycopg.errors.error_from_result(result)
+            return self._wire.say(text)
         except psycopg.Error as error:
             raise _meant(error) from error
 

@@ -17,11 +17,13 @@ from psycopg.pq.abc import PGresult
 
 from onceward.store.op import Rows
 from onceward.store.session import quietly
+from onceward.store.silence import WatchedConnection
 
 MOST_PREPARED = 1_000
 """More than there are, but one for every width of its numbers: what is forgotten is planned again, which takes longer
 than what it does."""
 _CANCEL_LIMIT_S = 2.0
+_LOOK_EVERY_MS = 100
 _FINE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 
 
@@ -35,7 +37,7 @@ class Statement(NamedTuple):
 class Wire:
     """One connection of the driver, used past its cursors; by one thread at a time."""
 
-    def __init__(self, connection: psycopg.Connection[Any], *, prepare: bool) -> None:
+    def __init__(self, connection: WatchedConnection, *, prepare: bool) -> None:
         self._connection = connection
         self._server = connection.pgconn
         self._prepare = prepare
@@ -52,6 +54,18 @@ class Wire:
         try:
             self._send(statement)
             return self._rows(self._only_answer())
+        except BaseException as error:
+            self._abandon_if_interrupted(error)
+            raise
+
+    def say(self, text: str) -> int:
+        """Run statements that have no parameters; returns how many rows the last of them has."""
+        try:
+            self._server.send_query(text.encode())
+            answer = last = self._next_answer()
+            while answer is not None:
+                last, answer = answer, self._next_answer()
+            return self._checked(last).ntuples
         except BaseException as error:
             self._abandon_if_interrupted(error)
             raise
@@ -93,11 +107,11 @@ class Wire:
         if len(self._names) >= MOST_PREPARED:
             oldest = self._names.pop(next(iter(self._names)))
             self._server.send_query_params(b"DEALLOCATE " + oldest, None)
-            self._check(self._only_answer())
+            self._only_answer()
         self._prepared_so_far += 1
         name = b"onceward_%d" % self._prepared_so_far
         self._server.send_prepare(name, text.encode(), types)
-        self._check(self._only_answer())
+        self._only_answer()
         self._names[text, types] = name
         return name
 
@@ -107,33 +121,36 @@ class Wire:
             pass
         while self._server.notifies() is not None:
             pass  # for somebody who has listened here before us, behind a pooler
-        if answer is None:
-            self._check_connection()
-            raise psycopg.OperationalError("the server has given no answer")
-        return answer
+        return self._checked(answer)
 
     def _next_answer(self) -> PGresult | None:
         """The next answer; None at the end of what there is for a statement."""
         server = self._server
         while server.flush():  # more than the way to the server holds: it may have to be rid of an answer first
-            self._room.poll()
+            self._wait(self._room)
             server.consume_input()
         while server.is_busy():
-            self._answer.poll()
+            self._wait(self._answer)
             server.consume_input()
         return server.get_result()
 
-    def _check_connection(self) -> None:
+    def _wait(self, ready: select.poll) -> None:
+        if ready.poll(_LOOK_EVERY_MS):
+            return
+        watch = self._connection.watch()
+        while not ready.poll(_LOOK_EVERY_MS):
+            watch.look()
+
+    def _checked(self, answer: PGresult | None) -> PGresult:
+        if answer is not None and answer.status in _FINE:
+            return answer
         if self._server.status == ConnStatus.BAD:
             raise psycopg.OperationalError(self._server.get_error_message())
-
-    def _check(self, answer: PGresult) -> None:
-        if answer.status not in _FINE:
-            self._check_connection()
-            raise psycopg.errors.error_from_result(answer)
+        if answer is None:
+            raise psycopg.OperationalError("the server has given no answer")
+        raise psycopg.errors.error_from_result(answer)
 
     def _rows(self, answer: PGresult) -> Rows:
-        self._check(answer)
         count = answer.ntuples
         if not count:
             return []

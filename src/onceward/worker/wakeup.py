@@ -27,6 +27,8 @@ EACH_LONGER = 1.25
 the disk takes for a commit, it is seen a fraction of that later."""
 PROMPT_FOR_S = 60.0
 PROBE_LIMIT_S = 1.0
+ASK_WHEN_SILENT_S = 10.0
+"""After so long a listener makes sure that there is somebody who could tell it anything."""
 POLL_ONLY_MS = 100
 
 logger = EngineLog("onceward.wakeup")
@@ -152,10 +154,15 @@ class Listener:
             try:
                 connection.execute("LISTEN onceward")
                 self._tell()
+                heard_at = time.monotonic()
                 while not self._stopping.is_set():
                     for notification in connection.notifies(timeout=1.0, stop_after=1):
+                        heard_at = time.monotonic()
                         self._probed.set()
                         self._tell(notification.payload)
+                    if time.monotonic() - heard_at > ASK_WHEN_SILENT_S:
+                        connection.execute("SELECT 1")  # if nobody answers that, there is somebody else to listen to
+                        heard_at = time.monotonic()
             except psycopg.Error:
                 self._stopping.wait(0.2)
             finally:

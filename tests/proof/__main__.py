@@ -14,19 +14,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from tests.nursery import ROOT
-from tests.proof.courses import AGAIN, ONCE, Course
+from tests.proof.courses import AGAIN, COURSES, NAMES, SIMULATION, Course
 from tests.proof.page import page
 from tests.proof.runs import Ran, earlier_runs, keep_runs, never_run
 from tests.proof.tally import KEPT_IN, kept
 
 PAGE = ROOT / "docs" / "reference" / "proof.md"
-COURSES = (*AGAIN, *ONCE)
 DEBIAN = Path(__file__).with_name("debian.txt")
 
 
@@ -39,6 +40,7 @@ class Run:
     counts: Path
     page: Path
     earlier: list[Ran]
+    seed: int
     failed: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
 
@@ -46,23 +48,39 @@ class Run:
         """How much time is left."""
         return self.until - time.monotonic()
 
-    def do(self, course: Course, seed: int = 1) -> None:
+    def do(self, course: Course) -> None:
         """Run a course to its end, which may be after our time; unless that is over already."""
         if self.left_s() <= 0:
             return
-        print(f"\n--- {course.name}   (seed {seed}, {self.left_s() / 60:.0f} min left)", flush=True)
+        print(f"\n--- {course.name}   (seed {self.seed}, {self.left_s() / 60:.0f} min left)", flush=True)
         command = [sys.executable, *course.command]
-        if subprocess.run(command, cwd=ROOT, env=self._environment(seed), check=False).returncode:
-            self.failed.append(f"ONCEWARD_SEED={seed} python {' '.join(course.command)}")
-        if course.name not in self.done:
-            self.done.append(course.name)
+        if subprocess.run(command, cwd=ROOT, env=self._environment(), check=False).returncode:
+            self.failed.append(f"ONCEWARD_SEED={self.seed} python {' '.join(course.command)}")
+        self._has_done(course.name)
+
+    @contextmanager
+    def simulating(self) -> Iterator[None]:
+        """Run simulated histories meanwhile, and until our time is over, in the time that the machine has left."""
+        first = int(time.time()) * 1_000  # every run meets other histories
+        seeds = ["--seeds", f"{first}-{first + 10**9}", "--minutes", f"{self.left_s() / 60:.1f}"]
+        command = [sys.executable, "-m", "tests.simulation", *seeds]
+        politely = partial(os.nice, 19)
+        running = subprocess.Popen(command, cwd=ROOT, env=self._environment(), preexec_fn=politely)
+        yield
+        if running.wait():
+            self.failed.append("python -m tests.simulation")
+        self._has_done(SIMULATION)
+
+    def _has_done(self, course: str) -> None:
+        if course not in self.done:
+            self.done.append(course)
         self.write()
 
     def write(self) -> None:
         """Write the page as things stand: whoever ends a run early has what it has come to."""
         runs = [*self.earlier, self._so_far()]
         keep_runs(self.page.with_suffix(".jsonl"), runs)
-        self.page.write_text(page(runs, [course.name for course in COURSES]), encoding="utf-8")
+        self.page.write_text(page(runs, NAMES), encoding="utf-8")
 
     def _so_far(self) -> Ran:
         return Ran(
@@ -75,12 +93,8 @@ class Run:
             tallies=tuple(kept(self.counts)),
         )
 
-    def beside(self, *command: str) -> subprocess.Popen[bytes]:
-        """Run a command of this project's Python while courses run."""
-        return subprocess.Popen([sys.executable, *command], cwd=ROOT, env=self._environment(1))
-
-    def _environment(self, seed: int) -> dict[str, str]:
-        return {**os.environ, KEPT_IN: str(self.counts), "ONCEWARD_SEED": str(seed)}
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, KEPT_IN: str(self.counts), "ONCEWARD_SEED": str(self.seed)}
 
 
 def main() -> int:
@@ -90,43 +104,52 @@ def main() -> int:
     parser.add_argument("--page", type=Path, default=PAGE, help="the page to write, and the .jsonl beside it")
     parser.add_argument("--only", action="append", default=[], help="only courses with this in their names, once each")
     parser.add_argument("--fresh", action="store_true", help="forget the runs before this one")
+    parser.add_argument("--seed", type=int, help="where the dice start; if not said, elsewhere than in earlier runs")
+    parser.add_argument("--add", type=Path, action="append", default=[], help="only add the runs of such a .jsonl")
     given = parser.parse_args()
+    if given.add:
+        add(given.page, given.add)
+        return 0
     began = time.monotonic()
     install_what_is_missing()
     with tempfile.TemporaryDirectory(prefix="onceward-proof-") as folder:
         earlier = [] if given.fresh else earlier_runs(given.page.with_suffix(".jsonl"))
-        run = Run(began, began + given.minutes * 60, Path(folder) / "counts.jsonl", given.page, earlier)
+        seed = given.seed if given.seed is not None else 1 + len(earlier)
+        run = Run(began, began + given.minutes * 60, Path(folder) / "counts.jsonl", given.page, earlier, seed)
         some(run, given.only) if given.only else everything(run)
     print(f"\nwritten to {given.page}", *(f"FAILED: {command}" for command in run.failed), sep="\n")
     return 1 if run.failed else 0
 
 
+def add(page_file: Path, others: Sequence[Path]) -> None:
+    """Add what was run elsewhere, on another machine or beside this."""
+    runs = [run for file in (page_file.with_suffix(".jsonl"), *others) for run in earlier_runs(file)]
+    keep_runs(page_file.with_suffix(".jsonl"), runs)
+    page_file.write_text(page(runs, NAMES), encoding="utf-8")
+
+
 def some(run: Run, named: Sequence[str]) -> None:
     """The courses with one of these words in their names, once each."""
     chosen = [course for course in COURSES if any(word in course.name for word in named)]
-    if not chosen:
-        sys.exit(f"no course is called that; there are: {'; '.join(course.name for course in COURSES)}")
-    for course in chosen:
-        run.do(course, 1 + len(run.earlier))
+    is_simulated = any(word in SIMULATION for word in named)
+    if not chosen and not is_simulated:
+        sys.exit(f"no course is called that; there are: {'; '.join(NAMES)}")
+    with run.simulating() if is_simulated else nullcontext():
+        for course in chosen:
+            run.do(course)
 
 
 def everything(run: Run) -> None:
     """All courses, first those that no run has come to, then those with dice again and again. Simulated histories run
     beside them."""
-    first = int(time.time()) * 1_000  # every run meets other histories
-    seeds = ["--seeds", f"{first}-{first + 10**9}", "--minutes", f"{run.left_s() / 60:.1f}", "--processes", "1"]
-    simulating = run.beside("-m", "tests.simulation", *seeds)
-    new = never_run([course.name for course in COURSES], run.earlier)
-    seed = 1 + len(run.earlier)
-    for course in sorted(COURSES, key=lambda course: course.name not in new):
-        run.do(course, seed)
-    while run.left_s() > 0:
-        seed += 1
-        for course in AGAIN:
-            run.do(course, seed)
-    if simulating.wait():
-        run.failed.append("python -m tests.simulation")
-    run.write()
+    with run.simulating():
+        new = never_run(NAMES, run.earlier)
+        for course in sorted(COURSES, key=lambda course: course.name not in new):
+            run.do(course)
+        while run.left_s() > 0:
+            run.seed += 1
+            for course in AGAIN:
+                run.do(course)
 
 
 def install_what_is_missing() -> None:

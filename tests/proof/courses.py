@@ -18,6 +18,9 @@ class Course:
         return Course(name, ("-m", "pytest", "-q", "-n", "2", "--timeout=3600", "-m", "torture", *tests))
 
 
+SIMULATION = "simulated worlds"
+"""Runs beside the courses, in the time that these leave."""
+
 AGAIN = (
     Course.of_tests("processes killed", "tests/faults/test_kills.py"),
     Course.of_tests("processes that freeze and come back", "tests/faults/test_frozen_workers.py"),
@@ -70,3 +73,17 @@ ONCE = (
     Course.of_tests("applications", "tests/apps"),
     Course.of_tests("the rest", "tests/bench", "tests/models", "tests/simulation", "tests/store", "tests/worker"),
 )
+
+COURSES = (*AGAIN, *ONCE)
+NAMES = (SIMULATION, *(course.name for course in COURSES))
+
+
+def courses_of(command: str) -> set[str]:
+    """Which courses a command is of: it runs what they run, or some of it."""
+    words = set(command.split())
+    found = {course.name for course in COURSES if words & _subjects(course.command)}
+    return found | ({SIMULATION} if "tests.simulation" in words else set())
+
+
+def _subjects(command: tuple[str, ...]) -> set[str]:
+    return {word for word in command if word.startswith(("tests/", "tests."))}

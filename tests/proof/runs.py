@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from tests.proof.courses import courses_of
 from tests.proof.tally import Tally
 
 
@@ -39,3 +40,13 @@ def never_run(names: Sequence[str], runs: Iterable[Ran]) -> list[str]:
     """Which courses no run has come to."""
     done = {course for run in runs for course in run.courses}
     return [name for name in names if name not in done]
+
+
+def passed_since(command: str, later: Iterable[Ran]) -> str | None:
+    """The commit of the last of these runs that has done, and passed, what has failed before; None if none has."""
+    return next((run.commit for run in reversed(list(later)) if _passed(command, run)), None)
+
+
+def _passed(command: str, run: Ran) -> bool:
+    same = courses_of(command) & set(run.courses)
+    return bool(same) and not any(courses_of(one) & same for one in run.failed)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.nursery import ROOT
-from tests.proof.courses import AGAIN, ONCE
+from tests.proof import aims
+from tests.proof.courses import COURSES, NAMES, SIMULATION, courses_of
 from tests.proof.page import page, rows, spread, with_bound
-from tests.proof.runs import Ran, earlier_runs, keep_runs, never_run
+from tests.proof.runs import Ran, earlier_runs, keep_runs, never_run, passed_since
 from tests.proof.tally import KEPT_IN, Tally, kept
 
 KILLS = Tally(matrix="F01", fault="killed", store="sqlite", faults=10, accepted=300, commits=1_500, recovery_s=[0.1])
@@ -66,10 +67,10 @@ def test_the_page_has_a_line_for_each_fault_and_a_sum_and_names_what_failed() ->
 
     assert "| F01 | killed | SQLite | 20 | 600 | 3,000 | 0 (< 0.005) | 0 (< 0.001) | 0 (< 0.1) |" in text
     assert "|  | **all** | – | 20 | 600 | 3,000 |" in text
-    assert "| model of lease | 70,000 states |" in text
-    assert "| worlds | 4 seeds | 9 faults, 5 tasks, 7 stage commits; 1 writes refused," in text
-    assert "| mistakes | 26 mistakes put in | 26 caught |" in text
-    assert "- `python -m tests.models`, at commit def" in text
+    assert "| model of lease | – | 70,000 states |" in text
+    assert "| worlds | SQLite | 4 seeds | 9 faults, 5 tasks, 7 stage commits; 1 writes refused," in text
+    assert "| mistakes | – | 26 mistakes put in | 26 caught |" in text
+    assert "- `python -m tests.models`, at commit def; not since" in text
     assert "No run has come to these yet: clocks." in text
     assert "| 2026-01-02 | def | 30 | 2 cores | kills; models |" in text
     assert "1.5 hours in all, with 13 faults an hour" in text
@@ -86,9 +87,35 @@ def test_runs_are_kept_and_the_next_one_begins_with_what_none_has_come_to(tmp_pa
     assert never_run(["kills"], []) == ["kills"]
 
 
+def test_what_has_failed_may_have_passed_since() -> None:
+    failed = next(" ".join(("python", *course.command)) for course in COURSES if course.name == "clocks")
+    assert courses_of(failed) == {"clocks"}
+    assert courses_of("python -m tests.simulation") == {SIMULATION}
+
+    def ran(commit: str, *failed: str) -> Ran:
+        return Ran(date="2026-01-01", commit=commit, minutes=1, machine="", courses=("clocks",), failed=failed)
+
+    others = Ran(date="2026-01-01", commit="d", minutes=1, machine="", courses=("models",))
+    assert passed_since(failed, [ran("b", failed), ran("c"), others]) == "c"
+    assert passed_since(failed, [ran("b", f"ONCEWARD_SEED=2 {failed}"), others]) is None
+    assert f"- `{failed}`, at commit a; passed since, at commit c" in page([ran("a", failed), ran("c")], NAMES)
+
+
+def test_what_is_wanted_stands_beside_what_was_reached_and_how_fast() -> None:
+    worlds = Tally(matrix="F11", fault="simulated worlds: all kinds", store="sqlite", faults=9, seeds=6_000)
+    short = Ran(date="2026-01-01", commit="a", minutes=30, machine="", courses=(), tallies=(KILLS, KILLS, worlds))
+    other = Ran(date="2026-01-01", commit="b", minutes=600, machine="", courses=())
+
+    told = {what: said for what, *said in aims.lines([short, other])}
+
+    assert told["processes killed"] == ["10,000", "20", "40"]
+    assert told["simulated worlds"] == ["1,000,000", "6,000", "12,000"]
+    assert told["servers crashed"] == ["200", "0", "–"]
+
+
 def test_every_long_fault_test_is_part_of_a_long_run() -> None:
     """Who adds one in a file of its own adds that to a course."""
-    named = {argument for course in (*AGAIN, *ONCE) for argument in course.command if argument.startswith("tests/")}
+    named = {argument for course in COURSES for argument in course.command if argument.startswith("tests/")}
     for file in (ROOT / "tests").rglob("test_*.py"):
         if file != Path(__file__) and "mark.torture" in file.read_text(encoding="utf-8"):
             path = file.relative_to(ROOT)

@@ -14,7 +14,7 @@ STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "model": "–"}
 RUN_HEADER = ("run on", "at commit", "minutes", "on", "courses")
 AIM_HEADER = ("what", "wanted", "reached", "an hour")
 OTHER_HEADER = ("what", "store", "how many", "what came of it")
-PASSED = {"orders": "all end as one after the other would", "model": "every step is what the model says"}
+PASSED = {"orders": "every order ends well", "model": "every step is what the model says"}
 HEADER = (
     "row", "fault", "store", "faults", "tasks accepted", "stage commits", "lost", "double effects", "stale commits",
     "refused writes", "in doubt, reconciled", "recovery p50 / p99",

@@ -1,12 +1,8 @@
-"""A disk without space: a clear error, nothing lost, and work goes on once there is some.
-
-The disk is a small file system in memory, which takes the right to mount one.
-"""
+"""A disk without space: a clear error, nothing lost, and work goes on once there is some."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -24,6 +20,7 @@ from onceward.worker.process import WorkerProcess
 from tests.disk.engine import NOTES, assert_sound, assert_verified, insert_note
 from tests.disk.letters import until
 from tests.proof.tally import Tally
+from tests.small_disk import fill, small_disk
 
 SIZE = 16 << 20
 BALLAST = 6 << 20
@@ -69,17 +66,8 @@ class Mailing:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk with a few megabytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "onceward-test", str(folder)]
-    try:
-        mounted = subprocess.run(mount, capture_output=True, text=True)
-    except FileNotFoundError:
-        pytest.skip("there is no program to mount a disk with")
-    if mounted.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with small_disk(tmp_path / "disk", SIZE) as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -88,16 +76,6 @@ def mailing(disk: Path) -> Iterator[Mailing]:
     made = Mailing(disk / "onceward.db")
     yield made
     made.app.close()
-
-
-def fill(file: Path) -> None:
-    """Write a file until the disk is full."""
-    with file.open("ab", buffering=0) as filling:
-        for size in (1 << 16, 1 << 10, 1):
-            with suppress(OSError):
-                while filling.write(bytes(size)) == size:
-                    pass
-    assert os.statvfs(file).f_bavail == 0
 
 
 def enqueue_until_full(app: App) -> list[int]:

@@ -53,6 +53,8 @@ class Steps(Payload, kind="steps"):
 
     number: int
     longest_ms: int = 20
+    text: str = ""
+    """What it carries about with it."""
 
 
 steps = Pipeline(Steps)

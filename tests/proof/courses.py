@@ -54,6 +54,8 @@ ONCE = (
         "tests/faults/test_pgbouncer.py",
         "tests/faults/test_connections_refused.py",
         "tests/faults/test_lock_queues.py",
+        "tests/faults/test_held_snapshots.py",
+        "tests/faults/test_full_servers.py",
     ),
     Course.of_tests("clocks", "tests/faults/test_clocks.py", "tests/unit/test_schedule_calendar.py"),
     Course.of_tests(

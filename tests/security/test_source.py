@@ -27,6 +27,7 @@ ALLOWED: dict[tuple[str, str], tuple[set[str], str]] = {
     ("store/sqlite.py", "text"): ({"_STATEMENTS[request.name].text"}, NAMED),
     ("store/sqlite.py", "*part"): ({"each of in_portions(request)"}, PORTIONS),
     ("store/sqlite.py", "f'PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}'"): (set(), "a constant of this module"),
+    ("store/sqlite.py", "f'PRAGMA journal_size_limit = {LARGEST_LOG}'"): (set(), "a constant of this module"),
     ("store/sqlite_standard.py", "text"): ({"_STATEMENTS[request.name].text"}, NAMED),
     ("store/sqlite_standard.py", "*part"): ({"each of in_portions(request)"}, PORTIONS),
     ("store/wire.py", "text.encode()"): ({"given"}, "what it is given is looked at where that is done"),
@@ -62,7 +63,7 @@ SQL = re.compile(
     r"DROP\s+TABLE|TRUNCATE|PRAGMA|SAVEPOINT|LISTEN|NOTIFY|SET\s+\w+\s*=)",
     re.S,
 )
-PUT_TOGETHER = {"f'PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}'"}
+PUT_TOGETHER = {"f'PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}'", "f'PRAGMA journal_size_limit = {LARGEST_LOG}'"}
 """What is made of constants of its own module."""
 WRITES_TEXTS = {"store/catalogue.py": "it writes out the short forms of named queries, from the .sql files alone"}
 

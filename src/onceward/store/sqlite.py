@@ -27,6 +27,8 @@ from onceward.store.session import ConnectionLost, Session, TryAgainLater, quiet
 OnConnect = Callable[[Any], None]
 BUSY_LIMIT_S = 30.0
 CHECKPOINT_PAGES = 1_000
+LARGEST_LOG = 64 << 20
+"""To so many bytes a log is cut that a reader had kept from being used again, once that reader has gone."""
 MOST_ROWS = 64
 """How many rows of a `Many` one statement takes at most."""
 IN_MEMORY = "?vfs=memdb"
@@ -149,6 +151,7 @@ class SqliteSession(Session):
             connection.execute("PRAGMA synchronous = full")
             connection.execute("PRAGMA foreign_keys = on")
             connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            connection.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG}")
             if self._on_connect is not None:
                 self._on_connect(connection)
             if self._read_only:

@@ -47,7 +47,7 @@ def by_wire(connection: WatchedConnection, text: str) -> object:
 
 def in_words(connection: WatchedConnection, text: str) -> object:
     """As it begins and commits."""
-    return Wire(connection, prepare=True).say(text)
+    return Wire(connection, prepare=True).run_text(text)
 
 
 def by_cursor(connection: WatchedConnection, text: str) -> object:

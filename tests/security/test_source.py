@@ -15,7 +15,7 @@ pytestmark = pytest.mark.xdist_group("source")  # one process reads it, once
 
 SOURCE = Path(__file__).parents[2] / "src" / "onceward"
 RUNS_SQL = {
-    "execute", "executemany", "executescript", "exec_", "aexecute", "_say", "say", "fetch", "copy", "send_query",
+    "execute", "executemany", "executescript", "exec_", "aexecute", "_say", "run_text", "fetch", "copy", "send_query",
     "send_query_params",
 }  # fmt: skip
 """What hands a text to a database, by the name of the method."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from onceward import App
-from onceward.errors import IllegalTransition, OutcomeUnknown, StoreUnavailable
+from onceward.errors import IllegalTransition, OutcomeUnknown, StoreUnavailable, TaskNotFound
 from onceward.model.lineage import Limits
 from tests.simulation import work
 from tests.simulation.machine import Machine
@@ -67,7 +67,9 @@ class Program(Machine):
                 self._left -= 1
                 try:
                     self._ask()
-                except (StoreUnavailable, OutcomeUnknown, IllegalTransition) as error:
+                except (StoreUnavailable, OutcomeUnknown, IllegalTransition, TaskNotFound) as error:
+                    if isinstance(error, TaskNotFound) and not world.is_restored:
+                        raise
                     world.tell(f"is told {type(error).__name__}")
 
     def _ask(self) -> None:

@@ -157,7 +157,7 @@ class PostgresSession(Session):
         self.opened()
         assert self._wire is not None
         try:
-            return self._wire.say(text)
+            return self._wire.run_text(text)
         except psycopg.Error as error:
             raise _meant(error) from error
 

@@ -58,7 +58,7 @@ class Wire:
             self._abandon_if_interrupted(error)
             raise
 
-    def say(self, text: str) -> int:
+    def run_text(self, text: str) -> int:
         """Run statements that have no parameters; returns how many rows the last of them has."""
         try:
             self._server.send_query(text.encode())

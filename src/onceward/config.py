@@ -42,7 +42,7 @@ _LEAST = {
 }
 _SOME_TIME = (
     "task_limit", "stage_timeout", "call_timeout", "tick_limit", "tick_lease", "tick_every", "cache_ttl", "watch_every",
-    "watch_window",
+    "watch_window", "watch_snapshot",
 )  # fmt: skip
 
 
@@ -110,6 +110,8 @@ class Config:
     watch_expired: int = _number(2, "For how many checks a lease may be over before somebody is told.")
     watch_reclaims: int = _number(2, "How often a task is taken back from lost workers before somebody is told.")
     watch_budget: float = _number(0.8, "At which share of a budget somebody is told, and again when it is spent.")
+    watch_snapshot: Duration = _number("15m", "How old a state of PostgreSQL somebody may read before you are told.")
+    watch_log: int = _number(256 * 2**20, "How many bytes the log of a SQLite file may have before somebody is told.")
     alert_webhook: str | None = _secret("The address that is told of alerts, http or https; empty for none.")
     alert_format: Literal["json", "slack"] = _number("json", "What it gets: all fields, or a text as Slack takes it.")
     lease_ms: int = field(init=False, repr=False)
@@ -127,6 +129,7 @@ class Config:
     cache_ttl_ms: int = field(init=False, repr=False)
     watch_every_ms: int = field(init=False, repr=False)
     watch_window_ms: int = field(init=False, repr=False)
+    watch_snapshot_ms: int = field(init=False, repr=False)
     thresholds: Thresholds = field(init=False, repr=False)
     """What the rules of the alerts hold for normal."""
     bounds: Bounds = field(init=False, repr=False)
@@ -199,6 +202,8 @@ def _thresholds(config: Config) -> Thresholds:
         check_ms=config.check_ms,
         reclaims=config.watch_reclaims,
         budget_share=config.watch_budget,
+        snapshot_ms=config.watch_snapshot_ms,
+        log_bytes=config.watch_log,
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from onceward import Alert, App, Config, Context, Event, Payload, Pipeline
@@ -20,6 +23,7 @@ class Scene:
     """A database in which trouble is made by hand, and looked for on a clock moved by hand."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self.clockwork = Clockwork(url)
         self.app = self.clockwork.app
         self.hands: Hands = self.clockwork.hands()
@@ -400,6 +404,41 @@ def test_a_stage_that_kills_its_workers_is_told_of(start: Start) -> None:
     harness.drain()
 
     assert [(alert.rule, alert.tasks) for alert in harness.app.watch_now()] == [("reclaims", (task.id,))]
+
+
+def test_a_transaction_that_has_been_open_for_fifteen_minutes(scene: Scene) -> None:
+    if scene.app.dialect == "sqlite":
+        pytest.skip("SQLite does not tell who reads; its log tells that somebody does")
+    with psycopg.connect(scene.url, application_name="a report") as connection:
+        connection.execute("SELECT count(*) FROM onceward_task")
+        assert scene.look() == [], "between two statements it reads nothing"
+        connection.rollback()
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("SELECT count(*) FROM onceward_task")
+        scene.pass_minutes((time.time() * 1_000 - scene.now) / 60_000 + 14.5)
+        assert scene.look() == []
+        scene.pass_minutes(1)
+
+        [alert] = scene.look()
+
+        process = connection.info.backend_pid
+    assert (alert.rule, alert.subject, alert.threshold) == ("snapshot", f"process {process}", 15)
+    assert alert.sentence.startswith(f"process {process} of the server (a report) has had a transaction open for 15")
+    assert scene.look() == []
+
+
+def test_a_log_that_nobody_can_use_again(scene: Scene) -> None:
+    if scene.app.dialect == "postgres":
+        pytest.skip("the log of PostgreSQL is its own")
+    file = Path(f"{scene.url.removeprefix('sqlite:///')}-wal")
+    scene.app.set("watch_log", 1_000, author="a test")
+
+    [alert] = scene.look()
+
+    assert (alert.rule, alert.subject, alert.threshold) == ("snapshot", "log", 1_000)
+    assert 1_000 < alert.count <= file.stat().st_size
+    scene.app.unset("watch_log")
+    assert scene.look() == []
 
 
 def test_a_storm_of_one_kind_is_fifty_alerts(scene: Scene) -> None:

@@ -37,6 +37,7 @@ ADVICE: Mapping[str, str] = {
     "budget nearly spent": "Raise the budget before it is spent, or let what needs it wait.",
     "budget": "What needs this budget waits: raise it, or wait for its next window.",
     "backlog": "More work comes in than is done: add workers, or look for what holds this line back.",
+    "snapshot": "End whoever reads such an old state: until then the database can throw nothing away, and only grows.",
     WATCH_FAILED: "Correct the watch: as long as it fails, nobody looks for what it was made for.",
 }
 """The rules of the engine, each with what to do about what it finds."""
@@ -64,6 +65,8 @@ class Thresholds:
     check_ms: int
     reclaims: int
     budget_share: float
+    snapshot_ms: int
+    log_bytes: int
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -74,6 +77,7 @@ class Thresholds:
             ("watch_timeouts", self.timeouts),
             ("watch_expired", self.expired_checks),
             ("watch_reclaims", self.reclaims),
+            ("watch_log", self.log_bytes),
         ):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ConfigError(f"{name}={value!r}: it is a whole number from 1")
@@ -412,6 +416,31 @@ def backlog(samples: Mapping[str, Sequence[tuple[int, int]]], limits: Thresholds
         if never_less and counts[-1] > counts[0] and counts[-1] >= limits.samples:
             sentence = f"the backlog of {line} only grows: from {counts[0]:,} to {counts[-1]:,} within {limits.span}"
             made.append(found("backlog", line, counts[-1], counts[0], sentence))
+    return made
+
+
+class OldReader(NamedTuple):
+    """A transaction of PostgreSQL that keeps the database from throwing away what is old."""
+
+    program: str
+    process: int
+    age_ms: int
+
+
+def snapshots(readers: Sequence[OldReader], log_bytes: int, limits: Thresholds) -> list[Finding]:
+    """Old states of the database that somebody still reads: by their age, or on SQLite by what has piled up."""
+    made = []
+    for reader in readers:
+        sentence = (
+            f"process {reader.process} of the server ({reader.program}) has had a transaction open for "
+            f"{spoken(reader.age_ms)}: nothing that was deleted or changed since then can be thrown away"
+        )
+        minutes = reader.age_ms / 60_000, limits.snapshot_ms / 60_000
+        made.append(found("snapshot", f"process {reader.process}", *minutes, sentence))
+    if log_bytes > limits.log_bytes:
+        size = f"{log_bytes / 2**20:,.0f} MB"
+        sentence = f"the log of the database has grown to {size}: somebody still reads a state older than all of it"
+        made.append(found("snapshot", "log", log_bytes, limits.log_bytes, sentence))
     return made
 
 

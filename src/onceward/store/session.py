@@ -113,6 +113,10 @@ class Session(ABC):
         """Free what the database takes up of a full disk without needing it; whether there is anything of that."""
         return False
 
+    def log_bytes(self) -> int:
+        """How large the log of the database is, where that is a file of ours."""
+        return 0
+
     def is_lost(self) -> bool:
         """Whether the database has hung up since it was asked last. A file does not."""
         return False

@@ -96,6 +96,13 @@ class OpenedFile:
             raise ConnectionLost(f"{self._path} was deleted, or another file was put in its place, while it was open")
 
 
+def size_of_log(path: str) -> int:
+    """How many bytes the log of a database has; 0 if there is none."""
+    with suppress(OSError):
+        return Path(f"{path}-wal").stat().st_size
+    return 0
+
+
 class SqliteSession(Session):
     """One connection to a SQLite database."""
 
@@ -190,6 +197,9 @@ class SqliteSession(Session):
             [(is_busy, pages, copied)] = self.opened().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             return not is_busy and pages == copied and pages != 0
         return False
+
+    def log_bytes(self) -> int:
+        return size_of_log(self._path)
 
     def commit(self) -> None:
         super().commit()

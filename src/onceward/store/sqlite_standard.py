@@ -22,7 +22,7 @@ from onceward.store.guard import GuardedConnection
 from onceward.store.op import Call, Many, Query, Request, Rows
 from onceward.store.private import make_private
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
-from onceward.store.sqlite import BUSY_LIMIT_S, OnConnect, OpenedFile, SqliteSession, bound, in_portions
+from onceward.store.sqlite import BUSY_LIMIT_S, OnConnect, OpenedFile, SqliteSession, bound, in_portions, size_of_log
 
 _STATEMENTS = catalogue.Statements("sqlite", catalogue.colon)
 _ENDS = (sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
@@ -241,6 +241,9 @@ class ClientSqliteSession(Session):
     def make_room(self) -> bool:
         with self._turn:
             return self._chosen().make_room()
+
+    def log_bytes(self) -> int:
+        return size_of_log(self._path)
 
     def discard(self) -> None:
         with self._turn:

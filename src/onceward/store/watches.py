@@ -37,6 +37,8 @@ class Look(NamedTuple):
     after_refusal: int
     samples: dict[str, int]
     """What was counted by this look."""
+    log_bytes: int
+    """How large the log of the database is, where it is a file of ours."""
 
     @property
     def since(self) -> int:
@@ -47,7 +49,7 @@ class Look(NamedTuple):
 Find = Callable[[Look], Op[list[Finding]]]
 
 
-def begin(now: int, limits: Thresholds) -> Op[Look]:
+def begin(now: int, limits: Thresholds, log_bytes: int) -> Op[Look]:
     """Count what this look counts, and find out where its window begins."""
     [(task, refusal)] = yield Query("newest_ids")
     lines: dict[str, int] = {}
@@ -66,6 +68,7 @@ def begin(now: int, limits: Thresholds) -> Op[Look]:
         max(marks.get(TASKS, 0), task - MOST_ROWS),
         max(marks.get(REFUSALS, 0), refusal - MOST_ROWS),
         samples,
+        log_bytes,
     )
 
 
@@ -213,6 +216,14 @@ def backlog(look: Look) -> Op[list[Finding]]:
     return watch.backlog(samples, look.limits, look.now)
 
 
+def snapshots(look: Look) -> Op[list[Finding]]:
+    """Old states of the database that somebody still reads."""
+    asked = {"before": look.now - look.limits.snapshot_ms, "limit": MOST_SUBJECTS}
+    rows = yield Query("old_transactions", asked)
+    readers = [watch.OldReader(program, process, look.now - since) for program, process, since in rows]
+    return watch.snapshots(readers, look.log_bytes, look.limits)
+
+
 RULES: tuple[tuple[tuple[str, ...], Find], ...] = (
     (("repeats",), repeats),
     (("depth",), depth),
@@ -226,5 +237,6 @@ RULES: tuple[tuple[tuple[str, ...], Find], ...] = (
     (("source",), sources),
     (("budget", "budget nearly spent"), budgets),
     (("backlog",), backlog),
+    (("snapshot",), snapshots),
 )
 """All rules of the engine: under which names they find something, and how."""

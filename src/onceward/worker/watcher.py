@@ -116,7 +116,7 @@ class Watcher:
             self._keep(found, [name], [name], config, now)
 
     def _look_at_engine(self, config: Config, now: int) -> None:
-        look = self._ask(lambda: watches.begin(now, config.thresholds))
+        look = self._ask(lambda: watches.begin(now, config.thresholds, self._session.log_bytes()))
         found: list[Finding] = []
         rules: list[str] = []
         fine: list[str] = []

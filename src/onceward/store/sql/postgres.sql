@@ -17,6 +17,19 @@ ROLLBACK
 -- The database's clock, in milliseconds: the only query that asks for it (R4).
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 
+-- name: old_transactions
+-- Transactions of this database that have seen, or may have written, something, and began before a time. Those of other
+-- users show only to whoever may read all statistics.
+SELECT coalesce(nullif(application_name, ''), 'unnamed'), pid, (extract(epoch FROM xact_start) * 1000)::bigint AS since
+FROM pg_stat_activity
+WHERE datname = current_database()
+  AND backend_type = 'client backend'
+  AND pid <> pg_backend_pid()
+  AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+  AND xact_start < to_timestamp(:before / 1000.0)
+ORDER BY since, pid
+LIMIT :limit
+
 -- name: notify
 -- One for a transaction, at commit: something has changed. It carries nothing that a poll would not find.
 SELECT pg_notify('onceward', '')

@@ -18,6 +18,9 @@ ROLLBACK /* onceward */
 -- name: store_now
 -- Nothing: one machine, one clock.
 
+-- name: old_transactions
+-- Nothing: SQLite does not tell who reads. What piles up meanwhile is its log, a file.
+
 -- name: notify
 -- Nothing: other processes see a commit by PRAGMA data_version.
 

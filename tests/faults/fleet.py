@@ -22,7 +22,7 @@ import psycopg
 
 from onceward import App, Event, Payload, Status
 from onceward.store.postgres import connect
-from tests.faults.work import DATABASE, make_app
+from tests.faults.work import DATABASE, Steps, make_app
 from tests.nursery import Process, nursery
 
 DEADLINE_S = 60.0
@@ -129,6 +129,17 @@ class Fleet:
     def enqueue(self, payloads: Iterable[Payload]) -> list[int]:
         """Ask for work; the ids of the tasks. Beside us, another fleet may have a worker in this process."""
         return [enqueued.id for enqueued in self.app.enqueue_many(payloads, root=True)]
+
+    def keep_busy(self, seconds: float) -> list[int]:
+        """Ask for short tasks at a steady rate for so long, and let them be done."""
+        ids: list[int] = []
+        ended = self.ended()
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            ids += self.enqueue(Steps(number, longest_ms=1) for number in range(10))
+            time.sleep(0.05)
+        wait_until(lambda: self.ended() == ended + len(ids), "all of it is done", self.state, every_s=0.1)
+        return ids
 
     def start(
         self,

@@ -7,7 +7,6 @@ fast as before, and what has piled up goes away with the reader.
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,10 +20,9 @@ from onceward.model.times import StoreClock, SystemClock
 from onceward.store import sqlite
 from onceward.store.sqlite import SqliteSession
 from tests.faults.fleet import Fleet, wait_until
-from tests.faults.work import STAGES, Steps
+from tests.faults.work import STAGES
 from tests.proof.tally import Tally
 
-AT_ONCE, EVERY_S = 10, 0.05
 MOST_TIMES = 10
 """How many times longer than before a task may wait for its start, at the 99th percentile."""
 NOISE_MS = 500.0
@@ -59,10 +57,10 @@ def work_beside_a_reader(fleet: Fleet, *, seconds: float) -> None:
     """Have the same work done without a reader and beside one, and see how long tasks wait for their start."""
     worker = fleet.start(settings={"concurrency": 50})
     wait_until(fleet.living_pids, "the worker is there", fleet.state)
-    before = arrive(fleet, min(seconds, 30))
+    before = fleet.keep_busy(min(seconds, 30))
     with old_snapshot(fleet):
-        beside = arrive(fleet, seconds)
-    after = arrive(fleet, min(seconds, 30))
+        beside = fleet.keep_busy(seconds)
+    after = fleet.keep_busy(min(seconds, 30))
     normal_ms, held_ms = waited_ms(fleet, before), waited_ms(fleet, beside)
     assert held_ms <= MOST_TIMES * normal_ms + NOISE_MS, f"{held_ms:.0f} ms, without the reader {normal_ms:.0f} ms"
     ids = [*before, *beside, *after]
@@ -79,18 +77,6 @@ def work_beside_a_reader(fleet: Fleet, *, seconds: float) -> None:
         accepted=len(ids),
         commits=len(ids) * len(STAGES),
     ).keep()
-
-
-def arrive(fleet: Fleet, seconds: float) -> list[int]:
-    """Ask for work at a steady rate for so long, and let it be done."""
-    ids: list[int] = []
-    ended = fleet.ended()
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        ids += fleet.enqueue(Steps(number, longest_ms=1) for number in range(AT_ONCE))
-        time.sleep(EVERY_S)
-    wait_until(lambda: fleet.ended() == ended + len(ids), "all of it is done", fleet.state, every_s=0.1)
-    return ids
 
 
 def waited_ms(fleet: Fleet, ids: list[int]) -> float:

@@ -57,6 +57,7 @@ ONCE = (
         "tests/faults/test_held_snapshots.py",
         "tests/faults/test_full_servers.py",
     ),
+    Course.of_tests("busy for long", "tests/faults/test_soak.py"),
     Course.of_tests("clocks", "tests/faults/test_clocks.py", "tests/unit/test_schedule_calendar.py"),
     Course.of_tests(
         "races of the engine's own",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psycopg
 import pytest
 
 from onceward import App, Connection
-from onceward.errors import WriteRefused
+from onceward.errors import StoreUnavailable, WriteRefused
 from onceward.model.times import StoreClock, SystemClock
 from onceward.store import postgres
+from onceward.store import session as sessions
 from onceward.store.op import Call, Op, Query
 from onceward.store.postgres import PostgresStore
 from tests.faults.fleet import wait_until
@@ -133,3 +136,14 @@ def test_what_a_read_has_set_is_not_met_by_the_next(postgres_url: str, said: str
 def _backend(connection: Connection) -> int:
     [(number,)] = connection.execute("SELECT pg_backend_pid()", ()).fetchall()
     return int(number)
+
+
+def test_who_tries_for_a_database_for_long_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sessions, "TELL_AFTER_S", 0.2)
+    monkeypatch.setattr(sessions, "LONGEST_PAUSE_S", 0.05)
+    session = PostgresStore(f"postgresql:///none?host={tmp_path}", StoreClock(SystemClock())).session(patience_s=0.6)
+    with pytest.raises(StoreUnavailable, match="could not be used"):
+        session.patiently(session.measure_clock)
+    assert caplog.text.count("the database does not answer as it should, trying again") == 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onceward import App, Connection, Context, Event, Migration, Payload, Pipeline, Status
+from onceward import App, Connection, Context, Enqueued, Event, Migration, Payload, Pipeline, Status
 from onceward.errors import OutcomeUnknown, StoreUnavailable
 from onceward.worker import committer
 from tests.proof.tally import SEED, Tally
@@ -198,16 +198,17 @@ def work_in_trouble(
     app: App, begin_trouble: Callable[..., Trouble], monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     """A worker in this process, with sessions that give up at once: what it hears it has to bear itself."""
-    ids = app.enqueue_many([Job(number) for number in range(count)])
-    app.close()
     monkeypatch.setattr(committer, "PAUSE_AFTER_TROUBLE_S", 0.01)
     trouble = begin_trouble(0.0, patience_s=0.0)
-    begins.append(lambda: setattr(trouble, "probability", 0.3))  # who cannot even begin says so, and does not work
-    app.run(until_idle=True, concurrency=4)
-    trouble.probability = 0.0
+    ids: list[Enqueued] = []
     done = kinds_met(trouble)
-    assert done[REPLY_LOST] > 0
-    assert done[BUSY] > 0
+    while not (done[REPLY_LOST] and done[BUSY]):  # a worker with much to do needs few transactions for it
+        ids += app.enqueue_many([Job(len(ids) + number) for number in range(count)])
+        app.close()
+        begins.append(lambda: setattr(trouble, "probability", 0.3))  # who cannot even begin says so, and does not work
+        app.run(until_idle=True, concurrency=4)
+        trouble.probability = 0.0
+        done = kinds_met(trouble)
     assert {app.task(one.id).status for one in ids} == {Status.SUCCEEDED}
     notes: list[Any] = app.read(lambda connection: connection.execute("SELECT task, text FROM note").fetchall())
     assert Counter(map(tuple, notes)) == Counter((one.id, stage) for one in ids for stage in ("first", "second"))
@@ -216,7 +217,7 @@ def work_in_trouble(
         fault="worker's transaction lost, in doubt or refused",
         store=app.dialect,
         faults=done.total() - done[SLOW],
-        accepted=count,
-        commits=3 * count,
+        accepted=len(ids),
+        commits=3 * len(ids),
         reconciled=done[REPLY_LOST],
     ).keep()

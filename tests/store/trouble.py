@@ -26,7 +26,7 @@ from onceward.store import postgres, sqlite_standard, sqlite_store
 from onceward.store import session as sessions
 from onceward.store.op import Op, Query, Request, Rows, Whole
 from onceward.store.postgres import PostgresSession
-from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.session import ConnectionLost, Patience, Session, TryAgainLater
 from onceward.store.sqlite import SqliteSession
 from onceward.store.sqlite_standard import ClientSqliteSession
 from tests.proof.tally import Tally
@@ -185,9 +185,9 @@ class Troubled(Session):
     def patiently(self, work: Callable[[], Result]) -> Result:
         return super().patiently(lambda: self._planned(self.trouble.plan(), work))
 
-    def _has_committed(self, token: bytes, deadline: float) -> bool:
+    def _has_committed(self, token: bytes, patience: Patience) -> bool:
         plan = self.trouble.plan(settling=True)
-        return self._planned(plan, lambda: super(Troubled, self)._has_committed(token, deadline))
+        return self._planned(plan, lambda: super(Troubled, self)._has_committed(token, patience))
 
     def _planned(self, plan: Plan | None, work: Callable[[], Result]) -> Result:
         self._plan = plan

@@ -15,7 +15,7 @@ from onceward.model.status import Event, Status
 from onceward.model.task import Commit, Finish, Lease
 from onceward.store.commits import Verdict
 from onceward.store.reader import Reader
-from onceward.store.session import ConnectionLost, Session
+from onceward.store.session import ConnectionLost, Patience, Session
 from onceward.worker import points
 from onceward.worker.committer import Committer
 from onceward.worker.wakeup import PollOnly
@@ -197,11 +197,11 @@ def test_a_commit_in_doubt_on_the_event_loop_is_settled_by_the_thread(on_sqlite:
             commit()
         raise ConnectionLost("nobody knows")
 
-    def ask(token: bytes, deadline: float) -> bool:
+    def ask(token: bytes, patience: Patience) -> bool:
         asked_by.append(threading.get_ident())
         if len(asked_by) == 1:
             raise OutcomeUnknown("not yet")
-        return has_committed(token, deadline)
+        return has_committed(token, patience)
 
     async def finish_in_doubt(desk: Desk) -> None:
         session.commit, session._has_committed = lose_once, ask  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ import pytest
 
 from onceward import App, Config, Context, LeaseLost, Payload, Pipeline, Status
 from onceward.store.op import Op, Query
-from onceward.store.session import RECEIPT_IS_THERE_MS, Session, WentBack
+from onceward.store.session import RECEIPT_IS_THERE_MS, Patience, Session, WentBack
 from onceward.worker.orders import Orders
 from onceward.worker.process import WorkerProcess
 from tests.worker.conftest import NOTES, Clockwork, assert_verified, insert_note, notes
@@ -236,7 +236,7 @@ def test_what_was_in_doubt_and_turned_out_to_be_committed_must_be_there_too(cloc
     token = b"d" * 16
     ours.begin_with_receipt(token, None)
     ours.commit()
-    assert ours._has_committed(token, 0.0)
+    assert ours._has_committed(token, Patience(0.0))
     assert ours.last_receipt == token
     forget_receipts(others)
     with pytest.raises(WentBack):

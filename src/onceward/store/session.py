@@ -22,15 +22,20 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from onceward.errors import ForkedConnection, OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
+from onceward.logs import EngineLog
 from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store.op import Op, Query, Request, Rows, Whole, drive
 
 Result = TypeVar("Result")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+TELL_AFTER_S = 2.0
+"""After how long somebody is told that the database is still tried for."""
 GONE = "the database has lost transactions that it had confirmed: an older copy of it is in its place"
 RECEIPT_IS_THERE_MS = 1_800_000
 """For how long a receipt is there for certain: half of the time for which they are kept."""
+
+logger = EngineLog("onceward.store")
 
 
 class ConnectionLost(Exception):
@@ -70,6 +75,29 @@ class _Attempt:
     is_sent: bool = False
     """Whether it may have committed."""
     result: Any = None
+
+
+class Patience:
+    """Trying for something until a time, with longer and longer pauses."""
+
+    def __init__(self, seconds: float) -> None:
+        self._began = time.monotonic()
+        self._until = self._began + seconds
+        self._pause_s = FIRST_PAUSE_S
+        self._has_told = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no time left."""
+        return time.monotonic() >= self._until
+
+    def pause(self, error: Exception) -> None:
+        """Wait a little, after this. Who is tried for as long as a person would notice is told of, once."""
+        if not self._has_told and time.monotonic() - self._began >= TELL_AFTER_S:
+            self._has_told = True
+            logger.warning("the database does not answer as it should, trying again", error=str(error))
+        time.sleep(self._pause_s * (0.5 + secrets.randbelow(1000) / 1000))
+        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
 
 
 class Session(ABC):
@@ -203,8 +231,7 @@ class Session(ABC):
     ) -> Result:
         """Carry a transaction out, again and again until it has committed once; `answer_lost` is what it has returned,
         where that was found out later."""
-        deadline = time.monotonic() + self._patience_s
-        pause_s = FIRST_PAUSE_S
+        patience = Patience(self._patience_s)
         has_made_room = False
         self._refuse_fork()
         if self.in_transaction():
@@ -216,24 +243,25 @@ class Session(ABC):
                 return carry_out(attempt)
             except ConnectionLost as error:
                 self.discard()
-                if attempt.is_sent and self._settled(attempt, deadline):
+                if attempt.is_sent and self._settled(attempt, patience):
                     return answer_lost(attempt)
-                if time.monotonic() >= deadline:
+                if patience.is_over:
                     raise StoreUnavailable(f"the database could not be reached: {error}") from error
+                patience.pause(error)
             except TryAgainLater as error:
                 self.undo()
-                if time.monotonic() >= deadline:
+                if patience.is_over:
                     raise StoreUnavailable(f"the database stayed locked: {error}") from error
-            except StoreFull:
+                patience.pause(error)
+            except StoreFull as error:
                 self.undo()
                 if has_made_room or not self._patience_s or not self.make_room():
                     raise
                 has_made_room = True
+                patience.pause(error)
             except BaseException:
                 self.undo()
                 raise
-            time.sleep(pause_s * (0.5 + secrets.randbelow(1000) / 1000))
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
@@ -248,8 +276,7 @@ class Session(ABC):
         """Do something that may be done again from the start: asking, or what commits by itself. Past lost connections
         and locks, for as long as the session's patience lasts."""
         self._refuse_fork()
-        deadline = time.monotonic() + self._patience_s
-        pause_s = FIRST_PAUSE_S
+        patience = Patience(self._patience_s)
         while True:
             try:
                 self.opened()
@@ -259,13 +286,12 @@ class Session(ABC):
                     self.discard()
                 else:
                     self.undo()
-                if time.monotonic() >= deadline:
+                if patience.is_over:
                     raise StoreUnavailable(f"the database could not be used: {error}") from error
+                patience.pause(error)
             except BaseException:
                 self.undo()
                 raise
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     def measure_clock(self) -> None:
         """Set our clock by the database's."""
@@ -297,18 +323,17 @@ class Session(ABC):
 
     def settle(self, doubt: OutcomeUnknown) -> bool:
         """Ask again whether a doubtful transaction has committed. Until that is known it must not be run again."""
-        return self._has_committed(doubt.token, time.monotonic() + self._patience_s)
+        return self._has_committed(doubt.token, Patience(self._patience_s))
 
-    def _settled(self, attempt: _Attempt, deadline: float) -> bool:
+    def _settled(self, attempt: _Attempt, patience: Patience) -> bool:
         self.doubts.unknown += 1
         try:
-            return self._has_committed(attempt.receipt, deadline)
+            return self._has_committed(attempt.receipt, patience)
         except OutcomeUnknown as doubt:
             doubt.token, doubt.result = attempt.receipt, attempt.result
             raise
 
-    def _has_committed(self, token: bytes, deadline: float) -> bool:
-        pause_s = FIRST_PAUSE_S
+    def _has_committed(self, token: bytes, patience: Patience) -> bool:
         while True:
             try:
                 self.opened()
@@ -319,10 +344,11 @@ class Session(ABC):
                 self.commit()
             except Exception as error:  # whatever it is, it says nothing of the transaction that is in doubt
                 self.discard()
-                if time.monotonic() >= deadline:
+                if patience.is_over:
                     raise OutcomeUnknown(
                         f"the database went away during a commit and could not be asked whether it happened: {error}"
                     ) from error
+                patience.pause(error)
             else:
                 if at > 0:
                     self.doubts.committed += 1
@@ -330,8 +356,6 @@ class Session(ABC):
                 else:
                     self.doubts.not_committed += 1
                 return bool(at > 0)
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     def _confirm(self, token: bytes) -> None:
         if self.insists:

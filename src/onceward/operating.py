@@ -119,7 +119,7 @@ class Operating(Client):
             raise ConfigError("give fresh=True or stage=, not both")
         name = stage if stage is None or isinstance(stage, str) else stage.name
         forget: list[str] = []
-        queue = None
+        queue, joins = None, False
         if name is not None:
             task = self.task(task_id)
             stages = {one.name: one for one in self.registry[task.kind].stages}
@@ -130,12 +130,12 @@ class Operating(Client):
             if missing := [one for one in before if one not in task.results]:
                 raise ConfigError(f"task {task_id} cannot start at {name!r}: {missing[0]!r} has no stored result")
             forget = after + [one for one in task.results if one not in names]
-            queue = stages[name].queue
+            queue, joins = stages[name].queue, stages[name].joins
         elif fresh and (kind := self.task(task_id).kind) in self.registry.kinds:
             queue = self.registry[kind].stages[0].queue
         self._transact(
             lambda: operate.reopen(
-                task_id, fresh=fresh, stage=name, forget=forget, now=self._store.clock.now(), queue=queue
+                task_id, fresh=fresh, stage=name, forget=forget, now=self._store.clock.now(), queue=queue, joins=joins
             )
         )
 

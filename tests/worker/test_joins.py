@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from onceward import ConfigError, Context, Failed, Filtered, Payload, Pipeline, Retry, Skipped, Status, Waiting
+from onceward.testing import Harness
 from tests.store.conftest import Hands
 from tests.worker.conftest import Start, words
 
@@ -242,6 +243,50 @@ def test_a_parent_that_is_opened_again_does_not_wait_twice(start: Start) -> None
     harness.app.signal(item.id, "go")
     harness.drain()
     assert words(harness, order).count("woken") == 0
+
+
+@pytest.mark.parametrize("stage", [None, "gather"])
+def test_a_parent_that_was_cancelled_while_it_waited_waits_again(start: Start, stage: str | None) -> None:
+    harness = start(orders([]), items())
+    order = harness.enqueue(Order(["waiting", "fine"])).id
+    harness.drain()
+    for _ in range(2):
+        harness.app.cancel(order)
+        harness.app.retry(order, stage=stage)
+        harness.drain()
+        assert harness.task(order).status is Status.WAITING
+    harness.app.signal(one_that_waits(harness), "go")
+    harness.drain()
+    assert harness.task(order).results["gather"] == {"waiting": "succeeded", "fine": "succeeded"}
+    assert words(harness, order).count("woken") == 1
+
+
+def test_a_parent_that_was_cancelled_and_whose_children_have_ended_goes_on(start: Start) -> None:
+    harness = start(orders([]), items())
+    order = harness.enqueue(Order(["waiting"])).id
+    harness.drain()
+    harness.app.cancel(order)
+    harness.app.signal(one_that_waits(harness), "go")
+    harness.drain()
+    harness.app.retry(order)
+    harness.drain()
+    assert harness.task(order).results["gather"] == {"waiting": "succeeded"}
+
+
+def test_a_parent_that_an_operator_let_go_on_does_not_wait_again(start: Start) -> None:
+    harness = start(orders([]), items())
+    order = harness.enqueue(Order(["waiting"])).id
+    harness.drain()
+    harness.app.retry(order)  # while it waits: it need not any more
+    harness.app.cancel(order)
+    harness.app.retry(order)
+    harness.drain()
+    assert harness.task(order).results["gather"] == {"waiting": "waiting"}
+
+
+def one_that_waits(harness: Harness) -> int:
+    """The item that waits for its signal."""
+    return next(task.id for task in harness.app.tasks(kind="item") if task.key == "waiting")
 
 
 def test_a_child_that_is_quarantined_wakes_its_parent(start: Start) -> None:

@@ -534,6 +534,36 @@ def test_what_follows_may_be_cancelled_and_comes_no_more(start: Start) -> None:
     assert one(harness, "report").status is Status.CANCELLED
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_what_follows_and_was_cancelled_waits_again_when_it_is_opened_again(start: Start, fresh: bool) -> None:
+    runs: list[str] = []
+    harness = begin(start, night(Item("a", "waits"), then=Report("night")), items(), reports(runs))
+    harness.enqueue(Opener())
+    harness.drain()
+    report = one(harness, "report").id
+    harness.app.cancel(report)
+    harness.app.retry(report, fresh=fresh)
+    harness.drain()
+    assert (harness.task(report).status, runs) == (Status.WAITING, [])
+    harness.app.signal(one(harness, "item").id, "go")
+    harness.drain()
+    assert (harness.task(report).status, runs) == (Status.SUCCEEDED, ["night"])
+
+
+def test_what_follows_and_is_opened_again_after_its_batch_has_ended_runs(start: Start) -> None:
+    runs: list[str] = []
+    harness = begin(start, night(Item("a", "waits"), then=Report("night")), items(), reports(runs))
+    harness.enqueue(Opener())
+    harness.drain()
+    report = one(harness, "report").id
+    harness.app.cancel(report)
+    harness.app.signal(one(harness, "item").id, "go")
+    harness.drain()
+    harness.app.retry(report)
+    harness.drain()
+    assert runs == ["night"]
+
+
 def test_a_cancelled_lineage_takes_batch_and_follower_with_it(start: Start) -> None:
     harness = begin(start, night(Item("a", "waits"), Item("b"), then=Report("night")))
     opener = harness.enqueue(Opener()).id

@@ -31,6 +31,20 @@ class Ended(NamedTuple):
     batch: int | None
 
 
+class Place(NamedTuple):
+    """Where a task has come to that is about to wait: its run, its fence, its next stage, and who has seen to that."""
+
+    task: int
+    run: int
+    fence: int
+    stage: str | None
+    worker: int | None = None
+
+    def parked(self, note: str, now: int) -> Entry:
+        """What the log says of it."""
+        return Entry(self.task, self.run, self.fence, Event.PARKED, Status.WAITING, self.stage, self.worker, now, note)
+
+
 def read_families(tasks: Sequence[int]) -> Op[dict[int, Family]]:
     """What tasks may know of the children they have asked for."""
     ids = {"ids": list(tasks)}
@@ -51,22 +65,22 @@ def read_families(tasks: Sequence[int]) -> Op[dict[int, Family]]:
 
 def join(lease: Lease, move: HandOver, now: int) -> Op[None]:
     """Let a task that was handed over to a stage that joins wait for its open children, or go on if there are none."""
-    children = sorted(row[0] for row in (yield Query("child_ids", {"task": lease.task})))
-    open_ones = sorted(row[0] for row in (yield Query("await_children", {"ids": children})))
-    if not open_ones:
+    place = Place(lease.task, lease.run, lease.fence, move.next_stage, lease.worker)
+    if not (yield from wait_for_children(place, now)):
         lane = lane_of(move.queue, lease.kind, move.gates)
         yield from stand([Standing(lease.task, lane, lease.band, lease.rank, now)], now)
-        return
-    yield Many("insert_joins", [(child, lease.task) for child in open_ones])
-    yield Query("wait_for_children", {"task": lease.task, "never": NEVER})
-    yield from log(
-        [
-            Entry(
-                lease.task, lease.run, lease.fence, Event.PARKED, Status.WAITING, move.next_stage, lease.worker, now,
-                f"{CHILDREN}: {len(open_ones)} have not ended",
-            )
-        ]
-    )  # fmt: skip
+
+
+def wait_for_children(place: Place, now: int) -> Op[bool]:
+    """Let a task that is pending wait for its open children; false if there are none, and it may stand in line."""
+    children = sorted(row[0] for row in (yield Query("child_ids", {"task": place.task})))
+    open_ones = sorted(row[0] for row in (yield Query("await_children", {"ids": children})))
+    if not open_ones:
+        return False
+    yield Many("insert_joins", [(child, place.task) for child in open_ones])
+    yield Query("wait_for_children", {"task": place.task, "never": NEVER})
+    yield from log([place.parked(f"{CHILDREN}: {len(open_ones)} have not ended", now)])
+    return True
 
 
 def after_end(ended: Sequence[Ended], now: int, added: Sequence[int] = (), opened: Sequence[int] = ()) -> Op[None]:

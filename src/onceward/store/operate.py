@@ -10,13 +10,15 @@ from onceward.model.decide import code_wait, readable, signal_wait
 from onceward.model.status import Event, Status, check_transition
 from onceward.model.task import lane_of
 from onceward.store.batches import before_reopening, reopened
-from onceward.store.families import Ended, after_end
+from onceward.store.families import Ended, Place, after_end, wait_for_children
 from onceward.store.lineages import Head
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Op, Query, Rows
 from onceward.store.pausing import OPEN, paused_above
 from onceward.store.roots import take_identity_back
+from onceward.store.stage_batches import wait_for_batch
+from onceward.store.waiting_again import awaited
 
 
 def cancel(task: int, reason: str, now: int) -> Op[None]:
@@ -89,11 +91,20 @@ def reopen_failed(tasks: Sequence[int], now: int) -> Op[Retried]:
 
 
 def reopen(
-    task: int, *, fresh: bool, stage: str | None, forget: Sequence[str], now: int, queue: str | None = None
+    task: int,
+    *,
+    fresh: bool,
+    stage: str | None,
+    forget: Sequence[str],
+    now: int,
+    queue: str | None = None,
+    joins: bool = False,
 ) -> Op[None]:
-    """Open an ended task again, keeping its finished stages, or fresh, or from a stage on, which has a queue."""
+    """Open an ended task again, keeping its finished stages, or fresh, or from a stage on, which has a queue and may
+    join. One that had ended while it waited waits again, for what is still open; one that waits need not any more."""
     above = yield from paused_above([task])
     counted = yield from before_reopening(task)
+    wait = yield from awaited(task)
     rows = yield Query("reopen", {"task": task, "fresh": int(fresh), "stage": stage, "queue": queue, "now": now})
     if not rows:
         yield from _refuse(task, Event.REOPENED, Status.PENDING)
@@ -112,6 +123,14 @@ def reopen(
     yield from reopened(counted, now)
     if above[task]:
         yield Query("pause_tasks", {"ids": [task]})
+    place = Place(task, run, fence, current)
+    if wait is not None:
+        if wait.batch is not None:
+            yield from wait_for_batch(place, wait.batch, now)
+            return
+        is_at_join = joins if stage is not None else wait.children and not fresh
+        if is_at_join and (yield from wait_for_children(place, now)):
+            return
     yield from stand([Standing(task, lane_of(queue, kind), band, rank, now)], now)
 
 

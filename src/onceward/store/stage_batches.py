@@ -20,14 +20,18 @@ from onceward.errors import ConfigError
 from onceward.model.batch import name_taken
 from onceward.model.decide import batch_wait
 from onceward.model.lineage import Child, Family, StageBatch
-from onceward.model.status import Event, Status
+from onceward.model.status import Status
 from onceward.model.task import NEVER, Lease
 from onceward.store.asking import Asked, Decision, InBatch
 from onceward.store.budgets import open_lineage_budgets
-from onceward.store.log import Entry, log
+from onceward.store.families import Place
+from onceward.store.log import log
 from onceward.store.op import Many, Op, Query
 from onceward.store.rows import as_uuid
 from onceward.store.spawning import spawn
+
+BATCH, NOT_ENDED = "batch", " has not ended"
+"""How the log says what a task waits for that follows a batch."""
 
 
 class Opening(NamedTuple):
@@ -129,6 +133,10 @@ def _follow(one: Asked, task: int, batch: InBatch, is_new: bool, now: int) -> Op
     assert one.spawn.follows is not None
     yield Query("follow_batch", {"batch": batch.id, "task": task})
     if is_new:
-        yield Many("park_new", [(task, None)], (batch_wait(one.spawn.follows), NEVER))
-        note = f"batch: {one.spawn.follows} has not ended"
-        yield from log([Entry(task, 1, 0, Event.PARKED, Status.WAITING, None, one.lease.worker, now, note)])
+        yield from wait_for_batch(Place(task, 1, 0, None, one.lease.worker), one.spawn.follows, now)
+
+
+def wait_for_batch(place: Place, name: str, now: int) -> Op[None]:
+    """Let a task wait for the end of a batch, which has not ended."""
+    yield Many("park_new", [(place.task, None)], (batch_wait(name), NEVER))
+    yield from log([place.parked(f"{BATCH}: {name}{NOT_ENDED}", now)])

@@ -21,6 +21,14 @@ UPDATE onceward_batch
 SET then_task = :task
 WHERE id = :batch
 
+-- name: lock_open_batch
+-- Whether a batch has not ended. Whoever is about to end it is waited for, and then it has.
+UPDATE onceward_batch
+SET status = status
+WHERE name = :name
+  AND status = 0
+RETURNING id
+
 -- name: batches_around
 -- The batches inside which others lie, at whatever depth.
 WITH RECURSIVE around (batch, id) AS (

@@ -109,6 +109,13 @@ LEFT JOIN onceward_blob b ON b.hash = c.value_blob
 WHERE t.id IN :ids
   AND t.status = 4
 
+-- name: last_wait
+-- Whether a task waited when it was heard of last (6, parked), or had been woken (12) or opened again (15) since. By a
+-- sum, so that nobody looks for the largest id from the end of the log on.
+SELECT event, note
+FROM onceward_attempt
+WHERE id = (SELECT max(id + 0) FROM onceward_attempt WHERE task = :task AND event IN (6, 12, 15))
+
 -- name: child_ids
 -- Whom a task that joins has to wait for, whether they have ended or not.
 SELECT id

@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from onceward import App, Budget, Context, Cron, IllegalTransition, Limits, Payload, Pipeline, Status
+from onceward import App, Budget, Context, Cron, Event, IllegalTransition, Limits, Payload, Pipeline, Status
 from onceward.model.budget import Bill, BudgetRule, Charge
+from onceward.model.lineage import StageBatch
 from onceward.model.payload import identity
 from onceward.model.source import GateLimits
 from onceward.model.task import Advance, Commit, Finish, Lease, Move, NewTask, band_of
@@ -24,7 +25,7 @@ from onceward.store.session import Session
 from onceward.testing import FakeClock
 from onceward.worker.scheduler import fire_due
 from tests.isolation.tester import Work
-from tests.store.children import DEFAULTS, child, together
+from tests.store.children import DEFAULTS, child, joining, together
 from tests.store.conftest import NOON, Hands
 
 DONE = Finish("only", b"1", Status.SUCCEEDED, None)
@@ -289,6 +290,47 @@ def cancel_and_commit_of_a_stage(hands: Hands, _: str) -> Scene:
     return Scene({"commit": committing(lease, ON), "cancel": cancelling}, judge)
 
 
+# Opening a task again that ended while it waited, and the end of what it waited for
+
+
+def reopen_and_end_of_a_child(hands: Hands, _: str) -> Scene:
+    """A parent was cancelled while it waited for its child. Opened again, it is in line when the child has ended."""
+    ant = hands.worker("ant")
+    [task] = hands.enqueue()
+    [lease] = hands.claim(ant)
+    spawns = together("top", child("left"))
+    hands.do(lambda: commits.commit([Commit(lease, joining("first", "second"), (), spawns)], NOON))
+    return _opened_again(hands, ant, task)
+
+
+def reopen_and_end_of_a_batch(hands: Hands, _: str) -> Scene:
+    """The same for what follows a batch that a stage has opened."""
+    ant = hands.worker("ant")
+    hands.enqueue()
+    [lease] = hands.claim(ant)
+    last, first = child("last").following("night"), child("left").added_to("night")
+    spawns = msgspec.structs.replace(together("top", last, first), batches=(StageBatch("night"),))
+    hands.do(lambda: commits.commit([Commit(lease, DONE, (), spawns)], NOON))
+    [(follower,)] = hands.sql("SELECT then_task FROM onceward_batch")
+    return _opened_again(hands, ant, follower)
+
+
+def _opened_again(hands: Hands, worker: int, task: int) -> Scene:
+    assert row(hands, task)[0] is Status.WAITING
+    hands.do(lambda: operate.cancel(task, "not wanted", NOON))
+    [awaited] = hands.claim(worker)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(one) for one in fell(outcomes["end"])] == [True]
+        assert fell(outcomes["reopen"]) is None
+        assert (row(hands, task)[0], in_line(hands, task) > 0) == (Status.PENDING, True)
+        woken = hands.sql("SELECT id FROM onceward_attempt WHERE task = ? AND event = ?", task, int(Event.WOKEN))
+        return "reopen" if woken else "end"
+
+    reopening = doing(lambda _: operate.reopen(task, fresh=False, stage=None, forget=(), now=NOON))
+    return Scene({"reopen": reopening, "end": committing(awaited, DONE)}, judge)
+
+
 # Two schedulers
 
 
@@ -446,6 +488,8 @@ SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     spawn_and_spawn_one_key_everywhere,
     cancel_and_commit,
     cancel_and_commit_of_a_stage,
+    reopen_and_end_of_a_child,
+    reopen_and_end_of_a_batch,
     tick_and_tick,
     settle_and_expiry,
     claim_and_sweep,

@@ -137,8 +137,11 @@ class Fleet:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             ids += self.enqueue(Steps(number, longest_ms=1) for number in range(10))
-            time.sleep(0.05)
-        wait_until(lambda: self.ended() == ended + len(ids), "all of it is done", self.state, every_s=0.1)
+            time.sleep(0.1)
+        wait_until(
+            lambda: self.ended() == ended + len(ids), "all of it is done", self.state,
+            limit_s=DEADLINE_S + seconds, every_s=0.1 + seconds / 60,
+        )  # fmt: skip
         return ids
 
     def start(

@@ -32,6 +32,8 @@ class Member:
     ended_at: int = 0
     joins: set[int] = field(default_factory=set)
     """The children it waits for."""
+    ended_waiting: bool = False
+    """Whether it waited for its children when it ended."""
 
     @property
     def is_open(self) -> bool:
@@ -78,6 +80,7 @@ class World:
 
     def ended(self, member: Member, status: Status, now: int) -> None:
         """It is over, and whoever waited for it as the last one goes on."""
+        member.ended_waiting = member.waiting_for == CHILDREN
         member.goes_back(status, member.due_at)
         member.ended_at = now
         member.joins.clear()
@@ -92,6 +95,10 @@ class World:
         member.goes_back(Status.PENDING, now)
         member.stage += 1
         member.costly = False
+        self.waits_for_children(member)
+
+    def waits_for_children(self, member: Member) -> None:
+        """It waits for those of its children that are open, if there are any."""
         member.joins = {one.id for one in self.members.values() if one.parent is member and one.is_open}
         if member.joins:
             member.status, member.waiting_for = Status.WAITING, CHILDREN
@@ -116,10 +123,13 @@ class World:
         return not any(one.paused for one in head.above) and any(one.paused for one in self.below(head))
 
     def reopened(self, member: Member, fresh: bool, now: int) -> None:
-        """An operator opens it again."""
+        """An operator opens it again: if it ended while it waited for its children, it does so again."""
+        waits_again = member.ended_waiting and not member.is_open and not fresh
         member.goes_back(Status.PENDING, now)
         member.joins.clear()
         member.run += fresh
         member.stage = 0 if fresh else member.stage
         member.costly = member.costly and not fresh
         member.paused = member.paused or any(one.paused for one in member.above)
+        if waits_again:
+            self.waits_for_children(member)

@@ -277,7 +277,8 @@ class Families(RuleBasedStateMachine):
             self.met["refused"] += 1
             return
         self.met["committed"] += 1
-        world.settled(member, charge)
+        if member.costly:  # what others of its task have left behind is otherwise left to the sweep
+            world.settled(member, charge)
         for one in spawned:
             [(task,)] = self.hands.sql("SELECT id FROM onceward_task WHERE key = ?", one.key)
             world.members[task] = Member(task, member.lineage, member, due_at=now, paused=member.paused)

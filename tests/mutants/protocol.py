@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         "commit error treated as failure",
         "a commit whose reply was lost is run again",
-        (Edit("store/session.py", "if attempt.is_sent and self._settled(attempt, deadline):", "if False:"),),
+        (Edit("store/session.py", "if attempt.is_sent and self._settled(attempt, patience):", "if False:"),),
         ("tests/faults/test_lost_replies.py::test_a_commit_without_a_reply_is_looked_up_and_never_repeated",),
     ),
     Mutant(

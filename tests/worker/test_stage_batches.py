@@ -534,14 +534,20 @@ def test_what_follows_may_be_cancelled_and_comes_no_more(start: Start) -> None:
     assert one(harness, "report").status is Status.CANCELLED
 
 
-@pytest.mark.parametrize("fresh", [False, True])
-def test_what_follows_and_was_cancelled_waits_again_when_it_is_opened_again(start: Start, fresh: bool) -> None:
-    runs: list[str] = []
+def with_cancelled_follower(start: Start, runs: list[str]) -> tuple[Harness, int]:
+    """A batch with an item that waits, and what follows it, cancelled meanwhile."""
     harness = begin(start, night(Item("a", "waits"), then=Report("night")), items(), reports(runs))
     harness.enqueue(Opener())
     harness.drain()
     report = one(harness, "report").id
     harness.app.cancel(report)
+    return harness, report
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_what_follows_and_was_cancelled_waits_again_when_it_is_opened_again(start: Start, fresh: bool) -> None:
+    runs: list[str] = []
+    harness, report = with_cancelled_follower(start, runs)
     harness.app.retry(report, fresh=fresh)
     harness.drain()
     assert (harness.task(report).status, runs) == (Status.WAITING, [])
@@ -552,11 +558,7 @@ def test_what_follows_and_was_cancelled_waits_again_when_it_is_opened_again(star
 
 def test_what_follows_and_is_opened_again_after_its_batch_has_ended_runs(start: Start) -> None:
     runs: list[str] = []
-    harness = begin(start, night(Item("a", "waits"), then=Report("night")), items(), reports(runs))
-    harness.enqueue(Opener())
-    harness.drain()
-    report = one(harness, "report").id
-    harness.app.cancel(report)
+    harness, report = with_cancelled_follower(start, runs)
     harness.app.signal(one(harness, "item").id, "go")
     harness.drain()
     harness.app.retry(report)

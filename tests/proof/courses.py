@@ -47,7 +47,7 @@ ONCE = (
         "tests/faults/test_syscalls.py",
         "tests/faults/test_blocking_code.py",
     ),
-    Course.of_tests("failovers", "tests/faults/test_failover.py"),
+    Course.of_tests("failovers", "tests/faults/test_failover.py", "tests/faults/test_standbys.py"),
     Course.of_tests(
         "networks, poolers, connections",
         "tests/faults/test_partition.py",

@@ -53,10 +53,15 @@ _NOTICED_BY_SERVER = (
 """By which the server notices as soon that we have: it would wait for two hours, and all locks with it."""
 
 
+_OF_SEVERAL_SERVERS = {"target_session_attrs": "read-write"}
+"""Where an address names several, the one that takes writes is meant: a standby may know less than was confirmed."""
+
+
 def connect(url: str, name: str) -> WatchedConnection:
     """A connection, on which every statement is a transaction of its own. What the address says of it counts more."""
-    said = {**_UNLESS_SAID, "application_name": name, **psycopg.conninfo.conninfo_to_dict(url)}
-    return WatchedConnection.to({**said, "client_encoding": "UTF8"})
+    said = psycopg.conninfo.conninfo_to_dict(url)
+    usual = {**_UNLESS_SAID, **(_OF_SEVERAL_SERVERS if "," in str(said.get("host")) else {})}
+    return WatchedConnection.to({**usual, "application_name": name, **said, "client_encoding": "UTF8"})
 
 
 class PostgresSession(Session):

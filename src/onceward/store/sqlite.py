@@ -20,6 +20,7 @@ from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store import catalogue, one_library
 from onceward.store.guard import GuardedConnection, call
+from onceward.store.local_disk import insist_on_local_disk
 from onceward.store.op import Call, Cuts, Many, Query, Request, Rows, Uuids
 from onceward.store.private import make_private
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
@@ -137,6 +138,7 @@ class SqliteSession(Session):
     def _open(self) -> apsw.Connection:
         one_library.opening_with_apsw(self._path)
         if not (self._was_there or self._path.endswith(IN_MEMORY)):
+            insist_on_local_disk(self._path)
             make_private(self._path)
         try:
             connection = apsw.Connection(self._path, flags=flags_for(self._path, was_there=self._was_there))

@@ -19,6 +19,7 @@ from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store import catalogue, one_library
 from onceward.store.guard import GuardedConnection
+from onceward.store.local_disk import insist_on_local_disk
 from onceward.store.op import Call, Many, Query, Request, Rows
 from onceward.store.private import make_private
 from onceward.store.session import ConnectionLost, Session, TryAgainLater, quietly
@@ -74,6 +75,7 @@ class StandardSqliteSession(Session):
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
+        insist_on_local_disk(self._path)
         _warn_once()
         make_private(self._path)
         connection: sqlite3.Connection | None = None

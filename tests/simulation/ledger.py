@@ -18,7 +18,7 @@ from unittest import mock
 
 from onceward.model.lineage import Family
 from onceward.model.task import Advance, Commit, Fill, Filled, Finish, HandOver, Keep, Lease, Report, Take
-from onceward.store import operate
+from onceward.store import operate, pruning
 from onceward.worker import housekeeping, process, writer
 from tests.simulation import stand_ins
 from tests.simulation.work import STAGES
@@ -187,6 +187,16 @@ class Ledger:
         self.truth.reopened |= {task}
         self.truth.written = frozenset(row for row in self.truth.written if row[0] != task)
 
+    def pruned(self, tasks: Sequence[int]) -> None:
+        """Tasks were deleted: they had come to their end, and are not missed."""
+        truth = self.truth
+        for task in tasks:
+            if task not in truth.ended:
+                self._broken("lost", f"task {task} was pruned and had not ended")
+            del truth.ended[task]
+        truth.accepted -= set(tasks)
+        self._world.counts["tasks pruned"] += len(tasks)
+
 
 # How the ledger hears of it
 
@@ -259,6 +269,21 @@ def _spied_reopen(real: Callable[..., Any]) -> Callable[..., Any]:
     return reopen
 
 
+def _spied_prune(real: Callable[..., Any]) -> Callable[..., Any]:
+    def prune_tasks(*arguments: Any) -> Any:
+        pruning = real(*arguments)
+        gone = yield next(pruning)  # the first thing it does is to delete them
+        _told(lambda ledger: ledger.pruned([row[0] for row in gone]))
+        try:
+            request = pruning.send(gone)
+            while True:
+                request = pruning.send((yield request))
+        except StopIteration as end:
+            return end.value
+
+    return prune_tasks
+
+
 @contextmanager
 def listening() -> Iterator[None]:
     """While this lasts, the operations of the engine tell the ledger of the world what they have decided."""
@@ -272,6 +297,7 @@ def listening() -> Iterator[None]:
         ),
         mock.patch.object(housekeeping, "bury", _spied_bury(housekeeping.bury)),
         mock.patch.object(process, "stop", _spied_stop(process.stop)),
+        mock.patch.object(pruning, "prune_tasks", _spied_prune(pruning.prune_tasks)),
         mock.patch.multiple(operate, cancel=_spied_cancel(operate.cancel), reopen=_spied_reopen(operate.reopen)),
     ):
         yield

@@ -21,8 +21,8 @@ MOST_VIOLATIONS = 3
 """After so many broken promises there is enough to look at: no further seeds are begun."""
 EVERY_S = 10.0
 """How often it is said how far it is."""
-MATRIX = "F11/F14/F27/F50-F55"
-FAULT = "simulated worlds: crashes, lost replies, pauses, clocks, restores of older copies"
+MATRIX = "F11/F14/F27/F50-F55/F60"
+FAULT = "simulated worlds: crashes, lost replies, pauses, clocks, restores of older copies, pruning"
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The program that asks for work: it enqueues, opens batches, sends signals, cancels, and raises the budget."""
+"""The program that asks for work: it enqueues, opens batches, sends signals, cancels, prunes, and raises the budget."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Program(Machine):
 
     def _ask(self) -> None:
         chance = self.world.chance
-        if chance.random() < 0.1:
+        if chance.random() < 0.15:
             self._operate()
             return
         kinds = [kind for kind in self.app.registry.kinds if kind not in ("closing", "tick")]
@@ -122,6 +122,9 @@ class Program(Machine):
 
     def _operate(self) -> None:
         chance = self.world.chance
+        if chance.random() < 0.3:
+            self._prune()
+            return
         rows = self.world.database.ask("SELECT id, status FROM onceward_task ORDER BY id")
         if not rows:
             return
@@ -136,8 +139,14 @@ class Program(Machine):
             self.app.retry(task)
             self.world.tell(f"has opened {task} again")
 
+    def _prune(self) -> None:
+        gone = self.app.prune(self.world.chance.choice(("0s", "10s", "1m"))).tasks
+        self.world.tell(f"has pruned {gone} tasks")
+
     def _help(self) -> None:
         self._left = 0
+        if self.world.chance.random() < 0.3:
+            self._prune()
         for task, waiting_for in self.world.database.ask(
             "SELECT id, waiting_for FROM onceward_task WHERE status = 3 AND waiting_for LIKE 'signal:%'"
         ):

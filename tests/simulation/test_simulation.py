@@ -70,6 +70,7 @@ def _judge(found: Sum) -> None:
         assert found.counts[what] > 0, f"there were no {what}"
     assert found.counts["stage commits"] > found.seeds
     assert found.counts["groups of commits"] > found.seeds
+    assert found.counts["tasks pruned"] > 0
     found.tally.keep()
 
 

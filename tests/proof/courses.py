@@ -65,6 +65,7 @@ ONCE = (
         "tests/faults/test_budgets.py",
         "tests/faults/test_cache.py",
         "tests/faults/test_expiry.py",
+        "tests/faults/test_hostile_web.py",
         "tests/faults/test_schedules.py",
         "tests/faults/test_sources.py",
         "tests/faults/test_spawn_races.py",

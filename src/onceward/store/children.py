@@ -244,7 +244,8 @@ def record(decided: Sequence[tuple[Asked, Decision]], parents: dict[int, Parent]
     refused_of: Counter[int] = Counter()
     refusals: list[tuple[object, ...]] = []
     entries: list[Entry] = []
-    for one, refused in [(one, decision.refused) for one, decision in decided if decision.refused is not None]:
+    all_refused = [(one, decision.refused) for one, decision in decided if decision.refused is not None]
+    for one, refused in all_refused:
         lease = one.lease
         if parents[lease.task].refusals + refused_of[lease.task] < REFUSALS_KEPT:
             refusals.append(
@@ -260,12 +261,22 @@ def record(decided: Sequence[tuple[Asked, Decision]], parents: dict[int, Parent]
                 )
             )  # fmt: skip
         refused_of[lease.task] += 1
-        logger.warning(
-            "spawn refused", rule=refused.rule.value, reason=refused.reason, task=lease.task, lineage=str(lease.lineage)
-        )
+    _warn_of(all_refused)
     changed = [(task, children[task], refused_of[task]) for task in sorted(children.keys() | refused_of.keys())]
     if changed:
         yield Many("count_family", changed)
     if refusals:
         yield Many("insert_refusals", refusals)
         yield from log(entries)
+
+
+def _warn_of(all_refused: Sequence[tuple[Asked, Refused]]) -> None:
+    """One line for each task and rule: a page may have a million links."""
+    counts = Counter([(one.lease.task, refused.rule) for one, refused in all_refused])
+    for one, refused in all_refused:
+        lease = one.lease
+        if count := counts.pop((lease.task, refused.rule), 0):
+            logger.warning(
+                "spawn refused", rule=refused.rule.value, reason=refused.reason, count=count,
+                task=lease.task, lineage=str(lease.lineage),
+            )  # fmt: skip

@@ -7,12 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
+from onceward.model.source import GateLimits
 from onceward.model.status import Status
 from onceward.model.task import LARGEST_INLINE, NEVER, Advance, Finish, Park, Report
 from onceward.model.times import StoreClock
-from onceward.store import operate, pruning, workers
+from onceward.store import claims, operate, pruning, workers
 from onceward.store.op import drive
 from onceward.store.pruning import Pruned, prune
+from onceward.store.reader import Reader
 from onceward.store.session import Session
 from onceward.store.verify import verify
 from tests.store.conftest import NOON, Hands
@@ -147,6 +149,19 @@ def test_places_left_by_a_task_that_is_gone_go_too(hands: Hands) -> None:
     pruned = prune(hands.session, hands.now, hands.now)
     assert (pruned.tasks, pruned.places) == (2, 2)
     assert (count(hands, "ready"), count(hands, "due")) == (1, 0)
+
+
+def test_a_task_that_was_cancelled_inside_a_gate_leaves_it_when_it_goes(hands: Hands) -> None:
+    [task] = hands.enqueue(gates="shop*1")
+    reader = Reader(("default:note",), lambda _: GateLimits(concurrency=1), hands.session.dialect == "postgres")
+    worker = hands.worker()
+    hands.do(lambda: claims.claim(reader, worker, 1, hands.now, slots=1))
+    hands.do(lambda: operate.cancel(task, "not wanted", hands.now))
+    assert count(hands, "slot") == 1
+    hands.later(DAY)
+    hands.do(lambda: pruning.prune_tasks([task], hands.now))  # and whoever prunes gets no further
+    assert verify(hands.session, hands.now).ok
+    assert count(hands, "slot") == 0
 
 
 class SetByHand:

@@ -1,8 +1,8 @@
 """Forgetting what has been over for long enough, in small transactions, beside everything else that goes on.
 
-A task goes whole: its row, checkpoints, log, signals and progress in one transaction. A claim goes when all its tasks
-are gone, a worker when its claims are, a large value when nothing points at it. So what is left is always a history
-that `verify` can replay.
+A task goes whole: its row, checkpoints, log, signals, progress and places in gates in one transaction. A claim goes
+when all its tasks are gone, a worker when its claims are, a large value when nothing points at it. So what is left is
+always a history that `verify` can replay.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ def prune_tasks(ids: list[int], before: int) -> Op[Pruned]:
     events = yield Query("prune_log", mine)
     yield Query("prune_signals", mine)
     yield Query("prune_progress", mine)
+    yield Query("leave_gates", mine)  # whoever was cancelled inside has left a place there
     large = {bytes(row[1]) for row in gone if row[1] is not None}
     large |= {bytes(row[0]) for row in checkpoints if row[0] is not None}
     locked = yield Many("lock_blobs", [(hashed,) for hashed in sorted(large)])

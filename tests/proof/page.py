@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import quantiles
 
 from tests.proof import aims
-from tests.proof.runs import Ran, never_run, passed_since
+from tests.proof.runs import Ran, never_run, passed_since, without_repeats
 from tests.proof.tally import Tally
 
 STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "model": "–"}
@@ -105,6 +105,7 @@ def table(lines: Iterable[Sequence[str]]) -> str:
 
 def page(runs: Sequence[Ran], courses: Sequence[str]) -> str:
     """The whole page: all runs, added up. `courses` are the names of all there are."""
+    runs = without_repeats(runs)
     tallies = [tally for run in runs for tally in run.tallies]
     real = [row for row in rows(tallies) if not (row.seeds or row.states or row.caught)]
     total = Row("", "**all**", "model")

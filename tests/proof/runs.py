@@ -36,6 +36,18 @@ def keep_runs(file: Path, runs: Iterable[Ran]) -> None:
     file.write_bytes(b"".join(msgspec.json.encode(run) + b"\n" for run in runs))
 
 
+def without_repeats(runs: Sequence[Ran]) -> list[Ran]:
+    """The same runs; but what looks at all there is, the states of a model or a list of mistakes, counts only in the
+    last of them: to look at the same once more adds nothing."""
+    seen: set[tuple[str, str]] = set()
+    told: list[Ran] = []
+    for run in reversed(runs):
+        kept = tuple(one for one in run.tallies if (one.fault, one.store) not in seen)
+        seen |= {(one.fault, one.store) for one in run.tallies if one.states or one.caught}
+        told.append(msgspec.structs.replace(run, tallies=kept))
+    return told[::-1]
+
+
 def never_run(names: Sequence[str], runs: Iterable[Ran]) -> list[str]:
     """Which courses no run has come to."""
     done = {course for run in runs for course in run.courses}

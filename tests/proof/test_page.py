@@ -56,8 +56,9 @@ def test_the_page_has_a_line_for_each_fault_and_a_sum_and_names_what_failed() ->
     mutants = Tally(matrix="mutants", fault="mistakes", store="model", faults=26, caught=26)
 
     first = Ran(
-        date="2026-01-01", commit="abc", minutes=60, machine="2 cores", courses=("kills",), tallies=(KILLS, model)
-    )
+        date="2026-01-01", commit="abc", minutes=60, machine="2 cores", courses=("kills",),
+        tallies=(KILLS, model, mutants),
+    )  # fmt: skip
     second = Ran(
         date="2026-01-02", commit="def", minutes=30, machine="2 cores", courses=("kills", "models"),
         failed=("python -m tests.models",), tallies=(KILLS, worlds, mutants),

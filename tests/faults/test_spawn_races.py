@@ -150,7 +150,7 @@ def lineage_of(root: int) -> str:
 
 
 def test_a_lineage_bomb_stops_at_its_cap_while_workers_are_killed(fleet: Fleet) -> None:
-    explode(fleet, most=200, circles=20, kills=6, longest_ms=150)
+    explode(fleet, most=100, circles=10, kills=3, longest_ms=150)
 
 
 @pytest.mark.torture

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,8 @@ from onceward_apps.statements import rows
 
 PROCESSES = 2
 PLACES = 8
+TRIES = 200
+"""How often a worker is looked at, at one moment of the work, to find it with something in its hands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _watched(plan: Plan, app: App, folder: Path, server: Running, dice: random.R
             if now.tasks and now.is_idle:
                 break
             if len(killed) < plan.kills and now.decided >= kill_at[len(killed)]:
-                killed |= _kill_one(now, killed, dice)
+                killed |= _kill_one(app, killed, dice)
             time.sleep(plan.look_every_s)
         process.terminate()
         assert process.wait(timeout=60) == 0
@@ -113,15 +114,26 @@ def _watched(plan: Plan, app: App, folder: Path, server: Running, dice: random.R
     )
 
 
-def _kill_one(now: Look, killed: set[int], dice: random.Random) -> set[int]:
-    """Kill one of the workers that hold something, while another one is there to go on."""
-    busy = sorted(one.pid for one in now.workers if one.holds and one.pid not in killed)
-    if len(now.workers) < PROCESSES or not busy:
-        return set()
-    pid = dice.choice(busy)
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    return {pid}
+def _kill_one(app: App, killed: set[int], dice: random.Random) -> set[int]:
+    """Kill one of the workers that hold something, while another one is there to go on.
+
+    Most of the time they hold nothing, because all hosts want to be left alone. So one is stopped while it does, and
+    looked at once more: what it held a moment ago may be done.
+    """
+    for _ in range(TRIES):
+        there = app.workers()
+        busy = sorted(one.pid for one in there if one.holds and one.pid not in killed)
+        if len(there) < PROCESSES:
+            break
+        if busy:
+            pid = dice.choice(busy)
+            os.kill(pid, signal.SIGSTOP)
+            holds = any(one.holds for one in app.workers() if one.pid == pid)
+            os.kill(pid, signal.SIGKILL if holds else signal.SIGCONT)
+            if holds:
+                return {pid}
+        time.sleep(0.005)
+    return set()
 
 
 def _taken_back(connection: Connection) -> int:

@@ -44,7 +44,8 @@ def put_in_place(app: App, copy: Path | None) -> None:
         if (place.parent / name).exists():
             (place.parent / name).rename(away / name)
     if copy is not None:
-        shutil.copy(copy, place)
+        ready = Path(shutil.copy(copy, away / "ready.db"))
+        ready.rename(place)  # at a stroke: half a copy is a database without tables, or none
 
 
 def numbers(app: App) -> list[str]:

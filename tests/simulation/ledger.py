@@ -9,7 +9,7 @@ without having read a single row of the engine's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -31,6 +31,10 @@ _GOES_ON = (Advance, Keep, Report, Take, Fill, Filled)
 
 Effect = tuple[int, int, str, str, int]
 """A row of the application's own: task, run, stage, part, fence."""
+
+
+Made = tuple[str, str, int | None]
+"""A task that is to be made once: its kind, its payload, and the time for which a schedule has made it."""
 
 
 class Violated(BaseException):
@@ -66,13 +70,15 @@ class Truth:
     """The tasks whose enqueuer was told that they are durable."""
     reopened: frozenset[int] = frozenset()
     """Those that an operator has opened again."""
+    pruned: tuple[Made, ...] = ()
+    """What was made once and must not be made again, of what is there no more."""
     commits: int = 0
 
     def copy(self) -> Truth:
         """The same, to be kept."""
         return Truth(
             dict(self.held), dict(self.fences), dict(self.done), dict(self.ended), copy(self.effects), self.written,
-            self.accepted, self.reopened, self.commits,
+            self.accepted, self.reopened, self.pruned, self.commits,
         )  # fmt: skip
 
 
@@ -187,18 +193,21 @@ class Ledger:
         self.truth.reopened |= {task}
         self.truth.written = frozenset(row for row in self.truth.written if row[0] != task)
 
-    def pruned(self, tasks: Sequence[int]) -> None:
+    def pruned(self, tasks: Mapping[int, Made]) -> None:
         """Tasks were deleted: they had come to their end, and are not missed."""
         truth = self.truth
         for task in tasks:
             if task not in truth.ended:
                 self._broken("lost", f"task {task} was pruned and had not ended")
             del truth.ended[task]
-        truth.accepted -= set(tasks)
+        truth.accepted -= tasks.keys()
+        truth.pruned += tuple(tasks.values())
         self._world.counts["tasks pruned"] += len(tasks)
 
 
 # How the ledger hears of it
+
+_MADE = "SELECT id, kind, CAST(payload AS text), scheduled_at FROM onceward_task"
 
 
 def _told(fact: Callable[[Ledger], None]) -> None:
@@ -272,8 +281,9 @@ def _spied_reopen(real: Callable[..., Any]) -> Callable[..., Any]:
 def _spied_prune(real: Callable[..., Any]) -> Callable[..., Any]:
     def prune_tasks(*arguments: Any) -> Any:
         pruning = real(*arguments)
+        there = {task: (kind, text, at) for task, kind, text, at in stand_ins.here.database.ask(_MADE)}
         gone = yield next(pruning)  # the first thing it does is to delete them
-        _told(lambda ledger: ledger.pruned([row[0] for row in gone]))
+        _told(lambda ledger: ledger.pruned({row[0]: there[row[0]] for row in gone}))
         try:
             request = pruning.send(gone)
             while True:

@@ -60,7 +60,8 @@ _OF_SEVERAL_SERVERS = {"target_session_attrs": "read-write"}
 def connect(url: str, name: str) -> WatchedConnection:
     """A connection, on which every statement is a transaction of its own. What the address says of it counts more."""
     said = psycopg.conninfo.conninfo_to_dict(url)
-    usual = {**_UNLESS_SAID, **(_OF_SEVERAL_SERVERS if "," in str(said.get("host")) else {})}
+    are_several = any("," in str(said.get(name)) for name in ("host", "hostaddr"))
+    usual = {**_UNLESS_SAID, **(_OF_SEVERAL_SERVERS if are_several else {})}
     return WatchedConnection.to({**usual, "application_name": name, **said, "client_encoding": "UTF8"})
 
 

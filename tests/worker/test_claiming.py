@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from onceward.model.task import Commit, Move, Release, band_of, lane_of
 from onceward.store.claims import NOTHING, Claimed
 from onceward.store.lines import line_told
 from onceward.store.reader import Reader
+from onceward.worker.intake import Intake
 from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner
 from onceward.worker.spawner import Spawner
@@ -116,6 +118,24 @@ def test_news_of_one_line_are_looked_at_first_and_the_others_after_it() -> None:
         return wishes
 
     assert [wish.line for wish in asyncio.run(scene())] == [("default:job", 2), None]
+
+
+@pytest.mark.parametrize("what", ["a free slot", "news"])
+def test_a_worker_whose_slots_are_all_taken_asks_for_governed_work_when_that_can_help(what: str) -> None:
+    intake = Intake(Config(concurrency=2), monotonic=lambda: 0, suspects_only=False, most_claims=None)
+    intake.look_for_suspects = False
+    intake.ahead = 1
+    assert intake.asks(2, 2, 0)
+    wish = intake.wish(2, 2)
+    assert (wish.count, wish.slots) == (1, 0)
+    intake.take(Written((), (), replace(NOTHING, held_back=2), wish, next_due_at=0), wish)
+    assert not intake.asks(2, 2, 0), "it would hear the same again, and again"
+    assert intake.next_due_at is None
+    if what == "news":
+        intake.look_again(None)
+        assert intake.asks(2, 2, 0)
+    else:
+        assert intake.asks(1, 1, 0)
 
 
 def test_a_notification_names_its_line() -> None:

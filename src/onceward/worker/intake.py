@@ -61,6 +61,8 @@ class Intake:
         self._open_claims: dict[bytes, list[int]] = {}
         self.is_closed = False
         """Whether nothing more is claimed, because the process ends."""
+        self._waits_for_slot = False
+        """Whether all that is there for it wants a free slot, as far as is known."""
         self.look_for_suspects = not suspects_only
         self.next_due_at: int | None = None
         self.low_claim = self._low_claim_told = 0
@@ -93,6 +95,7 @@ class Intake:
     def look_again(self, line: Line | None) -> None:
         """There may be new work, in a line that is perhaps known."""
         self.expects_more = True
+        self._waits_for_slot = False
         self._look_after_answer = self.has_asked
         self._news = line
 
@@ -128,6 +131,8 @@ class Intake:
             self.has_asked = not (held or self._waiting or closing)
         else:
             room, slots = self._room(held), self.config.concurrency - running
+            if self._waits_for_slot and slots <= 0:
+                return False
             wants = not self._waiting or room * 2 >= self.ahead or (self._reserved and slots > 0)
             self.has_asked = room > 0 and bool(wants)
         return self.has_asked
@@ -175,10 +180,14 @@ class Intake:
             self.expects_more = False
             self.next_due_at = written.next_due_at
         self._reserved = min(claimed.held_back, max(1, self.config.concurrency // 4))
+        self._waits_for_slot = bool(self._reserved) and not (wish.slots or self.expects_more)
+        if self._waits_for_slot:
+            self.next_due_at = None  # it is somebody's turn now, and will be when there is a slot for him
         if self._reserved:
             self.expects_more = True
         if self._look_after_answer:  # whoever claimed may have looked before the new work was there
             self._look_after_answer = False
+            self._waits_for_slot = False
             self.expects_more = True
 
     def go_on(self, attempt: Attempt) -> None:

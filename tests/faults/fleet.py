@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -226,12 +226,12 @@ class Fleet:
         """The worker processes that have introduced themselves and are not known to have ended."""
         return [pid for (pid,) in self.sql("SELECT pid FROM onceward_worker WHERE stopped_at IS NULL AND pid > 0")]
 
-    def busy_pids(self) -> list[int]:
-        """The worker processes that hold a task."""
+    def busy_pids(self, among: Container[int] | None = None) -> list[int]:
+        """The worker processes that hold a task, of all or of these."""
         return [pid for (pid,) in self.sql(
             "SELECT DISTINCT w.pid FROM onceward_worker w JOIN onceward_task t ON t.worker = w.id AND t.status = 1"
             " WHERE w.stopped_at IS NULL"
-        )]  # fmt: skip
+        ) if among is None or pid in among]  # fmt: skip
 
     def counts(self) -> dict[Status, int]:
         """How many tasks stand where."""

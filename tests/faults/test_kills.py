@@ -15,6 +15,7 @@ from onceward import Status
 from tests.faults.counting import keep, recovered_s, taken_back
 from tests.faults.fleet import Fleet, Fleets, Worker, wait_until
 from tests.faults.work import STAGES, Steps
+from tests.killing import kill_a_busy_one
 from tests.proof.tally import SEED
 
 PROCESSES = 4
@@ -43,10 +44,11 @@ def kill_children(fleet: Fleet, *, tasks: int, kills: int, longest_ms: int) -> N
         if len(ids) < tasks:
             ids += fleet.enqueue(Steps(number, longest_ms) for number in range(min(portion, tasks - len(ids))))
         alive = wait_until(lambda: _most_are_there(fleet, set(killed)), "most children are there", fleet.state)
-        pid = dice.choice(sorted(alive & set(fleet.busy_pids()) or alive))
+        if (pid := kill_a_busy_one(partial(fleet.busy_pids, alive), dice, patience_s=0.1)) is None:
+            pid = dice.choice(sorted(alive))
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         killed[pid] = time.time()
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
         time.sleep(min(0.5, dice.expovariate(1 / 0.1)))
     ids += fleet.enqueue(Steps(number, longest_ms) for number in range(tasks - len(ids)))
     wait_until(lambda: fleet.ended() == len(ids), "every task has ended", fleet.state, limit_s=60 + kills)

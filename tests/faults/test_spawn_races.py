@@ -3,11 +3,10 @@ on the way adds a task or loses one."""
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import time
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from tests.faults.counting import keep, recovered_s, taken_back
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.spawners import PROCESSES, THREADS, Spawners, Wish
 from tests.faults.work import Bomb, Ping
+from tests.killing import kill_a_busy_one
 from tests.proof.tally import SEED
 from tests.store.children import DEFAULTS, child, commit, together
 from tests.store.conftest import Hands
@@ -169,10 +169,8 @@ def explode(fleet: Fleet, *, most: int, circles: int, kills: int, longest_ms: in
     killed: dict[int, float] = {}
     while len(killed) < kills and fleet.ended() < wanted:
         alive = wait_until(lambda: _some_are_there(fleet, set(killed)), "some children are there", fleet.state)
-        pid = dice.choice(sorted(alive))
-        killed[pid] = time.time()
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        if pid := kill_a_busy_one(partial(fleet.busy_pids, alive), dice, patience_s=1):
+            killed[pid] = time.time()
         time.sleep(min(0.4, dice.expovariate(1 / 0.1)))
     wait_until(lambda: fleet.ended() >= wanted, "everything has ended", fleet.state, limit_s=60 + kills)
     worker.send(signal.SIGTERM)

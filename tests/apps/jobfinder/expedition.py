@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,12 @@ from onceward_apps.jobfinder.world.judging import Judgement, judge
 from onceward_apps.jobfinder.world.running import Running, running
 from onceward_apps.jobfinder.world.web import Size
 from onceward_apps.statements import rows
+from tests.killing import kill_a_busy_one
 
 PROCESSES = 2
 PLACES = 8
-TRIES = 200
-"""How often a worker is looked at, at one moment of the work, to find it with something in its hands."""
+PATIENCE_S = 2
+"""How long it is tried to catch one that holds something. Meanwhile nobody approves anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,9 @@ def _watched(plan: Plan, app: App, folder: Path, server: Running, dice: random.R
             if now.tasks and now.is_idle:
                 break
             if len(killed) < plan.kills and now.decided >= kill_at[len(killed)]:
-                killed |= _kill_one(app, killed, dice)
+                # Most of the time they hold nothing, because all hosts want to be left alone.
+                pid = kill_a_busy_one(partial(_busy, app, killed), dice, patience_s=PATIENCE_S)
+                killed |= {pid} if pid else set()
             time.sleep(plan.look_every_s)
         process.terminate()
         assert process.wait(timeout=60) == 0
@@ -114,26 +116,10 @@ def _watched(plan: Plan, app: App, folder: Path, server: Running, dice: random.R
     )
 
 
-def _kill_one(app: App, killed: set[int], dice: random.Random) -> set[int]:
-    """Kill one of the workers that hold something, while another one is there to go on.
-
-    Most of the time they hold nothing, because all hosts want to be left alone. So one is stopped while it does, and
-    looked at once more: what it held a moment ago may be done.
-    """
-    for _ in range(TRIES):
-        there = app.workers()
-        busy = sorted(one.pid for one in there if one.holds and one.pid not in killed)
-        if len(there) < PROCESSES:
-            break
-        if busy:
-            pid = dice.choice(busy)
-            os.kill(pid, signal.SIGSTOP)
-            holds = any(one.holds for one in app.workers() if one.pid == pid)
-            os.kill(pid, signal.SIGKILL if holds else signal.SIGCONT)
-            if holds:
-                return {pid}
-        time.sleep(0.005)
-    return set()
+def _busy(app: App, killed: set[int]) -> list[int]:
+    """The workers that hold something, while all are there: whoever is killed, another one goes on."""
+    there = app.workers()
+    return [one.pid for one in there if one.holds and one.pid not in killed] if len(there) >= PROCESSES else []
 
 
 def _taken_back(connection: Connection) -> int:

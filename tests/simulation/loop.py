@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tests.simulation.machine import Worker
 
 
+MOST_IN_A_TURN = 2_000
+"""How much may become ready, one after the other, before anybody else has his turn."""
+
+
 class SimulatedLoop(asyncio.AbstractEventLoop):
     """The event loop of one process. What `run_in_executor` is given becomes a job of its machine."""
 
@@ -49,8 +53,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 self._ready.append(handle)
         events._set_running_loop(self)
         ready, machine = self._ready, self.machine
+        left = MOST_IN_A_TURN
         try:
             while ready and not machine.is_dead:
+                if not (left := left - 1):
+                    machine.world.broken("stuck", f"{machine.name} goes round in a circle, and no time passes")
                 handle = ready.popleft()
                 if not handle.cancelled():
                     handle._run()

@@ -15,6 +15,8 @@ import pytest
 from tests.mutants.applying import ROOT, Edit, Mutant, copied, on_each_database
 from tests.mutants.protocol import MUTANTS
 from tests.proof.tally import SEED
+from tests.simulation.ledger import Violated
+from tests.simulation.loop import SimulatedLoop
 from tests.simulation.many import Sum, chosen, run_many
 from tests.simulation.simulate import Simulator, told
 
@@ -109,6 +111,21 @@ def test_a_mistake_in_the_engine_is_found_and_can_be_seen_again(mutant: Mutant) 
     assert again.returncode == 1
     assert again.stdout.splitlines()[-2:] == [f"seed {seed}: {violation}", f"again: make simulate SEED={seed}"]
     assert f"VIOLATION: {violation.partition(': ')[2]}" in again.stdout
+
+
+def test_a_process_that_goes_round_in_a_circle_breaks_a_promise(simulator: Simulator) -> None:
+    world = simulator.world(1)
+    loop = SimulatedLoop(world.start_worker())
+
+    def again() -> None:
+        loop.call_soon(again)
+
+    again()
+    try:
+        with pytest.raises(Violated, match="goes round in a circle, and no time passes"):
+            loop.turn()
+    finally:
+        world.close()
 
 
 def test_seeds_are_counted_or_named() -> None:

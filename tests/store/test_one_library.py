@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -180,6 +181,18 @@ def test_databases_in_memory_and_other_files_are_nobodys_concern(
         sqlite3.connect(database, uri=str(database).startswith("file:")).close()
     one_library.opening_with_apsw(":memory:")
     assert not one_library.uses_standard_library(":memory:")
+
+
+def test_a_file_that_went_with_its_folder_is_forgotten(tmp_path: Path) -> None:
+    gone, deleted, there = (tmp_path / name / "onceward.db" for name in "abc")
+    for file in (gone, deleted, there):
+        file.parent.mkdir()
+        SqliteSession(str(file), CLOCK).opened().close()
+    shutil.rmtree(gone.parent)
+    deleted.unlink()  # in its place a new one may be made at any time
+    one_library.uses_standard_library(str(there))
+    ours = {file for file in one_library._process.taken if file.startswith(str(tmp_path))}
+    assert ours == {str(deleted), str(there)}
 
 
 def test_what_is_no_name_is_left_to_sqlite3() -> None:

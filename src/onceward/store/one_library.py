@@ -85,8 +85,7 @@ def uses_standard_library(path: str) -> bool:
     if not files:
         return False
     with _process.lock:
-        taken = [file for file in _process.taken if _same(file, files)]
-        if taken:
+        if taken := _taken_among(files):
             return any(_process.leaving[file] for file in taken)
         if _is_being_opened(files):
             return True
@@ -137,7 +136,7 @@ def _before_sqlite3_opens(database: object) -> None:
     if not files:
         return
     with _process.lock:
-        wanted = {file for file in _process.taken if _same(file, files)}
+        wanted = _taken_among(files)
         if wanted and _process.workers:
             raise TwoSqliteLibraries(
                 f"{min(wanted)} is open in this worker through apsw; opened through sqlite3 as well it would lose "
@@ -167,6 +166,19 @@ def _before_sqlite3_opens(database: object) -> None:
             _process.leaving.subtract(wanted)
 
 
+def _taken_among(files: list[str]) -> set[str]:
+    """Those of apsw's files that are one of these. One whose folder is gone is forgotten: nobody can open it there."""
+    wanted = [found for file in files if (found := _found(file))]
+    same: set[str] = set()
+    for file in list(_process.taken):
+        found = _found(file)
+        if file in files or (found and any(os.path.samestat(found, one) for one in wanted)):
+            same.add(file)
+        elif found is None and not os.path.isdir(os.path.dirname(file)):
+            _process.taken.discard(file)
+    return same
+
+
 def _ask_to_change(files: list[str], library: Library) -> None:
     for file, method in list(_process.sharers):
         change_to = method()
@@ -184,9 +196,8 @@ def _is_being_opened(files: list[str]) -> bool:
 
 def _is_open(file: str) -> bool:
     """Whether the process has a descriptor of the file; assumed where the system does not tell."""
-    try:
-        wanted = os.stat(file)
-    except OSError:
+    wanted = _found(file)
+    if wanted is None:
         return False
     try:
         descriptors = os.listdir(_DESCRIPTORS)
@@ -241,10 +252,16 @@ def _same(file: str, files: list[str]) -> bool:
 
 
 def _is_link(file: str, other: str) -> bool:
+    found, wanted = _found(file), _found(other)
+    return found is not None and wanted is not None and os.path.samestat(found, wanted)
+
+
+def _found(file: str) -> os.stat_result | None:
+    """What the system knows of a file; None if it is not there."""
     try:
-        return os.path.samefile(file, other)
-    except OSError:  # one of them is not there
-        return False
+        return os.stat(file)
+    except OSError:
+        return None
 
 
 def _forget() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,23 @@ class Arena:
 
     def __init__(self, url: str, empty: Callable[[], None], beside: psycopg.Connection[Any] | None) -> None:
         self.url, self.empty, self.beside = url, empty, beside
+        self._judge: Session | None = None
+
+    @contextmanager
+    def judge(self) -> Iterator[Session]:
+        """A session to prepare a scene and judge it: always the same one where the database stays, and its plans do."""
+        session = self._judge or open_store(self.url, FakeClock(NOON)).session()
+        try:
+            yield session
+        finally:
+            if self.beside is None:
+                session.close()
+            else:
+                self._judge = session
+
+    def close(self) -> None:
+        if self._judge is not None:
+            self._judge.close()
 
     def session(self) -> Stepped:
         return stepped(self.url, NOON, self.beside)
@@ -39,8 +57,7 @@ class Arena:
 
     def judged(self, make: Make, wanted: Sequence[int]) -> Order:
         self.empty()
-        session = open_store(self.url, FakeClock(NOON)).session()
-        try:
+        with self.judge() as session:
             hands = Hands(session)
             scene = make(hands, self.url)
             order = play(scene.works, self.session, wanted)
@@ -52,8 +69,6 @@ class Arena:
                 error.add_note(f"in the order {order}\nwith the outcomes {order.outcomes}")
                 raise
             return order
-        finally:
-            session.close()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -71,7 +86,9 @@ def arena(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     else:
         url, empty = request.getfixturevalue("emptying")
         with psycopg.connect(url, autocommit=True) as beside:
-            yield Arena(url, empty, beside)
+            arena = Arena(url, empty, beside)
+            yield arena
+            arena.close()
 
 
 def keep(arena: Arena, make: Make, orders: Sequence[Order]) -> None:

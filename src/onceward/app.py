@@ -144,7 +144,7 @@ class App(
             self.registry,
             self._in_force,
             orders,
-            self._read_now,
+            self._readers.read,
             self.spawner,
             self._schedules,
             self._watches,

@@ -12,29 +12,26 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from onceward import config as configuration
 from onceward.config import Config
-from onceward.errors import ConfigError, StoreUnavailable
+from onceward.errors import ConfigError
 from onceward.model.connection import Connection
 from onceward.model.setting import Setting
 from onceward.model.stop_list import StopList
 from onceward.model.times import Clock
 from onceward.pipeline import Pipeline
+from onceward.readers import Readers
 from onceward.redaction import know_environment
 from onceward.sharing import Turn
 from onceward.store import migrate
-from onceward.store.guard import GuardedConnection, lent
+from onceward.store.guard import lent
 from onceward.store.op import Op, Rows, Whole, drive
 from onceward.store.open import open_store
-from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.session import Session
 from onceward.worker.in_force import InForce
 from onceward.worker.registry import Registry
 from onceward.worker.spawner import Spawner
 
 T = TypeVar("T")
 A = ParamSpec("A")
-
-
-READERS_KEPT = 4
-"""How many connections for reading are kept for the next who reads."""
 
 
 class Client:
@@ -66,7 +63,7 @@ class Client:
         self._in_force.tell(lambda changed: setattr(self.spawner, "defaults", changed.bounds))
         self._lock = Turn()
         self._client: Session | None = None
-        self._readers: list[Session] = []
+        self._readers = Readers(self._store)
         self._is_prepared = False
 
     @property
@@ -96,7 +93,7 @@ class Client:
     def read(self, function: Callable[Concatenate[Connection, A], T], *arguments: A.args, **named: A.kwargs) -> T:
         """Run `function(connection, *arguments)` on a read-only snapshot of the database."""
         self.prepare()
-        value: T = self._read_now(partial(function, **named), arguments)
+        value: T = self._readers.read(partial(function, **named), arguments)
         return value
 
     async def aread(
@@ -111,8 +108,7 @@ class Client:
             if self._client is not None:
                 self._client.close()
                 self._client = None
-        while self._readers:
-            self._readers.pop().close()
+        self._readers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -159,28 +155,3 @@ class Client:
         with self._lock:
             session = self._session()
             return session.patiently(lambda: drive(operation(), session))
-
-    def _read_now(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        try:
-            session = self._readers.pop()
-        except IndexError:
-            session = self._store.client_session(read_only=True)
-        may_be_kept = self._store.dialect == "postgres"  # to connect takes a server longer than most reads do
-        try:
-            with session.reading() as raw:
-                lent_for_reading = GuardedConnection(raw, self._store.dialect)
-                try:
-                    return function(lent_for_reading, *arguments)
-                finally:
-                    lent_for_reading.shut()
-                    may_be_kept = may_be_kept and not lent_for_reading.leaves_trace
-        except Exception as error:
-            meant = session.meant(error)
-            if isinstance(meant, ConnectionLost | TryAgainLater):  # what the driver says tells a caller nothing
-                raise StoreUnavailable(f"the database went away while it was read: {meant}") from error
-            raise
-        finally:
-            if may_be_kept and len(self._readers) < READERS_KEPT:
-                self._readers.append(session)
-            else:
-                session.close()

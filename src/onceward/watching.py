@@ -39,7 +39,7 @@ class Watching(Client):
         self.prepare()
         session = self._store.client_session()  # its own: nobody waits here for a slow watch, or for a webhook
         try:
-            Watcher(session, lambda: self.config, self._watches, self._read_now).step(at_once=not if_due)
+            Watcher(session, lambda: self.config, self._watches, self._readers.read).step(at_once=not if_due)
         finally:
             session.close()
         return self.alerts()

@@ -52,9 +52,10 @@ def test_a_file_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_read_that_fails_says_that_it_is_the_database(app: App, file: Path) -> None:
-    app.prepare()
     told = []
     for number in range(1, 13):  # some while it is opened, which is tried again, and some in the function itself
+        app.close()
+        app.prepare()
         with standing_between(failing(file, "read", number)):
             try:
                 app.read(lambda connection: connection.execute("SELECT * FROM onceward_task").fetchall())

@@ -6,6 +6,7 @@ It runs inside the engine's transaction, so it may neither end that transaction 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -67,6 +68,7 @@ class GuardedConnection:
         self._raw = raw
         self._dialect = dialect
         self._open = True
+        self._ending = threading.Lock()
         self.leaves_trace = False
         """Whether it may be another connection now than it was: then nobody else should use it."""
 
@@ -85,12 +87,14 @@ class GuardedConnection:
 
     def interrupt(self) -> None:
         """Stop the statement that runs on it; safe from any thread, and nothing once it was given back."""
-        if self._open:
-            (self._raw.cancel if self._dialect == "postgres" else self._raw.interrupt)()
+        with self._ending:
+            if self._open:
+                (self._raw.cancel if self._dialect == "postgres" else self._raw.interrupt)()
 
     def shut(self) -> None:
         """Refuse everything from now on: the function that had this connection has returned."""
-        self._open = False
+        with self._ending:
+            self._open = False
 
     def _check(self, sql: str) -> None:
         if not self._open:

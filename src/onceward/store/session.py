@@ -137,6 +137,10 @@ class Session(ABC):
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
 
+    def is_as_new(self) -> bool:
+        """Whether somebody else may use the connection as if it had just been opened."""
+        return True
+
     def make_room(self) -> bool:
         """Free what the database takes up of a full disk without needing it; whether there is anything of that."""
         return False

@@ -76,6 +76,15 @@ def flags_for(path: str, *, was_there: bool = False) -> int:
     return apsw.SQLITE_OPEN_READWRITE if was_there else usual
 
 
+_LASTING = frozenset(
+    (
+        apsw.SQLITE_PRAGMA, apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH, apsw.SQLITE_SAVEPOINT,
+        apsw.SQLITE_CREATE_TEMP_TABLE, apsw.SQLITE_CREATE_TEMP_VIEW, apsw.SQLITE_CREATE_TEMP_TRIGGER,
+    )
+)  # fmt: skip
+"""What may change a connection for whoever uses it next."""
+
+
 class OpenedFile:
     """Which file a path meant when it was opened. Where another one is moved to its place, a connection goes on in the
     one that nobody else can see."""
@@ -91,9 +100,14 @@ class OpenedFile:
             return None
         return found.st_dev, found.st_ino
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the path still means it."""
+        return self._opened is None or self._now() == self._opened
+
     def check(self) -> None:
         """Pass if it is still there; else what was committed is not, and is to be decided by what is there now."""
-        if self._opened is not None and self._now() != self._opened:
+        if not self.is_there:
             raise ConnectionLost(f"{self._path} was deleted, or another file was put in its place, while it was open")
 
 
@@ -128,6 +142,7 @@ class SqliteSession(Session):
         self._connection: apsw.Connection | None = None
         self._file = OpenedFile(path)
         self._lending = False
+        self._was_changed = False
         self._busy_since = 0.0
 
     def opened(self) -> apsw.Connection:
@@ -172,6 +187,7 @@ class SqliteSession(Session):
             raise
         # Asked when a statement is prepared, not when it runs: the engine's own statements stay in apsw's cache.
         connection.authorizer = self._allow
+        self._was_changed = False
         self._was_there = True
         return connection
 
@@ -191,6 +207,14 @@ class SqliteSession(Session):
         if self._connection is not None:
             quietly(self._connection.close)
             self._connection = None
+
+    def is_as_new(self) -> bool:
+        """Not if something was set on it, if a cursor that nobody has read to its end holds a snapshot, or if another
+        file is in the place of its own."""
+        if self._connection is None:
+            return True
+        no_snapshot = self._connection.txn_state() == apsw.SQLITE_TXN_NONE
+        return no_snapshot and not self._was_changed and self._file.is_there
 
     def make_room(self) -> bool:
         # A log that a reader had pinned is as large as it was when the reader has gone. It is used again from its
@@ -244,6 +268,8 @@ class SqliteSession(Session):
             guarded.shut()
 
     def _allow(self, action: int, first: str | None, second: str | None, _db: str | None, _by: str | None) -> int:
+        if action in _LASTING:
+            self._was_changed = True
         if not self._lending:
             return apsw.SQLITE_OK
         ends = action in (apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT, apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH)

@@ -103,6 +103,9 @@ class StandardSqliteSession(Session):
     def meant(self, error: Exception) -> Exception:
         return _meant(error, self._path) if isinstance(error, sqlite3.Error) else error
 
+    def is_as_new(self) -> bool:
+        return self._connection is None  # Python's library cannot tell
+
     def discard(self) -> None:
         if self._connection is not None:
             quietly(self._connection.close)
@@ -246,6 +249,10 @@ class ClientSqliteSession(Session):
 
     def log_bytes(self) -> int:
         return size_of_log(self._path)
+
+    def is_as_new(self) -> bool:
+        with self._turn:
+            return self._session is None or self._session.is_as_new()
 
     def discard(self) -> None:
         with self._turn:

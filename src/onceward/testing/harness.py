@@ -181,7 +181,7 @@ class _InlineWorker:
             submit=self._submit,
             wish=self._take_wish,
             threads=threads,
-            read=self._app._read_now,
+            read=self._app._readers.read,
             look_up=lambda source, hashed: self._app._ask(lambda: cache.look_up(source, hashed)),
             setting=self._app._in_force.value,
             now=self._store.clock.now,

@@ -24,8 +24,10 @@ from onceward import App, Event, Payload, Status
 from onceward.store.postgres import connect
 from tests.faults.work import DATABASE, Steps, make_app
 from tests.nursery import Process, nursery
+from tests.proof.tally import SEED
 
 DEADLINE_S = 60.0
+STORES = ("sqlite", "postgres")
 COMPILED: Path | None = None
 """Where processes that are not forked, such as the children of a supervisor, keep their compiled code."""
 
@@ -346,7 +348,11 @@ class Fleets:
 
     def on_each_store(self, *scenarios: Callable[[Fleet], None], at_once: int = 4) -> None:
         """Try scenarios on both stores."""
-        self.try_all(((store, one) for one in scenarios for store in ("sqlite", "postgres")), at_once=at_once)
+        self.try_all(((store, one) for one in scenarios for store in STORES), at_once=at_once)
+
+    def take_turns(self, *scenarios: Callable[[Fleet], None], at_once: int = 4) -> None:
+        """Try scenarios on one store and the other in turn; with the next seed each is on the other one."""
+        self.try_all(((STORES[(place + SEED) % 2], one) for place, one in enumerate(scenarios)), at_once=at_once)
 
     def _try(self, store: str, scenario: Callable[[Fleet], None]) -> None:
         with self.new(store) as fleet:

@@ -14,12 +14,12 @@ from tests.faults.work import Block, Endless, Overdue, Plain, Slow
 
 
 def test_code_that_blocks_in_c_keeps_its_lease_and_is_killed_at_its_time_limit(fleets: Fleets) -> None:
-    fleets.on_each_store(
-        partial(keep_blocking, lease="1.5s", seconds=4, with_regex=False),
-        ignore_a_time_limit,
-        block_during_a_commit,
-        at_once=6,
-    )
+    fleets.take_turns(*SCENARIOS)
+
+
+@pytest.mark.torture
+def test_code_that_blocks_in_c_on_both_stores(fleets: Fleets) -> None:
+    fleets.on_each_store(*SCENARIOS)
 
 
 @pytest.mark.torture
@@ -102,3 +102,10 @@ def block_during_a_commit(fleet: Fleet) -> None:
     fleet.all_succeeded([slow])
     fleet.exactly_once([(slow, "write_slowly")])
     keep(fleet.app, "F07", "stage blocks in C past its time limit while its process commits", faults=1)
+
+
+SCENARIOS = (
+    partial(keep_blocking, lease="1.5s", seconds=4, with_regex=False),
+    ignore_a_time_limit,
+    block_during_a_commit,
+)

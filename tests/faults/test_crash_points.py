@@ -25,7 +25,7 @@ LATEST_ARRIVAL = {"after <stage>": 5, "before <stage>": 5, "before commit": 10, 
 
 
 def test_a_worker_that_dies_at_any_point_leaves_nothing_lost_and_nothing_double(fleets: Fleets) -> None:
-    fleets.on_each_store(*(partial(die_at, point, LATER_ARRIVAL.get(point, 1)) for point in POINTS))
+    fleets.take_turns(*(partial(die_at, point, LATER_ARRIVAL.get(point, 1)) for point in POINTS))
 
 
 @pytest.mark.torture

@@ -27,17 +27,13 @@ POINTS = ("after claim", "before commit", "inside commit", "after commit", "befo
 
 
 def test_a_signal_at_the_worst_moment_loses_nothing_and_burns_nothing(fleets: Fleets) -> None:
-    """One point after another on each store in turn; the long form has them all on both."""
-    stores = ("sqlite", "postgres")
-    fleets.try_all(
-        (stores[(place + SEED) % 2], partial(stop_at_a_point, point=point)) for place, point in enumerate(POINTS)
-    )
-    fleets.on_each_store(stop_within_grace, partial(storm, stops=8, workers=3))
+    fleets.take_turns(*(partial(stop_at_a_point, point=point) for point in POINTS), stop_within_grace)
+    fleets.on_each_store(partial(storm, stops=4, workers=2))
 
 
 @pytest.mark.torture
 def test_signals_at_all_moments_lose_nothing_and_burn_nothing(fleets: Fleets) -> None:
-    fleets.on_each_store(*(partial(stop_at_a_point, point=point) for point in POINTS))
+    fleets.on_each_store(*(partial(stop_at_a_point, point=point) for point in POINTS), stop_within_grace)
     fleets.on_each_store(partial(storm, stops=300, workers=6), at_once=1)
 
 

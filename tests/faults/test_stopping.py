@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -55,14 +56,23 @@ def the_rest_is_done_once(fleet: Fleet, tasks: list[int]) -> None:
 
 
 def test_stopping_lets_what_runs_finish_gives_back_the_rest_and_burns_nothing(fleets: Fleets) -> None:
-    fleets.on_each_store(
+    fleets.take_turns(*_scenarios())
+
+
+@pytest.mark.torture
+def test_stopping_on_both_stores_burns_nothing(fleets: Fleets) -> None:
+    fleets.on_each_store(*_scenarios())
+
+
+def _scenarios() -> list[Callable[[Fleet], None]]:
+    return [
         partial(stop_in_good_order, processes=None),
         partial(stop_in_good_order, processes=2),
-        partial(stop_at_once, processes=None),
         partial(stop_at_once, processes=2),
+        partial(stop_at_once, processes=None),
         lose_the_supervisor,
-    )
-    fleets.try_all([("sqlite", signal_the_whole_group)])
+        signal_the_whole_group,
+    ]
 
 
 def stop_in_good_order(fleet: Fleet, processes: int | None) -> None:

@@ -286,7 +286,7 @@ class Engine(RuleBasedStateMachine):
 
 
 QUICK = settings(
-    max_examples=80,
+    max_examples=50,
     stateful_step_count=40,
     deadline=None,
     database=None,
@@ -310,7 +310,7 @@ def test_sqlite_does_what_the_model_says_also_where_it_has_trouble(monkeypatch: 
             trouble.dice.seed(1)  # the same again, if an example is run again
             return super().session()
 
-    run_state_machine_as_test(TroubledEngine, settings=settings(QUICK, max_examples=25))
+    run_state_machine_as_test(TroubledEngine, settings=settings(QUICK, max_examples=16))
     assert {BEFORE, REPLY_LOST} <= {kind for kind, _ in trouble.done}
 
 

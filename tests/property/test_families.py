@@ -376,7 +376,7 @@ def on_emptied(emptying: Emptied) -> type[Families]:
 
 
 def test_sqlite_does_what_the_model_of_families_says() -> None:
-    explore(Families, "sqlite", max_examples=40)
+    explore(Families, "sqlite", max_examples=25)
 
 
 def test_postgres_does_what_the_model_of_families_says(on_emptied: type[Families]) -> None:

@@ -229,7 +229,7 @@ def told(decision: Decision) -> Verdict:
 
 
 QUICK = settings(
-    max_examples=100,
+    max_examples=60,
     stateful_step_count=25,
     deadline=None,
     database=None,

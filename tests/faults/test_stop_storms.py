@@ -27,8 +27,11 @@ POINTS = ("after claim", "before commit", "inside commit", "after commit", "befo
 
 
 def test_a_signal_at_the_worst_moment_loses_nothing_and_burns_nothing(fleets: Fleets) -> None:
-    fleets.take_turns(*(partial(stop_at_a_point, point=point) for point in POINTS), stop_within_grace)
-    fleets.on_each_store(partial(storm, stops=4, workers=2))
+    fleets.take_turns(
+        *(partial(stop_at_a_point, point=point) for point in POINTS),
+        stop_within_grace,
+        partial(storm, stops=4, workers=2),
+    )
 
 
 @pytest.mark.torture

@@ -42,7 +42,7 @@ def start_slowly(fleet: Fleet) -> None:
 
 
 def test_a_child_stopped_inside_a_transaction_is_killed_after_its_lease_and_all_others_go_on(fleets: Fleets) -> None:
-    fleets.on_each_store(partial(stop_inside_a_transaction, times=1))
+    fleets.take_turns(partial(stop_inside_a_transaction, times=1))
 
 
 @pytest.mark.torture

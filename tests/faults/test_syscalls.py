@@ -44,7 +44,7 @@ def killing_at(store: str, number: int) -> list[str]:
 
 def test_a_process_killed_at_a_call_into_the_system_loses_nothing_and_doubles_nothing(fleets: Fleets) -> None:
     dice = random.Random(SEED)
-    fleets.on_each_store(
+    fleets.take_turns(
         partial(kill_workers, numbers=dice.sample(range(5, 25), 2)),
         partial(kill_clients, numbers=[dice.randint(8, 20)]),
     )

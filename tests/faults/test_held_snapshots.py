@@ -44,6 +44,7 @@ def old_snapshot(fleet: Fleet) -> Iterator[None]:
             yield
 
 
+@pytest.mark.alone
 def test_an_old_snapshot_slows_nobody_down(fleet: Fleet) -> None:
     work_beside_a_reader(fleet, seconds=1)
 

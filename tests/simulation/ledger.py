@@ -200,7 +200,7 @@ class Ledger:
             if task not in truth.ended:
                 self._broken("lost", f"task {task} was pruned and had not ended")
             del truth.ended[task]
-        truth.accepted -= tasks.keys()
+        truth.accepted = truth.accepted.difference(tasks)  # of keys, `-=` would make a set that a copy shares
         truth.pruned += tuple(tasks.values())
         self._world.counts["tasks pruned"] += len(tasks)
 

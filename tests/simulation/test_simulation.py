@@ -90,6 +90,17 @@ def test_no_promise_is_broken_in_many_worlds() -> None:
     _judge(run_many(seeds, os.cpu_count() or 1, LONG_MINUTES, print))
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(42741, id="a worker without a free slot asked again and again"),
+        pytest.param(1794902519697, id="a copy of the database was said to have tasks that came after it"),
+    ],
+)
+def test_what_a_seed_has_found_is_mended(simulator: Simulator, seed: int) -> None:
+    assert simulator.run(seed).violation is None
+
+
 @pytest.mark.parametrize("seed", [17, 18])
 def test_a_seed_has_the_same_history_whenever_and_wherever_it_is_run(simulator: Simulator, seed: int) -> None:
     first = simulator.run(seed)

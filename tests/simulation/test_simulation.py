@@ -94,6 +94,7 @@ def test_no_promise_is_broken_in_many_worlds() -> None:
     "seed",
     [
         pytest.param(42741, id="a worker without a free slot asked again and again"),
+        pytest.param(1794903130697, id="what did not fit into a batch waited for the next commit"),
         pytest.param(1794902519697, id="a copy of the database was said to have tasks that came after it"),
     ],
 )

@@ -16,6 +16,7 @@ from onceward.model.task import Commit, Finish, Lease
 from onceward.store.commits import Verdict
 from onceward.store.reader import Reader
 from onceward.store.session import ConnectionLost, Patience, Session
+from onceward.worker import committer as committers
 from onceward.worker import points
 from onceward.worker.committer import Committer
 from onceward.worker.wakeup import PollOnly
@@ -142,6 +143,15 @@ def on_sqlite(clockwork: Clockwork) -> Clockwork:
     if clockwork.app.dialect != "sqlite":
         pytest.skip("PostgreSQL is never written on the event loop")
     return clockwork
+
+
+def test_what_does_not_fit_into_a_batch_is_written_with_the_next_one(
+    clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committers, "LARGEST_BATCH", 1)
+    desk = play(clockwork, finish_both)
+    assert [len(written.items) for written in desk.delivered] == [1, 1]
+    assert desk.statuses() == [(Status.SUCCEEDED, 1)] * 2
 
 
 def test_the_event_loop_does_not_wait_for_another_writer(on_sqlite: Clockwork) -> None:

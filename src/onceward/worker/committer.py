@@ -117,7 +117,7 @@ class Committer:
         self._flush_is_coming = False
         if self._make_wish is not None:
             self._wish, self._make_wish = self._make_wish(), None
-        if not self._write_here():
+        if not self._write_here() or (self._inbox and not self._flush_is_coming):  # a batch has an end
             self._wake.set()
 
     def _write_here(self) -> bool:

@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         callspec = getattr(item, "callspec", None)
         stores = [one for one in callspec.params.values() if one in STORES] if callspec is not None else []
-        if stores and item.get_closest_marker("torture") is None:
+        if stores and not any(item.get_closest_marker(name) for name in ("torture", "both")):
             turn = zlib.crc32(f"{item.path.name} {item.originalname}".encode()) + SEED
             if stores[0] != STORES[turn % 2]:
                 item.add_marker(pytest.mark.torture)

@@ -189,6 +189,7 @@ def sessions(url: str) -> Iterator[Callable[[], Session]]:
             session.close()
 
 
+@pytest.mark.both
 def test_claims_that_race_set_aside_no_more_than_there_is(url: str, sessions: Callable[[], Session]) -> None:
     with spending_app(url, "1.00") as app:
         ids = [one.id for one in app.enqueue_many([Question(number) for number in range(64)])]

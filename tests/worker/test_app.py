@@ -279,3 +279,16 @@ def test_an_app_without_pipelines_can_still_look(start: Start) -> None:
     assert looker.task(task).kind == "job"
     with pytest.raises(ConfigError, match="no pipeline handles kind 'job'; this app knows: none"):
         looker.enqueue(Job())
+
+
+@pytest.mark.parametrize("step_ms", [-1_200_000, 1_200_000])
+def test_a_program_whose_clock_was_set_asks_for_work_by_the_new_time(start: Start, step_ms: int) -> None:
+    harness = start(pipeline_of(echo))
+    harness.enqueue(Job("before"))
+    harness.clock.step(step_ms)
+    harness.advance("2s")
+    task = harness.enqueue(Job("after")).id
+    [(due_at,)] = harness.app.read(
+        lambda connection: connection.execute(f"SELECT due_at FROM onceward_task WHERE id = {task}").fetchall()
+    )
+    assert due_at == harness.clock.now()

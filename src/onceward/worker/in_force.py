@@ -84,10 +84,12 @@ class InForce:
         self._looked_at = session.clock.monotonic()
         self.take(session.patiently(lambda: drive(live(), session)))
 
-    def look_if_time(self, session: Session) -> None:
-        """`look`, unless somebody has a moment ago."""
-        if self._looked_at is None or session.clock.monotonic() - self._looked_at >= LOOK_EVERY_MS:
+    def look_if_time(self, session: Session) -> bool:
+        """`look`, unless somebody has a moment ago; whether it was time."""
+        is_time = self._looked_at is None or session.clock.monotonic() - self._looked_at >= LOOK_EVERY_MS
+        if is_time:
             self.look(session)
+        return is_time
 
     def take(self, rows: Sequence[LiveSetting]) -> None:
         """Go on with these live settings."""

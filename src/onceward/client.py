@@ -135,7 +135,7 @@ class Client:
             migrate.apply_app_migrations(session, self._migrations, now)
             self._is_prepared = True
         if self._in_force.look_if_time(session):
-            session.measure_clock()  # somebody may have set it since
+            session.patiently(session.measure_clock)  # somebody may have set it since
         return session
 
     def _look_at_settings(self, *, at_once: bool = False) -> None:

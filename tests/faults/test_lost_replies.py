@@ -212,7 +212,7 @@ def test_a_commit_in_doubt_is_confirmed_when_the_standby_has_it_too(postgres_fle
         connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'one_that_is_away'")
         connection.execute("SELECT pg_reload_conf()")
         try:
-            wait_until(partial(_shows, connection, "synchronous_standby_names"), "the server waits for a standby")
+            wait_until(partial(_lets_commits_wait, connection, postgres_fleet.url), "the server waits for a standby")
             working = threading.Thread(target=work)
             working.start()
             [commit] = wait_until(partial(_waiting_for_standby, connection), "the commit waits")
@@ -230,9 +230,17 @@ def test_a_commit_in_doubt_is_confirmed_when_the_standby_has_it_too(postgres_fle
     assert postgres_fleet.rows() == {(1, "a row"): 2}
 
 
-def _shows(connection: psycopg.Connection[tuple[str]], setting: str) -> bool:
-    row = connection.execute(f"SHOW {setting}").fetchone()
-    return row is not None and bool(row[0])
+def _lets_commits_wait(connection: psycopg.Connection[tuple[int]], url: str) -> bool:
+    """Whether the server waits for a standby. It shows the setting earlier; the checkpointer puts it in force."""
+    with psycopg.connect(url, autocommit=True) as other:
+        committing = threading.Thread(target=other.execute, args=("SELECT pg_logical_emit_message(true, '', '')",))
+        committing.start()
+        waiting: set[int] = set()
+        while committing.is_alive() and not waiting:
+            waiting = _waiting_for_standby(connection)
+        connection.execute("SELECT pg_cancel_backend(%s)", (other.info.backend_pid,))
+        committing.join()
+    return bool(waiting)
 
 
 def _waiting_for_standby(connection: psycopg.Connection[tuple[int]]) -> set[int]:

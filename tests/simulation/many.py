@@ -17,8 +17,8 @@ AT_ONCE = 20
 """How many seeds a process runs before it says what has come of them."""
 PARTS_A_PROCESS = 40
 """After so many of these it is replaced: what is left of worlds that have ended adds up, 140 kB for each."""
-MOST_VIOLATIONS = 3
-"""After so many broken promises there is enough to look at: no further seeds are begun."""
+ENOUGH = 3
+"""After so many broken promises there is enough to look at, unless somebody says otherwise."""
 EVERY_S = 10.0
 """How often it is said how far it is."""
 MATRIX = "F11/F14/F27/F50-F55/F60"
@@ -82,8 +82,10 @@ def chosen(text: str) -> range:
     return range(int(first), int(last) + 1) if dash else range(int(first))
 
 
-def run_many(seeds: range, processes: int, minutes: float | None, tell: Callable[[str], None]) -> Sum:
-    """Run seeds, all of them or as many as there is time for, and sum up what has come of them."""
+def run_many(
+    seeds: range, processes: int, minutes: float | None, tell: Callable[[str], None], enough: int = ENOUGH
+) -> Sum:
+    """Run seeds, all or as many as there is time for, until enough promises are broken; sum up what came of them."""
     found, began = Sum(), time.monotonic()
     told_at = began
     parts = (seeds[start : start + AT_ONCE] for start in range(0, len(seeds), AT_ONCE))
@@ -98,7 +100,7 @@ def run_many(seeds: range, processes: int, minutes: float | None, tell: Callable
                 told_at = now
                 tell(f"  {found.seeds:,} seeds, {found.seeds / found.seconds:.0f} a second")
             is_over = minutes is not None and found.seconds > minutes * 60
-            if not is_over and len(found.violated) < MOST_VIOLATIONS:
+            if not is_over and len(found.violated) < enough:
                 waiting += [pool.apply_async(_run_some, (part,)) for part in islice(parts, 1)]
     return found
 

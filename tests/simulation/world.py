@@ -162,6 +162,8 @@ class World:
         self.counts["transactions"] += 1
         if leases := self.ledger.believe():
             self.checks.look_at_gates(leases)
+            if not self.is_calm and any(lease.fence > 1 for lease in leases):
+                self._wake_those_who_had_it()
         for other in self.machines:
             if other is not machine and isinstance(other, Worker) and self.chance.random() < 0.5:
                 other.has_heard = True
@@ -212,7 +214,7 @@ class World:
         self.tell(f"! {kind}", machine)
 
     def pause(self, machine: Machine) -> None:
-        """Freeze a process: often until others have just taken its work, or for a shorter or longer time."""
+        """Freeze a process: often until others can have taken its work, or for a shorter or longer time."""
         shortest, longest = self.chance.choice(((0, 3 * work.LEASE_MS), (work.LEASE_MS, 2 * work.LEASE_MS)))
         machine.paused_until = max(machine.paused_until, self.ms + self.chance.randrange(shortest, longest))
 
@@ -222,6 +224,14 @@ class World:
             self.struck("pause before a transaction", machine)
             self.pause(machine)
             self.sleep(0)
+
+    def _wake_those_who_had_it(self) -> None:
+        """Somebody has taken work that others had begun: the worst moment for one of those to go on."""
+        for machine in self.machines:
+            if machine.paused_until > self.ms and self.chance.random() < 0.5:
+                machine.paused_until = self.ms
+                self.counts["processes that woke when others had just taken over"] += 1
+                self.tell("wakes up", machine)
 
     def _let_something_happen(self) -> None:
         kind = self.chance.choice(self.plan.kinds)

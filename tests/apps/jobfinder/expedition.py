@@ -89,12 +89,14 @@ def _watched(plan: Plan, app: App, folder: Path, server: Running, dice: random.R
     kill_at = [round(parts * (number + dice.random())) for number in range(plan.kills)]
     killed: set[int] = set()
     log = folder / "workers.log"
+    are_all_there = False  # until then nothing is approved: one of them could be done before the other is ready
     with workers(app, log, processes=PROCESSES, until_idle=False, name="worker") as process:
         while True:
             now = look(app, time.monotonic() - started)
             assert process.poll() is None, log.read_text(errors="replace")[-3_000:]
             assert now.at_s < plan.longest_s, f"not done in {plan.longest_s} s: {now}"
-            if approving.approve(app, approving.waiting(app)):
+            are_all_there = are_all_there or len(app.workers()) >= PROCESSES
+            if are_all_there and approving.approve(app, approving.waiting(app)):
                 continue
             if now.tasks and now.is_idle:
                 break

@@ -16,6 +16,7 @@ import pytest
 
 from onceward import App
 from tests.pooler import IS_BETWEEN, PgBouncer
+from tests.warm import Warm
 
 MEMORY = Path("/dev/shm")
 ROOM = 1 << 30
@@ -149,7 +150,9 @@ def emptying(
                 connection.execute(f"DROP TABLE {name} CASCADE")
             connection.execute("SELECT pg_temp.empty()", prepare=True)
 
-        yield postgres_way(url), empty
+        given = postgres_way(url)
+        with Warm(given).keeping():
+            yield given, empty
 
 
 @pytest.fixture

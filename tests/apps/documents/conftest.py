@@ -16,7 +16,7 @@ from tests.conftest import postgres_database
 @pytest.fixture(params=["sqlite", "postgres"])
 def library_url(request: pytest.FixtureRequest) -> str:
     """The address of a database with nothing in it but the engine's tables, once of each kind."""
-    name = "migrated_sqlite_url" if request.param == "sqlite" else "migrated_postgres_url"
+    name = "migrated_sqlite_url" if request.param == "sqlite" else "emptied_postgres_url"
     url: str = request.getfixturevalue(name)
     return url
 

@@ -6,6 +6,7 @@ import random
 import signal
 import time
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,7 @@ def freeze_before_commits(fleet: Fleet, *, rounds: int, workers: int, lease_s: f
     tasks: list[int] = []
     zombies = 0
     recovery_s: list[float] = []
-    for number in range(rounds):
+    for number in count(1):
         folder = fleet.folder / f"round-{number}"
         folder.mkdir()
         wait_until(partial(_are_at_work, fleet, frail), "all of them are at work", fleet.state)
@@ -146,6 +147,8 @@ def freeze_before_commits(fleet: Fleet, *, rounds: int, workers: int, lease_s: f
         recovery_s += recovered_s(fleet.app, {worker.pid: frozen_at for worker in frozen})
         for worker in frail:
             worker.send(signal.SIGCONT)
+        if number >= rounds and zombies:  # all of them may have had to be thawed
+            break
     took_s = time.monotonic() - begun_at
     wait_until(partial(_are_at_work, fleet, frail), "all of them are at work again", fleet.state)
     for worker in [*frail, healthy]:
@@ -155,7 +158,6 @@ def freeze_before_commits(fleet: Fleet, *, rounds: int, workers: int, lease_s: f
     fleet.all_succeeded(tasks)
     fleet.exactly_once((task, stage) for task in tasks for stage in GATE_STAGES)
     fleet.verified()
-    assert zombies > 0
     # Some hear from their heartbeat that they were declared dead before they come to their commit.
     assert fleet.events(Event.LOST) > zombies / 2, "most of them have tried to write"
     print(f"\n{fleet.app.dialect}: {zombies / took_s * 3_600:,.0f} zombies an hour")

@@ -96,14 +96,14 @@ def _watched(plan: Plan, app: App, folder: Path, server: Running, dice: random.R
             assert process.poll() is None, log.read_text(errors="replace")[-3_000:]
             assert now.at_s < plan.longest_s, f"not done in {plan.longest_s} s: {now}"
             are_all_there = are_all_there or len(app.workers()) >= PROCESSES
-            if are_all_there and approving.approve(app, approving.waiting(app)):
-                continue
-            if now.tasks and now.is_idle:
-                break
             if len(killed) < plan.kills and now.decided >= kill_at[len(killed)]:
                 # Most of the time they hold nothing, because all hosts want to be left alone.
                 pid = kill_a_busy_one(partial(_busy, app, killed), dice, patience_s=PATIENCE_S)
                 killed |= {pid} if pid else set()
+            if are_all_there and approving.approve(app, approving.waiting(app)):
+                continue
+            if now.tasks and now.is_idle:
+                break
             time.sleep(plan.look_every_s)
         process.terminate()
         assert process.wait(timeout=60) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 import msgspec
@@ -296,10 +297,14 @@ class Pipeline(Generic[P]):
     def fingerprint(self) -> str:
         """What stored data depends on: the version, and the names and results of the stages."""
         hashed = hashlib.blake2b(f"{self.kind}\x00{self.version}".encode(), digest_size=8)
-        hashed.update(msgspec.json.encode(msgspec.json.schema(self.payload), order="deterministic"))
+        hashed.update(self._payload_shape)
         for stage in self.stages:
             hashed.update(stage.fingerprint)
         return hashed.hexdigest()
+
+    @cached_property
+    def _payload_shape(self) -> bytes:
+        return msgspec.json.encode(msgspec.json.schema(self.payload), order="deterministic")
 
     def stage_named(self, name: str | None) -> Stage[P, Any]:
         """The stage that a task stands at; None is the first."""

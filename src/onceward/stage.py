@@ -8,6 +8,7 @@ import re
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, Generic, Literal, TypeVar
 
@@ -160,7 +161,7 @@ class Stage(Generic[P_contra, R_co]):
                 ) from error
         return self._reader
 
-    @property
+    @cached_property
     def fingerprint(self) -> bytes:
         """What of the stage its stored results depend on: its name and the shape of its result."""
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from unittest import mock
 
@@ -20,6 +20,10 @@ from onceward.store.wire import Wire
 
 _Make = tuple[Callable[[Any], None] | None, bool, bool]
 """What was done to a connection when it was opened, whether it only reads, and whether it prepares."""
+
+
+_IS_AS_IT_WAS = "SELECT true FROM pg_prepared_statements WHERE name LIKE 'onceward%%' HAVING count(*) = %s"
+"""Whether nobody who was lent a connection has dropped what was prepared on it."""
 
 
 class Warm:
@@ -55,12 +59,12 @@ class Warm:
         idle = self._idle[_make(session)]
         while idle:
             connection, wire = idle.pop()
-            if wire.is_lost():
-                connection.close()
-                continue
-            session._connection, session._wire = connection, wire
-            session.measure_clock()
-            return
+            with suppress(psycopg.Error):
+                if connection.execute(_IS_AS_IT_WAS, [len(wire._names)]).fetchone():
+                    session._connection, session._wire = connection, wire
+                    session.measure_clock()
+                    return
+            connection.close()
 
     def _take_back(self, session: PostgresSession) -> None:
         connection, wire = session._connection, session._wire

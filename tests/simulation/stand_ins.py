@@ -28,6 +28,8 @@ from onceward.model import times
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+LONGEST_END_S = 10.0
+"""How long threads of engines that have been stopped are waited for; those that hang never end."""
 here: World = None  # type: ignore[assignment]
 """The world that is being simulated: one at a time."""
 
@@ -90,6 +92,10 @@ def _levels(real: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def installed() -> Iterator[None]:
     """While this lasts, no module of the engine knows the real time or has chances of its own."""
+    until = time.monotonic() + LONGEST_END_S
+    for thread in threading.enumerate():
+        if thread.name.startswith("onceward"):  # one that is about to end would find itself in a world
+            thread.join(max(0, until - time.monotonic()))
     # Also those that are only imported when they are needed: later they would find the real time.
     for found in pkgutil.walk_packages(onceward.__path__, "onceward."):
         if not found.name.startswith(("onceward.cli", "onceward.web")) and not found.name.endswith("__main__"):

@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-long bench-peers models mutants simulate torture lock clean
+.PHONY: help setup demo test lint style format bench bench-long bench-peers models mutants simulate torture lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,19 +31,23 @@ $(STAMP): requirements-dev.txt pyproject.toml
 demo: setup ## See jobs found on an invented web that has everything wrong with it, one of two workers killed: half a minute
 	@$(BIN)/onceward-jobs demo
 
-test: lint ## Lint, then run the tests on SQLite and PostgreSQL
-	@echo "test     pytest"
-	@$(BIN)/python -m pytest -q -n 4 --dist loadgroup -m "not torture and not alone"
+test: style ## Lint, then run the tests on SQLite and PostgreSQL
+	@echo "test     pytest, and mypy beside it, which uses one core"
+	@$(BIN)/mypy --no-error-summary > $(VENV)/types.txt 2>&1 & types=$$!; \
+		$(BIN)/python -m pytest -q -n 4 --dist loadgroup -m "not torture and not alone"; tests=$$?; \
+		wait $$types || { echo "lint     mypy"; cat $(VENV)/types.txt; exit 1; }; exit $$tests
 	@echo "test     pytest, what is measured in real time and wants the machine for itself"
 	@$(BIN)/python -m pytest -q -m "alone and not torture" $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 
-lint: setup ## Check style, format, types and layers
+lint: style ## Check style, format, types and layers
+	@echo "lint     mypy"
+	@$(BIN)/mypy --no-error-summary
+
+style: setup
 	@echo "lint     ruff check"
 	@$(BIN)/ruff check --quiet .
 	@echo "lint     ruff format"
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted; run: make format"; exit 1; }
-	@echo "lint     mypy"
-	@$(BIN)/mypy --no-error-summary
 	@echo "lint     import-linter"
 	@report=$$($(BIN)/lint-imports --no-logo 2>&1) || { echo "$$report"; exit 1; }
 

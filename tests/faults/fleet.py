@@ -350,9 +350,10 @@ class Fleets:
         """Try scenarios on both stores."""
         self.try_all(((store, one) for one in scenarios for store in STORES), at_once=at_once)
 
-    def take_turns(self, *scenarios: Callable[[Fleet], None], at_once: int = 4) -> None:
+    def take_turns(self, *scenarios: Callable[[Fleet], None], first: str = "postgres", at_once: int = 4) -> None:
         """Try scenarios on one store and the other in turn; with the next seed each is on the other one."""
-        self.try_all(((STORES[(place + SEED) % 2], one) for place, one in enumerate(scenarios)), at_once=at_once)
+        turn = STORES.index(first) + SEED - 1
+        self.try_all(((STORES[(turn + place) % 2], one) for place, one in enumerate(scenarios)), at_once=at_once)
 
     def _try(self, store: str, scenario: Callable[[Fleet], None]) -> None:
         with self.new(store) as fleet:

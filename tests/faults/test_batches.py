@@ -25,7 +25,7 @@ LATEST_KILL_S = 0.02
 
 
 def test_what_follows_a_batch_comes_once_whoever_is_killed_at_its_end(fleet: Fleet) -> None:
-    end_together(fleet, rounds=3)
+    end_together(fleet, rounds=2)
 
 
 @pytest.mark.torture

@@ -103,7 +103,7 @@ def _freeze_between_transactions(fleet: Fleet, worker: Worker) -> None:
 
 
 def test_a_worker_frozen_between_its_stage_and_the_commit_is_refused_when_it_comes_back(fleets: Fleets) -> None:
-    fleets.on_each_store(partial(freeze_before_commits, rounds=1, workers=4))
+    fleets.take_turns(partial(freeze_before_commits, rounds=1, workers=4), first="sqlite")
 
 
 @pytest.mark.torture

@@ -82,7 +82,7 @@ def judge(fleet: Fleet, ids: list[int]) -> None:
 
 
 def test_lone_workers_killed_in_quick_succession_lose_nothing_and_double_nothing(fleets: Fleets) -> None:
-    fleets.on_each_store(partial(kill_lone_workers, kills=12, workers=4))
+    fleets.take_turns(partial(kill_lone_workers, kills=12, workers=4), first="sqlite")
 
 
 @pytest.mark.torture

@@ -72,7 +72,7 @@ def start(fleet: Fleet, outside: Outside, processes: int, *, pause: str = "1s", 
 
 @pytest.mark.alone
 def test_8_processes_never_pass_the_bucket_and_use_it(governed: Fleet, outside: Outside) -> None:
-    share_a_bucket(governed, outside, seconds=3)
+    share_a_bucket(governed, outside, seconds=4)
 
 
 @pytest.mark.torture

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from onceward.model.task import Lease, Move, Release
+from onceward.model.pause import Pauses
+from onceward.model.task import Lease, Move, Release, lane_of
 from onceward.store.verify import verify
 from tests.simulation import work
 from tests.simulation.database import SimulatedSession
@@ -15,8 +16,13 @@ from tests.simulation.database import SimulatedSession
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+HOUR_MS = 3_600_000
+HEEDED_WITHIN_MS = 5_000
+"""After so long every worker has heard of a pause."""
 _FIRED = "SELECT CAST(payload AS text), scheduled_at FROM onceward_task WHERE scheduled_at IS NOT NULL"
-_OPEN_TWICE = "SELECT 1 FROM onceward_task WHERE kind = 'shared' AND status < 4 GROUP BY identity HAVING count(*) > 1"
+_OPEN_TWICE = """
+    SELECT 1 FROM onceward_task WHERE kind IN ('shared', 'brief') AND status < 4 GROUP BY identity HAVING count(*) > 1
+"""
 _FOLLOWED = "SELECT CAST(payload AS text) FROM onceward_task WHERE kind = 'closing'"
 _OPEN_IN_BATCH = """
     SELECT t.id FROM onceward_task t JOIN onceward_batch b ON b.id = t.batch WHERE b.name = ? AND t.status < 4
@@ -29,6 +35,8 @@ class Checks:
     def __init__(self, world: World) -> None:
         self._world = world
         self._billed = 0.0
+        self._billed_by_the_hour = 0.0
+        self._first_hour = world.wall_ms // HOUR_MS
         self._passed: list[int] | None = []
         """When tasks have passed the source with a rate; None where that says nothing: a pass was given back."""
 
@@ -42,6 +50,8 @@ class Checks:
         """A stage begins: those before it are durable. (After a restore, until its worker has noticed, anything goes:
         what must not happen then is that it is accepted.)"""
         names = work.STAGES[lease.kind]
+        if stage not in names:  # what is done at expiry comes after any of them
+            return
         missing = set(names[: names.index(stage)]) - set(self._world.ledger.truth.done.get((lease.task, lease.run), ()))
         if not self._world.is_restored:
             self._check(not missing, "order", f"task {lease.task} runs {stage}, and {missing} is not durable")
@@ -49,9 +59,37 @@ class Checks:
     def bill(self, usd: float) -> None:
         """An outside service was paid, and says so, whatever becomes of who has paid it."""
         self._billed += usd
-        limit = self._world.program.limit_usd
+        limit = self._world.program.limits_usd[work.usd.name]
         if not self._world.is_restored:
             self._check(self._billed <= limit, "budget", f"{self._billed} USD were spent of {limit}")
+
+    def bill_by_the_hour(self, usd: float) -> None:
+        """The same, of a budget that begins anew each hour."""
+        world = self._world
+        self._billed_by_the_hour += usd
+        hours = world.wall_ms // HOUR_MS - self._first_hour + 1
+        limit = world.program.limits_usd[work.allowance.name] * hours
+        if not (world.is_restored or world.has_odd_clocks):
+            self._check(
+                self._billed_by_the_hour <= limit,
+                "budget",
+                f"{self._billed_by_the_hour} USD were spent in {hours} hours of {limit}",
+            )
+
+    def look_at_claim(self, leases: Sequence[Lease]) -> None:
+        """Tasks were claimed: none that an operator has paused, with its lineage or with others of its kind."""
+        held = [
+            lease.task
+            for lease in leases
+            if self._world.database.ask("SELECT 1 FROM onceward_task WHERE id = ? AND paused = 1", lease.task)
+        ]
+        self._check(not held, "pause", f"tasks {held} were claimed while they are paused")
+        world = self._world
+        since = {} if world.is_restored or not world.plan.is_prompt else world.program.paused_since
+        heeded = Pauses(frozenset(scope for scope, at in since.items() if world.ms - at > HEEDED_WITHIN_MS))
+        held = [lease.task for lease in leases if heeded.hold(lane_of(lease.queue, lease.kind), lease.gates)]
+        self._check(not held, "pause", f"tasks {held} were claimed in spite of {sorted(heeded.scopes)}")
+        self.look_at_gates(leases)
 
     def look_at_gates(self, leases: Sequence[Lease]) -> None:
         """Tasks were claimed: no more are inside of a source than it lets in, and no more have passed than its rate

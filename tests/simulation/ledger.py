@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
 from onceward.model.lineage import Family
-from onceward.model.task import Advance, Commit, Fill, Filled, Finish, HandOver, Keep, Lease, Report, Take
-from onceward.store import operate, pruning
+from onceward.model.task import Advance, Commit, Expire, Fill, Filled, Finish, HandOver, Keep, Lease, Report, Take
+from onceward.store import expiry, gathered, operate, pruning
 from onceward.worker import housekeeping, process, writer
 from tests.simulation import stand_ins
 from tests.simulation.work import STAGES
@@ -93,6 +93,8 @@ class Ledger:
         """What the open transaction has decided, not yet believed."""
         self._tokens: set[bytes] = set()
         self._leased: list[Lease] = []
+        self._let_go: dict[int, Held] = {}
+        """Who has held what came to its end by time, in the transaction that is being believed."""
 
     # Transactions
 
@@ -103,6 +105,7 @@ class Ledger:
     def believe(self) -> list[Lease]:
         """The open transaction is committed; what it has claimed."""
         self._leased = []
+        self._let_go.clear()
         for said in self._said:
             said()
         self._said.clear()
@@ -146,6 +149,8 @@ class Ledger:
     def _accepted(self, one: Commit) -> None:
         truth, lease, move = self.truth, one.lease, one.move
         held = truth.held.get(lease.task)
+        if held is None and isinstance(move, Expire):
+            held = self._let_go.get(lease.task)
         what = f"{type(move).__name__} of task {lease.task} under fence {lease.fence}"
         if held is None:
             self._broken("stale commit", f"{what} was accepted, but nobody holds it")
@@ -162,7 +167,7 @@ class Ledger:
                 self._broken("double effect", f"{what} wrote {arguments} once more")
             truth.written |= {arguments[:4]}
         if not isinstance(move, _GOES_ON):
-            del truth.held[lease.task]
+            truth.held.pop(lease.task, None)
 
     def _stage_done(self, lease: Lease, move: Advance | HandOver | Finish) -> None:
         key = (lease.task, lease.run)
@@ -186,6 +191,14 @@ class Ledger:
         """A task was cancelled: whoever held it holds it no more."""
         self.truth.held.pop(task, None)
         self.truth.ended[task] = -1
+
+    def expired(self, ended: Sequence[int], at_last_stage: Sequence[int]) -> None:
+        """The time of tasks is over: whoever held them holds them no more."""
+        for task in (*ended, *at_last_stage):
+            if (held := self.truth.held.pop(task, None)) is not None:
+                self._let_go[task] = held
+        self.truth.ended |= dict.fromkeys(ended, -1)
+        self._world.counts["tasks whose time was over"] += len(ended) + len(at_last_stage)
 
     def reopened(self, task: int) -> None:
         """An operator has opened a task again: what had ended it may happen once more."""
@@ -269,6 +282,33 @@ def _spied_cancel(real: Callable[..., Any]) -> Callable[..., Any]:
     return cancel
 
 
+def _spied_cancel_all(real: Callable[..., Any]) -> Callable[..., Any]:
+    def cancel_all(*arguments: Any) -> Any:
+        tasks = yield from real(*arguments)
+        _told(lambda ledger: [ledger.cancelled(task) for task in tasks])
+        return tasks
+
+    return cancel_all
+
+
+def _spied_expire(real: Callable[..., Any]) -> Callable[..., Any]:
+    def expire(*arguments: Any) -> Any:
+        found: dict[str, list[int]] = {"expire_tasks": [], "expire_into_last_stage": []}
+        expiring = real(*arguments)
+        rows: Any = None
+        while True:
+            try:
+                request = expiring.send(rows)
+            except StopIteration:
+                break
+            rows = yield request
+            if (name := getattr(request, "name", "")) in found:
+                found[name] += [row[0] for row in rows]
+        _told(lambda ledger: ledger.expired(found["expire_tasks"], found["expire_into_last_stage"]))
+
+    return expire
+
+
 def _spied_reopen(real: Callable[..., Any]) -> Callable[..., Any]:
     def reopen(task: int, **named: Any) -> Any:
         found = yield from real(task, **named)
@@ -308,6 +348,13 @@ def listening() -> Iterator[None]:
         mock.patch.object(housekeeping, "bury", _spied_bury(housekeeping.bury)),
         mock.patch.object(process, "stop", _spied_stop(process.stop)),
         mock.patch.object(pruning, "prune_tasks", _spied_prune(pruning.prune_tasks)),
-        mock.patch.multiple(operate, cancel=_spied_cancel(operate.cancel), reopen=_spied_reopen(operate.reopen)),
+        mock.patch.multiple(
+            operate,
+            cancel=_spied_cancel(operate.cancel),
+            cancel_all=_spied_cancel_all(operate.cancel_all),
+            reopen=_spied_reopen(operate.reopen),
+        ),
+        mock.patch.object(expiry, "expire", _spied_expire(expiry.expire)),
+        mock.patch.object(gathered, "expire", _spied_expire(gathered.expire)),
     ):
         yield

@@ -22,7 +22,7 @@ ENOUGH = 3
 EVERY_S = 10.0
 """How often it is said how far it is."""
 MATRIX = "F11/F14/F27/F50-F55/F60"
-FAULT = "simulated worlds: crashes, lost replies, pauses, clocks, restores of older copies, pruning"
+FAULT = "simulated worlds: crashes, lost replies, freezes, clocks, restores of older copies, operators, deadlines"
 
 
 @dataclass(slots=True)

@@ -43,6 +43,11 @@ class Plan:
     kinds: tuple[str, ...]
     """What that may be: everything in some worlds, in others one thing again and again."""
 
+    @property
+    def is_prompt(self) -> bool:
+        """Whether nobody in it acts long after having looked at the time."""
+        return not self.trouble and not self.freezes and "pause" not in self.kinds
+
     @classmethod
     def of(cls, chance: random.Random) -> Plan:
         """Any kind of world, calm ones too."""

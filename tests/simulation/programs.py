@@ -1,7 +1,9 @@
-"""The program that asks for work: it enqueues, opens batches, sends signals, cancels, prunes, and raises the budget."""
+"""The program that asks for work: it enqueues and opens batches. It also does what operators do: it sends signals,
+cancels, retries, pauses, resumes, prunes, and raises limits and budgets."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from tests.simulation.machine import Machine
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-MOST_REQUESTS = 7
+MOST_REQUESTS = 9
 
 
 class Program(Machine):
@@ -27,8 +29,11 @@ class Program(Machine):
         self._at = world.ms
         self._left = world.chance.randint(1, MOST_REQUESTS)
         self._batches = 0
-        self.limit_usd = work.LIMIT_USD
+        self.limits_usd = {work.usd.name: work.LIMIT_USD, work.allowance.name: work.ALLOWANCE_USD}
+        """The limits of the budgets, as they were raised last."""
         self._is_settling = False
+        self.paused_since: dict[str, int] = {}
+        """What is surely paused, and since when."""
 
     @property
     def is_done(self) -> bool:
@@ -74,8 +79,8 @@ class Program(Machine):
 
     def _ask(self) -> None:
         chance = self.world.chance
-        if chance.random() < 0.15:
-            self._operate()
+        if chance.random() < 0.25:
+            chance.choice((self._prune, self._see_to_task, self._see_to_task, self._see_to_lineage, self._hold))()
             return
         kinds = [kind for kind in self.app.registry.kinds if kind not in ("closing", "tick")]
         number = chance.randrange(20)
@@ -87,13 +92,17 @@ class Program(Machine):
                     count = chance.choice((1, 1, 4))
                     self._accepted(self.app.enqueue_many([work.Errand(number + more) for more in range(count)]))
             case "family":
-                limits = Limits(max_tasks=4) if chance.random() < 0.3 else None
+                limits = chance.choice((None, None, Limits(max_tasks=4), Limits(deadline="40s")))
                 self._enqueue(work.Family(number, chance.randint(0, 3), chance.randint(0, 2)), limits=limits)
             case "purchase":
                 many = [work.Purchase(number + more) for more in range(chance.randint(1, 4))]
                 self._accepted(self.app.enqueue_many(many))
             case "question":
                 self._accepted(self.app.enqueue_many([work.Question(number), work.Question(number + 2)]))
+            case "treat":
+                self._accepted(self.app.enqueue_many([work.Treat(number), work.Treat(number + 1)]))
+            case "brief":
+                self._enqueue(work.Brief(number % 8))
             case "patience":
                 self._enqueue(work.Patience(number))
             case "gathering":
@@ -113,18 +122,16 @@ class Program(Machine):
     def _open_batch(self) -> None:
         self._batches += 1
         name = f"batch {self.world.seed}-{self._batches}"
-        with self.app.batch(name, then=work.Closing(name)) as batch:
+        deadline = self.world.chance.choice((None, None, "40s"))
+        with self.app.batch(name, then=work.Closing(name), deadline=deadline) as batch:
             for number in range(self.world.chance.randint(1, 3)):
                 batch.add(work.Errand(number))
         self.world.tell(f"has opened {name}: {batch.tasks}")
         self.world.counts["tasks accepted"] += len(batch.tasks)
         self.world.ledger.truth.accepted |= set(batch.tasks)
 
-    def _operate(self) -> None:
+    def _see_to_task(self) -> None:
         chance = self.world.chance
-        if chance.random() < 0.3:
-            self._prune()
-            return
         rows = self.world.database.ask("SELECT id, status FROM onceward_task ORDER BY id")
         if not rows:
             return
@@ -136,8 +143,49 @@ class Program(Machine):
             self.app.cancel(task)
             self.world.tell(f"has cancelled {task}")
         elif status > 4:
-            self.app.retry(task)
-            self.world.tell(f"has opened {task} again")
+            fresh = chance.random() < 0.3
+            self.app.retry(task, fresh=fresh)
+            self.world.tell(f"has opened {task} again{', fresh' if fresh else ''}")
+
+    def _see_to_lineage(self) -> None:
+        """Do something to a task and all that descend from it."""
+        chance = self.world.chance
+        rows = self.world.database.ask("SELECT id, lineage FROM onceward_task ORDER BY id")
+        if not rows:
+            return
+        task, lineage = chance.choice(rows)
+        match chance.choice(("pause", "pause", "resume", "cancel", "retry", "raise")):
+            case "pause":
+                self.app.pause_lineage(task)
+            case "resume":
+                self.app.resume_lineage(task)
+            case "cancel":
+                self.app.cancel_lineage(task)
+            case "retry":
+                self.app.retry_lineage(task)
+            case "raise":
+                self.app.raise_limits(uuid.UUID(bytes=lineage), Limits(max_tasks=60, deadline="49h"))
+        self.world.counts["lineages seen to"] += 1
+        self.world.tell(f"has seen to the lineage of {task}")
+
+    def _hold(self) -> None:
+        """Pause something, or let what is paused go on."""
+        chance = self.world.chance
+        if (paused := self.app.pauses()) and chance.random() < 0.5:
+            self._let_go_on(chance.choice(paused).scope)
+            return
+        scopes = [{}, *({"pipeline": kind} for kind in self.app.registry.kinds)]
+        scopes += [{"source": source} for source in sorted(self.app.registry.sources)]
+        scope = self.app.pause(**chance.choice(scopes))
+        self.paused_since[scope] = self.world.ms
+        self.world.counts["pauses"] += 1
+        self.world.tell(f"has paused {scope}")
+
+    def _let_go_on(self, scope: str) -> None:
+        self.paused_since.pop(scope, None)
+        what, _, name = scope.partition(":")
+        self.app.resume(**{what: name} if name else {})
+        self.world.tell(f"has resumed {scope}")
 
     def _prune(self) -> None:
         gone = self.app.prune(self.world.chance.choice(("0s", "10s", "1m"))).tasks
@@ -151,6 +199,13 @@ class Program(Machine):
             "SELECT id, waiting_for FROM onceward_task WHERE status = 3 AND waiting_for LIKE 'signal:%'"
         ):
             self.app.signal(task, waiting_for.removeprefix("signal:"))
-        if self.world.database.ask("SELECT 1 FROM onceward_task WHERE waiting_for LIKE 'budget:%'"):
-            self.limit_usd += 2
-            self.app.raise_budget("usd", self.limit_usd)
+        for pause in self.app.pauses():
+            self._let_go_on(pause.scope)
+        while paused := self.world.database.ask(
+            "SELECT min(id) FROM onceward_task WHERE paused = 1 HAVING count(*) > 0"
+        ):
+            self.app.resume_lineage(paused[0][0])
+        waited_for = "SELECT DISTINCT waiting_for FROM onceward_task WHERE waiting_for LIKE 'budget:%'"
+        for name in sorted({text.split(":")[1] for (text,) in self.world.database.ask(waited_for)}):
+            self.limits_usd[name] += 2
+            self.app.raise_budget(name, self.limits_usd[name])

@@ -72,7 +72,8 @@ def _judge(found: Sum) -> None:
         assert found.counts[what] > 0, f"there were no {what}"
     assert found.counts["stage commits"] > found.seeds
     assert found.counts["groups of commits"] > found.seeds
-    assert found.counts["tasks pruned"] > 0
+    for what in ("tasks pruned", "tasks whose time was over", "lineages seen to", "pauses"):
+        assert found.counts[what] > 0, f"there were no {what}"
     assert found.counts["processes that woke when others had just taken over"] > 0
     found.tally.keep()
 

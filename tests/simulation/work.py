@@ -15,6 +15,8 @@ from tests.simulation.database import TABLES, Crashed
 
 LEASE_MS = 30_000
 LIMIT_USD = 6
+ALLOWANCE_USD = 2
+"""Each hour."""
 CONCURRENCY = 2
 BURST, INTERVAL_MS = 3, 2_000
 DEADLY = -1
@@ -24,6 +26,7 @@ RETRY = Retry(retries=8, base="1s", cap="10s")
 api = Source("api", rate="30/min", burst=BURST, concurrency=CONCURRENCY, breaker=Breaker(failures=3, pause="20s"))
 book = Source("book", concurrency=2, cache="10m", retries=1, timeout="20s")
 usd = Budget("usd", LIMIT_USD)
+allowance = Budget("allowance", ALLOWANCE_USD, per="hour")
 
 
 def note(connection: Any, task: int, run: int, stage: str, part: str, fence: int) -> None:
@@ -209,6 +212,52 @@ async def wait(ctx: Context[Patience]) -> None:
     write(ctx)
 
 
+class Treat(Payload, kind="treat"):
+    number: int
+
+
+treat = Pipeline(Treat, retry=RETRY, unique="no")
+
+
+@treat.stage(budget=allowance, estimate=1)
+async def enjoy(ctx: Context[Treat]) -> None:
+    world = stand_ins.here
+    world.began(ctx)
+    cost = world.chance.choice((0.25, 0.5, 1.0))
+    world.checks.bill_by_the_hour(cost)
+    ctx.charge(allowance, cost)
+    await happen()
+    write(ctx)
+
+
+class Brief(Payload, kind="brief"):
+    number: int
+
+
+brief = Pipeline(Brief, retry=RETRY, unique="everywhere", fresh_for="30s", deadline="90s")
+
+
+@brief.stage
+async def begin(ctx: Context[Brief]) -> None:
+    await live(ctx)
+    write(ctx)
+
+
+@brief.stage
+async def linger(ctx: Context[Brief]) -> None:
+    """For a signal or a while, whichever comes first; in the end perhaps for longer than there is time."""
+    await live(ctx)
+    write(ctx, f"linger {ctx.task.deferrals} {ctx._lease.fence}")
+    if ctx.signal("go") is None and ctx.task.deferrals <= ctx.payload.number:
+        raise Waiting(until="go", after="20s")
+
+
+@brief.at_expiry
+async def give_up(ctx: Context[Brief]) -> None:
+    await live(ctx)
+    write(ctx)
+
+
 class Gathering(Payload, kind="gathering"):
     number: int
 
@@ -251,7 +300,7 @@ async def strike(ctx: Context[Tick]) -> None:
     write(ctx)
 
 
-KINDS = (errand, shared, family, purchase, question, patience, gathering, closing, tick)
+KINDS = (errand, shared, family, purchase, question, treat, patience, brief, gathering, closing, tick)
 STAGES = {pipeline.kind: [stage.name for stage in pipeline.stages] for pipeline in KINDS}
 SCHEDULES = (
     Cron("* * * * *", Tick("each"), missed="all", name="each"),
@@ -275,6 +324,7 @@ APPS = (
     _app(purchase, question),
     _app(errand, gathering, closing),
     _app(errand, patience, tick),
+    _app(brief, family, errand, shared, treat),
     _app(*KINDS),
 )
 """What the processes of a world may have been written for: all of one world for the same."""

@@ -45,7 +45,7 @@ class World:
         self.plan = Plan.of(self.chance) if plan is None else plan
         self.ms = 1_000_000
         """What every monotonic clock shows."""
-        self._ahead_ms = START_MS + self.chance.randrange(120_000)
+        self._ahead_ms = START_MS - self.ms + self.chance.randrange(-120_000, 120_000)
         self.database = database
         database.empty()
         self.ledger = Ledger(self)
@@ -161,7 +161,7 @@ class World:
         """A transaction is committed, whether its process will hear of it or not."""
         self.counts["transactions"] += 1
         if leases := self.ledger.believe():
-            self.checks.look_at_gates(leases)
+            self.checks.look_at_claim(leases)
             if not self.is_calm and any(lease.fence > 1 for lease in leases):
                 self._wake_those_who_had_it()
         for other in self.machines:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from statistics import quantiles
 
 from tests.proof import aims
+from tests.proof.courses import courses_of
 from tests.proof.runs import Ran, never_run, passed_since, without_repeats
 from tests.proof.tally import Tally
 
 STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "model": "–"}
-RUN_HEADER = ("run on", "at commit", "minutes", "on", "courses")
+COURSE_HEADER = ("course", "runs", "last run on", "at commit", "had failed at")
 AIM_HEADER = ("what", "wanted", "reached", "an hour")
 OTHER_HEADER = ("what", "store", "how many", "what came of it")
 PASSED = {"orders": "every order ends well", "model": "every step is what the model says"}
@@ -113,9 +114,7 @@ def page(runs: Sequence[Ran], courses: Sequence[str]) -> str:
         if not (tally.seeds or tally.states or tally.caught):
             total.add(tally)
     others = [[row.fault, STORES[row.store], *said] for row in rows(tallies) for said in _exhausted(row)]
-    verdict = _verdict(runs)
-    if left := never_run(courses, runs):
-        verdict += f"\n\nNo run has come to these yet: {'; '.join(left)}."
+    machines = "; ".join(sorted({run.machine for run in runs}))
     hours = sum(run.minutes for run in runs) / 60
     return f"""# Proof
 
@@ -125,12 +124,7 @@ are those of the fault matrix that [the guarantees](../explanation/guarantees.md
 confidence the true share is below 3/N, where N is the number of accepted tasks (lost), of stage commits (double
 effects) or of faults (stale commits).
 
-{verdict}
-
-{table([RUN_HEADER, *(_told(run, len(courses)) for run in runs)])}
-
-That is {hours:.1f} hours in all, with {total.faults / max(hours, 0.1):,.0f} faults an hour. A run begins with what none
-has come to, so the same command, given again, adds to these counts; `python -m tests.proof --fresh` begins anew.
+{_verdict(runs, never_run(courses, runs))}
 
 What is wanted before a release, and what there is. An hour is one of the runs that had such faults, whatever else was
 done in it:
@@ -152,25 +146,40 @@ done in it:
   the engine does not mend them.
 - Effects outside of the database. A stage is executed at least once; what it does to other people's systems is done
   once only as far as these heed its idempotency key.
+
+## The runs
+
+{len(runs):,} runs ({machines}) took {hours:.1f} hours in all, with {total.faults / max(hours, 0.1):,.0f} faults an
+hour. A run begins with courses that none has come to, so the same command, given again, adds to these counts;
+`python -m tests.proof --fresh` begins anew. What had failed was mended before the course passed; mistakes of the engine
+that it had found are in the [changelog](../../CHANGELOG.md).
+
+{table([COURSE_HEADER, *_courses(runs, courses)])}
 """
 
 
-def _verdict(runs: Sequence[Ran]) -> str:
-    failed = [
-        f"- `{command}`, at commit {run.commit}; {_later(passed_since(command, runs[number + 1 :]))}"
+def _verdict(runs: Sequence[Ran], left: Sequence[str]) -> str:
+    """Whether everything has passed where it was run last, and what has not been run."""
+    open_ones = [
+        f"- `{command}`, at commit {run.commit}"
         for number, run in enumerate(runs)
         for command in run.failed
+        if passed_since(command, runs[number + 1 :]) is None
     ]
-    return "\n".join(["**Not everything passed:**", "", *failed]) if failed else "Everything passed."
+    said = ["Every course passed when it was run last." if not open_ones else "**Not everything has passed:**"]
+    said += ["\n".join(open_ones)] if open_ones else []
+    said += [f"No run has come to these yet: {'; '.join(left)}."] if left else []
+    return "\n\n".join(said)
 
 
-def _later(commit: str | None) -> str:
-    return "not since" if commit is None else f"passed since, at commit {commit}"
-
-
-def _told(run: Ran, courses: int) -> list[str]:
-    named = f"all {courses}" if len(run.courses) == courses else "; ".join(run.courses)
-    return [run.date, run.commit, f"{run.minutes:,}", run.machine, named]
+def _courses(runs: Sequence[Ran], courses: Sequence[str]) -> Iterable[list[str]]:
+    """For each course how often it was run, and when last; and where it had failed."""
+    for course in courses:
+        ran = [run for run in runs if course in run.courses]
+        if not ran:
+            continue
+        failed = dict.fromkeys(run.commit for run in ran if any(course in courses_of(one) for one in run.failed))
+        yield [course, f"{len(ran):,}", ran[-1].date, ran[-1].commit, ", ".join(failed) or "–"]
 
 
 def _exhausted(row: Row) -> list[list[str]]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 
 from onceward import ConfigError, Retry
 from onceward.model.retry import backoff_ms, described, retry_after_ms
+from onceward.model.times import HUNDRED_YEARS_MS
 from tests.unit.values import NOW
 
 policies = some.builds(
@@ -141,6 +142,20 @@ def test_a_server_is_heard_in_every_form_it_may_use(error: Exception, wait_ms: i
 @pytest.mark.parametrize(
     "error",
     [
+        SdkError(1e306),
+        SdkError(10**400),
+        HttpError({"retry-after": "1e306"}),
+        HttpError({"retry-after-ms": "1e306"}),
+        HttpError({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}),
+    ],
+)
+def test_an_absurd_wish_is_a_number_that_can_be_stored(error: Exception) -> None:
+    assert retry_after_ms(error, NOW) == HUNDRED_YEARS_MS
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
         ValueError("no server at all"),
         Tricky("no server at all"),
         SdkError(None),
@@ -156,6 +171,8 @@ def test_a_server_is_heard_in_every_form_it_may_use(error: Exception, wait_ms: i
         HttpError({"retry-after": "inf"}),
         HttpError({"retry-after-ms": "nan"}),
         HttpError({"retry-after": "Fri, 31 Dec 99999 23:59:59 GMT"}),
+        HttpError({"retry-after": "Fri, 31 Dec 99999999999999999999 23:59:59 GMT"}),
+        HttpError({"retry-after": 10**400}),
     ],
 )
 def test_what_is_no_answer_of_a_server_leaves_the_delay_to_the_policy(error: Exception) -> None:

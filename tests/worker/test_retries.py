@@ -71,6 +71,22 @@ def test_an_error_is_tried_again_with_growing_delays_until_the_retries_are_used_
     assert words(harness, task) == ["retry scheduled"] * 3 + ["finished"]
 
 
+class Asking(Exception):
+    """A server that asks for a time beyond all numbers."""
+
+    retry_after = 1e306
+
+
+def test_whatever_a_server_asks_for_its_task_is_tried_again_within_a_day(start: Start) -> None:
+    when: list[int] = []
+    clock = Clock()
+    harness = start(failing([Asking("busy")], when, clock, retry=STEADY, deadline="2d"))
+    clock.now = harness.clock.now
+    task = harness.enqueue(Call())
+    harness.drain()
+    assert (harness.task(task).status, delays(when)) == (Status.SUCCEEDED, [86_400])
+
+
 def test_the_counter_begins_anew_when_a_stage_has_committed(start: Start) -> None:
     call = Pipeline(Call, retry=STEADY)
     tries: list[tuple[str, int]] = []

@@ -177,6 +177,26 @@ def test_what_a_source_asks_for_moves_the_source_and_not_only_the_task(start: St
     assert len(server.called) == 6, "the others have burned none"
 
 
+def test_a_source_that_asks_for_absurdly_much_is_left_alone_for_a_day(start: Start) -> None:
+    class TooMany(Exception):
+        retry_after = 1e306
+
+    server = Server()
+    server.error = TooMany
+    server.is_down = True
+    clock: list[Callable[[], int]] = []
+    harness = start(fetching(Source("web", concurrency=1), server, lambda: clock[0]()))
+    clock.append(ms(harness))
+    _, other = harness.app.enqueue_many([Fetch(f"a/{number}") for number in range(2)])
+    began = ms(harness)()
+    harness.drain(wait_for_due=False)
+    assert gate(harness.app, "web")["paused_until"] - began == 86_400_000
+    server.is_down = False
+    harness.drain()
+    assert harness.task(other).status is Status.SUCCEEDED
+    assert [at - began for at, _ in server.called] == [0, 86_400_000]
+
+
 def test_a_dead_source_costs_the_others_nothing(start: Start) -> None:
     dead = Server()
     dead.is_down = True

@@ -6,13 +6,10 @@ import random
 
 from onceward.model.fingerprints import fingerprint as fingerprint_of
 from onceward.model.outcome import Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
-from onceward.model.retry import LONGEST_READ, Retry, backoff_ms, described, retry_after_ms
+from onceward.model.retry import LONGEST_READ, LONGEST_WISH_MS, Retry, backoff_ms, described, retry_after_ms
 from onceward.model.status import Status
 from onceward.model.task import NEVER, Crash, Defer, Finish, Lease, Move, Park, TryAgain
 from onceward.redaction import redacted
-
-LONGEST_WISH_MS = 86_400_000
-"""A server's wish wins over the policy of the pipeline, but it cannot put a task off for ever."""
 
 _ENDS: dict[type[Verdict], Status] = {
     Filtered: Status.FILTERED,

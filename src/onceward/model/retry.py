@@ -10,11 +10,13 @@ from datetime import UTC
 from typing import Any
 
 from onceward.errors import ConfigError, SpawnRefused
-from onceward.model.times import Duration, milliseconds
+from onceward.model.times import HUNDRED_YEARS_MS, Duration, milliseconds
 from onceward.redaction import redacted
 
 LONGEST_READ = 10_000
 """How much of the text of an error is looked at."""
+LONGEST_WISH_MS = 86_400_000
+"""A server's wish wins over the policy of the pipeline, but it cannot put a task, or its source, off for ever."""
 
 Errors = tuple[type[BaseException], ...]
 
@@ -102,30 +104,36 @@ def backoff_ms(retry: Retry, failures: int, dice: random.Random) -> int:
 
 
 def retry_after_ms(error: BaseException, now: int) -> int | None:
-    """How long a server asked us to wait, if the error carries its answer (httpx, requests and SDK errors do)."""
+    """How long a server asked us to wait, if the error carries its answer (httpx, requests and SDK errors do). Of an
+    absurd length a hundred years are heard."""
+    asked_ms = _asked_ms(error, now)
+    return None if asked_ms is None else round(min(max(asked_ms, 0), HUNDRED_YEARS_MS))
+
+
+def _asked_ms(error: BaseException, now: int) -> float | None:
     own = _attribute(error, "retry_after")
-    if isinstance(own, int | float) and not isinstance(own, bool) and math.isfinite(own):
-        return max(0, round(own * 1_000))
+    if isinstance(own, int | float) and not isinstance(own, bool) and -math.inf < own < math.inf:
+        return own * 1_000
     headers = _attribute(_attribute(error, "response"), "headers")
     if not isinstance(headers, Mapping):
         return None
     precise = _number(headers.get("retry-after-ms"))
     if precise is not None:
-        return max(0, round(precise))
+        return precise
     asked: Any = headers.get("retry-after") or headers.get("Retry-After")
     seconds = _number(asked)
     if seconds is not None:
-        return max(0, round(seconds * 1_000))
+        return seconds * 1_000
     if not isinstance(asked, str):
         return None
     from email.utils import parsedate_to_datetime  # half of the email package, for one way to write a time
 
     try:
         until = parsedate_to_datetime(asked)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     until = until if until.tzinfo else until.replace(tzinfo=UTC)
-    return max(0, round(until.timestamp() * 1_000) - now)
+    return until.timestamp() * 1_000 - now
 
 
 def _attribute(thing: Any, name: str) -> Any:
@@ -138,7 +146,7 @@ def _attribute(thing: Any, name: str) -> Any:
 def _number(text: Any) -> float | None:
     try:
         number = float(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 

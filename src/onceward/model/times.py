@@ -24,7 +24,7 @@ NEVER = 1 << 62
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_LONGEST_MS = 100 * 365 * 86_400_000
+HUNDRED_YEARS_MS = 100 * 365 * 86_400_000
 
 
 def milliseconds(duration: Duration) -> int:
@@ -41,7 +41,7 @@ def milliseconds(duration: Duration) -> int:
         if not parts or "".join(number + unit for number, unit in parts) != text:
             raise BadDuration(f"{duration!r} is not a duration; write it like '90s', '5m', '1h30m' or '2d'")
         length = sum(float(number) * _UNIT_MS[unit] for number, unit in parts)
-    if not 0 <= length <= _LONGEST_MS:
+    if not 0 <= length <= HUNDRED_YEARS_MS:
         raise BadDuration(f"{duration!r} is out of range; a duration lies between 0 and 100 years")
     return round(length)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.model.gates import Told
+from onceward.model.retry import LONGEST_WISH_MS
 from onceward.model.source import GateLimits, GateState, NotYet, after_outcomes, after_taking, allowance
 from onceward.model.task import NEVER, Commit, Lease
 from onceward.store.gates import TOLD_EVERY_MS, as_of_now
@@ -73,7 +74,8 @@ def _tell(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:
     outcomes = [outcome for one in all_told for outcome in one.outcomes]
     breaker = next((one.breaker for one in all_told), None)
     after = after_outcomes(breaker, state, outcomes, now)
-    asked_until = max((now + one.pause_ms for one in all_told if one.pause_ms is not None), default=0)
+    asked_ms = [min(one.pause_ms, LONGEST_WISH_MS) for one in all_told if one.pause_ms is not None]
+    asked_until = now + max(asked_ms) if asked_ms else 0
     failures = outcomes.count(False)
     error = next((one.error for one in reversed(all_told) if one.error is not None), None)
     unused_us = sum(one.unused_us for one in all_told)

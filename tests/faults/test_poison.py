@@ -177,3 +177,65 @@ def test_an_isolated_stage_of_a_plain_script_writes_its_rows(tmp_path: Path) -> 
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.splitlines() == ["succeeded all stages have finished", "[('hello',)]"], done.stderr
+
+
+ERRORS = """
+from onceward import App, Context, Filtered, Payload, Pipeline, Retry
+
+
+class FiveStrikes(Filtered):
+    pass
+
+
+class Later(Exception):
+    retry_after = 10**9
+
+
+class Ask(Payload, kind="ask"):
+    what: str
+
+    def key(self) -> str:
+        return self.what
+
+
+ask = Pipeline(
+    Ask, deadline="2d", retry=Retry(retries=3, base=0, transient=(OSError,), permanent=(KeyError,), same_errors=2)
+)
+
+
+@ask.stage(isolate="process")
+def answer(ctx: Context[Ask]) -> None:
+    raise {"verdict": FiveStrikes("out"), "known": OSError("again"), "final": KeyError("no"), "late": Later("busy")}[
+        ctx.payload.what
+    ]
+
+
+app = App("sqlite:///errors.db", pipelines=[ask])
+
+if __name__ == "__main__":
+    for what in ("verdict", "known", "final"):
+        app.enqueue(Ask(what))
+    app.run(until_idle=True)
+    app.enqueue(Ask("late"))
+    app.tick(max_tasks=1)
+    for task in sorted(app.tasks(), key=lambda task: task.id):
+        print(task.key, task.status.word, task.reason)
+        if task.due_at is not None:
+            print((task.due_at - task.created_at).days)
+    query = "SELECT t.key FROM onceward_failure f JOIN onceward_task t ON t.id = f.task ORDER BY f.task"
+    print(app.read(lambda connection: connection.execute(query).fetchall()))
+"""
+
+
+def test_errors_of_an_isolated_stage_are_judged_like_those_of_any_other(tmp_path: Path) -> None:
+    (tmp_path / "errors.py").write_text(ERRORS)
+    ran = subprocess.run([sys.executable, "errors.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == [
+        "verdict filtered out",
+        "known failed failed after 3 retries: OSError: again",
+        "final failed KeyError: 'no'",
+        "late retryable Later: busy",
+        "1",
+        "[('known',), ('final',)]",
+    ]

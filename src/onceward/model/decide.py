@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import random
 
+import msgspec
+
 from onceward.model.fingerprints import fingerprint as fingerprint_of
 from onceward.model.outcome import Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
 from onceward.model.retry import LONGEST_READ, LONGEST_WISH_MS, Retry, backoff_ms, described, retry_after_ms
 from onceward.model.status import Status
 from onceward.model.task import NEVER, Crash, Defer, Finish, Lease, Move, Park, TryAgain
 from onceward.redaction import redacted
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """An error as far as it decides what becomes of a task; it may have been raised in another process."""
+
+    reason: str
+    is_permanent: bool
+    is_known: bool
+    """Whether the pipeline names it as one that passes."""
+    asked_ms: int | None
+    """How long a server asked us to wait."""
+
 
 _ENDS: dict[type[Verdict], Status] = {
     Filtered: Status.FILTERED,
@@ -35,13 +49,24 @@ def after_error(
             return Park(stage, code_wait(fingerprint), NEVER, readable(error.reason))
         case Retryable():
             return after_failure(error.reason, lease, stage, retry, error.after_ms, now, dice)
-    if retry.is_permanent(error):
-        return Finish(stage, None, Status.FAILED, readable(described(error)), fingerprint_of(described(error)))
-    asked_ms = retry_after_ms(error, now)
+    return after_fault(fault_of(error, retry, now), lease, stage, retry, now, dice)
+
+
+def fault_of(error: BaseException, retry: Retry, now: int) -> Fault:
+    """What decides about an error that is no verdict."""
+    is_permanent, is_known = retry.is_permanent(error), isinstance(error, retry.transient)
+    return Fault(described(error), is_permanent, is_known, retry_after_ms(error, now))
+
+
+def after_fault(fault: Fault, lease: Lease, stage: str, retry: Retry, now: int, dice: random.Random) -> Move:
+    """The move for a stage that raised an error, here or in a process of its own."""
+    reason = fault.reason
+    if fault.is_permanent:
+        return Finish(stage, None, Status.FAILED, readable(reason), fingerprint_of(reason))
+    asked_ms = fault.asked_ms
     if asked_ms is not None:
         asked_ms = min(asked_ms, max(LONGEST_WISH_MS, retry.cap_ms))
-    is_known = isinstance(error, retry.transient)
-    return after_failure(described(error), lease, stage, retry, asked_ms, now, dice, is_known=is_known)
+    return after_failure(reason, lease, stage, retry, asked_ms, now, dice, is_known=fault.is_known)
 
 
 def after_failure(

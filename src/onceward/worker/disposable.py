@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from onceward.context import Context
 from onceward.errors import ConfigError, LeaseLost, PayloadError
 from onceward.model.cache import Cached, Taken
+from onceward.model.decide import fault_of
 from onceward.model.outcome import Failed, Filtered, Skipped, Verdict, Waiting, unwrapped
-from onceward.model.retry import described, retry_after_ms
 from onceward.model.source import NotYet
 from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Keep, Lease, Move, Report, Take
 from onceward.model.times import SystemClock
@@ -36,6 +38,7 @@ from onceward.worker.isolated import (
     framed,
     read_answer,
     read_start,
+    verdict_name,
 )
 from onceward.worker.limits import end_with_parent, set_limits
 
@@ -153,20 +156,13 @@ def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> Raise
     if isinstance(error, Verdict):
         after_ms, until = getattr(error, "after_ms", None), getattr(error, "until", None)
         return Raised(
-            type(error).__name__, error.reason, writes, after_ms, until, spawns=kept.spawns, told=effects.told,
+            verdict_name(error), error.reason, writes, after_ms, until, spawns=kept.spawns, told=effects.told,
             bill=effects.bill,
         )  # fmt: skip
-    after_ms = retry_after_ms(error, SystemClock().now())
-    permanent = pipeline.retry.is_permanent(error) or isinstance(error, PayloadError | ConfigError)
-    return Raised(
-        None,
-        described(error),
-        writes,
-        is_permanent=permanent,
-        retry_after=None if after_ms is None else after_ms / 1_000,
-        told=effects.told,
-        bill=effects.bill,
-    )
+    fault = fault_of(error, pipeline.retry, SystemClock().now())
+    if isinstance(error, PayloadError | ConfigError):
+        fault = msgspec.structs.replace(fault, is_permanent=True)
+    return Raised(None, fault.reason, writes, fault=fault, told=effects.told, bill=effects.bill)
 
 
 if __name__ == "__main__":

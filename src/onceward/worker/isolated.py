@@ -22,6 +22,7 @@ import msgspec
 from onceward.errors import ConfigError, LeaseLost, OncewardError
 from onceward.model.budget import Bill
 from onceward.model.cache import Taken
+from onceward.model.decide import Fault
 from onceward.model.gates import Told
 from onceward.model.lineage import Spawns
 from onceward.model.outcome import Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
@@ -49,10 +50,9 @@ class ProcessDied(Exception):
 class RemoteError(Exception):
     """An error that was raised in the process of an isolated stage."""
 
-    def __init__(self, text: str, *, is_permanent: bool, retry_after: float | None) -> None:
-        super().__init__(text)
-        self.is_permanent = is_permanent
-        self.retry_after = retry_after
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.reason)
+        self.fault = fault
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -141,8 +141,7 @@ class Raised(msgspec.Struct, frozen=True, tag="raised"):
     writes: list[FarWrite]
     after_ms: int | None = None
     until: str | None = None
-    is_permanent: bool = False
-    retry_after: float | None = None
+    fault: Fault | None = None
     spawns: Spawns | None = None
     told: tuple[Told, ...] = ()
     bill: Bill | None = None
@@ -173,6 +172,11 @@ _VERDICTS: dict[str, Callable[[Raised], Verdict]] = {
     "Retryable": lambda raised: Retryable(raised.reason, after=_seconds(raised.after_ms)),
     "Waiting": lambda raised: Waiting(after=_seconds(raised.after_ms), until=raised.until, reason=raised.reason),
 }
+
+
+def verdict_name(verdict: Verdict) -> str:
+    """The name by which a verdict crosses: of one of the application's own, that of ours from which it comes."""
+    return next(one.__name__ for one in type(verdict).__mro__ if one.__name__ in _VERDICTS)
 
 
 def _seconds(milliseconds: int | None) -> float | None:
@@ -284,9 +288,10 @@ async def _keep(desk: Desk, lease: Lease, move: Move, effects: Effects) -> Answe
 
 
 def _raised_there(message: Raised) -> BaseException:
-    if message.verdict is not None:
-        return _VERDICTS[message.verdict](message)
-    return RemoteError(message.reason, is_permanent=message.is_permanent, retry_after=message.retry_after)
+    if message.fault is not None:
+        return RemoteError(message.fault)
+    assert message.verdict is not None, "what is no error is a verdict"
+    return _VERDICTS[message.verdict](message)
 
 
 def _how(code: int) -> str:

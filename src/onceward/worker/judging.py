@@ -13,7 +13,7 @@ from onceward.config import Config
 from onceward.errors import ConfigError, PayloadError
 from onceward.logs import EngineLog
 from onceward.model.budget import Bill
-from onceward.model.decide import after_crash, after_error, after_failure, readable
+from onceward.model.decide import after_crash, after_error, after_fault, readable
 from onceward.model.gates import BUDGET, Told
 from onceward.model.outcome import Failed, Filtered, SchemaMismatch, Skipped, Verdict, Waiting
 from onceward.model.retry import described
@@ -111,10 +111,7 @@ class Judge:
             return after_crash(attempt.lease, stage, self.config.max_lost_workers, str(error))
         if isinstance(error, RemoteError):
             logger.info("stage failed", task=attempt.lease.task, kind=attempt.lease.kind, stage=stage, error=str(error))
-            if error.is_permanent:
-                return Finish(stage, None, Status.FAILED, readable(str(error)))
-            after_ms = None if error.retry_after is None else round(error.retry_after * 1_000)
-            return after_failure(str(error), attempt.lease, stage, pipeline.retry, after_ms, self._now(), self._dice)
+            return after_fault(error.fault, attempt.lease, stage, pipeline.retry, self._now(), self._dice)
         if not isinstance(error, Verdict):
             logger.info(
                 "stage failed", task=attempt.lease.task, kind=attempt.lease.kind, stage=stage, error=described(error)

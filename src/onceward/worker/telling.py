@@ -30,8 +30,7 @@ def told_of(
         return _answered(lease.gates, breaker)
     gate = read_gates(lease.gates)[0].name
     if isinstance(error, RemoteError):
-        pause_ms = None if error.retry_after is None else round(error.retry_after * 1_000)
-        return Told(gate, (error.is_permanent,), breaker, pause_ms, str(error))
+        return Told(gate, (error.fault.is_permanent,), breaker, error.fault.asked_ms, error.fault.reason)
     if isinstance(error, Verdict):
         return Told(gate, (not isinstance(error, Retryable),), breaker)
     if retry.is_permanent(error):

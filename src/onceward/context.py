@@ -31,6 +31,7 @@ from onceward.model.gates import Told
 from onceward.model.lineage import Limits, Refused, Spawn, StageBatch
 from onceward.model.payload import Payload, identity, payload_key
 from onceward.model.source import Source
+from onceward.model.status import Status
 from onceward.model.task import (
     CURSOR_PART,
     NO_EFFECTS,
@@ -64,6 +65,7 @@ class Context(Generic[P]):
     _writes: Sequence[Write] = ()
     _spawns: Sequence[Spawn] = ()
     _asked_for: Set[bytes] = _NOBODY
+    _known: Set[bytes] | None = None
     _aliases: tuple[bytes, ...] = ()
     _batches: tuple[StageBatch, ...] = ()
     _calls: Calls | None = None
@@ -197,7 +199,7 @@ class Context(Generic[P]):
         is_plain = after is None and at is None and priority is None and limits is None
         child = self._child(payload, NO_WISHES if is_plain else Wishes(after, at, priority, limits))
         refused = self._refused_at_once(child)
-        self._ask_for(child)
+        self._ask_for(child, counts=refused is None)
         return _ASKED_FOR if refused is None else Spawned(refused.rule, refused.reason, refused.existing)
 
     @property
@@ -338,28 +340,40 @@ class Context(Generic[P]):
         self._refuse_if_ended()
         return self._desk.spawner.child(self._lease, payload, wishes)
 
-    def _open_batch(self, batch: StageBatch, asked: Sequence[Spawn]) -> None:
-        """Have a batch opened with these children when this stage commits."""
+    def _open_batch(self, batch: StageBatch, asked: Sequence[Spawn], counted: Set[bytes]) -> None:
+        """Have a batch opened with these children when this stage commits; some of them need room."""
         self._refuse_if_ended()
         if any(one.name == batch.name for one in self._batches):
             raise ConfigError(name_taken(batch.name))
         self._batches += (batch,)
         for child in asked:
-            self._ask_for(child)
+            self._ask_for(child, counts=child.identity in counted)
 
     def _refused_at_once(self, child: Spawn, besides: int = 0) -> Refused | None:
         """What is known already of a child, after all that were asked for and so many besides."""
         asked_before = len(self._asked_for) - (child.identity in self._asked_for) + besides
-        return self._desk.spawner.refused_at_once(self._lease, self.payload, child, asked_before)
+        is_new = not self._has_already(child)
+        return self._desk.spawner.refused_at_once(self._lease, self.payload, child, asked_before if is_new else None)
 
-    def _ask_for(self, child: Spawn) -> None:
+    def _has_already(self, child: Spawn) -> bool:
+        """Whether this is a child that the task had when its attempt began: asked for again, it is the same one."""
+        known = self._known
+        if known is None:
+            family = self._lease.family.children
+            known = {one.identity for one in family if one.is_own and one.status != Status.CANCELLED}
+            self._known = known
+        return bool(known) and child.identity in known and child.sort.unique != "no"
+
+    def _ask_for(self, child: Spawn, *, counts: bool) -> None:
+        """Have a child asked for. It counts as one more unless it is refused already, or there already."""
         spawns, asked_for = self._spawns, self._asked_for
         if type(spawns) is not list:
             self._spawns = spawns = list(spawns)
         if type(asked_for) is not set:
             self._asked_for = asked_for = set(asked_for)
         spawns.append(child)
-        asked_for.add(child.identity)
+        if counts and not self._has_already(child):
+            asked_for.add(child.identity)
 
     # For the worker
 

@@ -22,8 +22,8 @@ class Spawner(Protocol):
     def child(self, lease: Lease, payload: Payload, wishes: Wishes = NO_WISHES) -> Spawn:
         """The child that a task asks for, before anything is decided."""
 
-    def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int) -> Refused | None:
-        """What the lease of the spawning task already says of a child."""
+    def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int | None) -> Refused | None:
+        """What the lease of the spawning task already says of a child, after so many others; None if it is there."""
 
     def together(
         self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[bytes, ...], batches: tuple[StageBatch, ...]

@@ -390,6 +390,43 @@ def test_a_task_has_no_more_children_than_it_may(start: Start) -> None:
     assert words(harness, root).count("refused") == 3
 
 
+def test_at_its_limit_a_task_may_still_ask_for_the_children_that_it_has(start: Start) -> None:
+    answers: list[list[bool]] = []
+
+    def follow(ctx: Context[Page]) -> None:
+        if ctx.payload.name == "home":
+            more = "abc" if ctx.task.attempt > 1 else "ab"
+            answers.append([bool(ctx.spawn(Page(name))) for name in more])
+            ctx.checkpoint(more)
+            if ctx.task.attempt == 1:
+                raise ValueError("once more")
+
+    def ask_again(ctx: Context[Page]) -> None:
+        if ctx.payload.name == "home":
+            answers.append([bool(ctx.spawn(Page(name))) for name in "abcd"])
+
+    pages = site(follow, retry=Retry(base="1s"))
+    pages.stage(join=True)(ask_again)
+    harness = start(pages)
+    harness.app.enqueue(Page("home"), limits=Limits(max_children=3))
+    harness.drain()
+    assert answers == [[True, True], [True, True, True], [True, True, True, False]]
+    assert keys(harness) == {"home": 1, "a": 1, "b": 1, "c": 1}
+    assert [rule for _, rule, _, _ in refusals(harness)] == ["limit"]
+
+
+def test_what_is_refused_already_takes_no_room_from_the_next(start: Start) -> None:
+    answers: list[bool] = []
+
+    def follow(ctx: Context[Page]) -> None:
+        answers.extend(bool(ctx.spawn(Page(name))) for name in ctx.payload.links)
+
+    harness = start(site(follow), stop_list=StopList(names=["casino"]))
+    harness.app.enqueue(Page("home", ("casino", "home", "a")), limits=Limits(max_children=1))
+    harness.drain()
+    assert (answers, keys(harness)) == ([False, False, True], {"home": 1, "a": 1})
+
+
 def test_after_its_deadline_a_lineage_grows_no_more(start: Start) -> None:
     def follow(ctx: Context[Page]) -> None:
         if ctx.payload.links:

@@ -243,6 +243,21 @@ def test_a_batch_that_a_checkpoint_has_opened_is_the_same_when_its_task_opens_it
     assert len(harness.app.tasks()) == 4
 
 
+def test_a_task_that_has_all_the_children_it_may_have_opens_its_batch_again(start: Start) -> None:
+    def fill(app: App, ctx: Context[Opener]) -> None:
+        night(Item("a"), then=Report("night"))(app, ctx)
+        ctx.checkpoint("opened")
+        if ctx.task.attempt == 1:
+            raise ZeroDivisionError
+
+    runs: list[str] = []
+    harness = begin(start, fill, items(), reports(runs))
+    opener = harness.app.enqueue(Opener(), limits=Limits(max_children=2))
+    harness.drain()
+    assert (harness.task(opener).status, runs) == (Status.SUCCEEDED, ["night"])
+    assert refusals(harness) == []
+
+
 def test_a_name_that_somebody_else_has_is_an_error_of_the_stage(start: Start) -> None:
     harness = begin(start, night(Item("a"), then=Report("night")))
     first, second = harness.enqueue(Opener("first")), harness.enqueue(Opener("second"))

@@ -118,10 +118,12 @@ class Spawner:
         limits = lease.descent.limits
         return self.defaults if limits is None else msgspec.json.decode(limits, type=Bounds)
 
-    def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int) -> Refused | None:
-        """What the lease of the spawning task already says of a child. The rest is decided when its stage commits."""
+    def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int | None) -> Refused | None:
+        """What the lease of the spawning task already says of a child, after so many others; None if it is there, and
+        needs no room. The rest is decided when its stage commits."""
         standing = self._standing(lease, payload)
-        children, bounds = lease.descent.children + asked_before, standing.bounds
+        bounds = standing.bounds
+        children = -1 if asked_before is None else lease.descent.children + asked_before
         if (
             child.stopped is None
             and child.key_hash is None

@@ -34,7 +34,7 @@ from onceward.running_stage import current, spawning_stage
 from onceward.sharing import Sharing
 from onceward.store import batches
 from onceward.store.asking import Decision
-from onceward.store.budgets import admit, not_made
+from onceward.store.budgets import admit
 from onceward.store.enqueue import MOST_IN_ONE_STATEMENT, enqueue, enqueue_alike, enqueue_at_once
 from onceward.store.foreign import async_driver_for, driver_for
 from onceward.store.hops import Cancelled, arrive
@@ -337,7 +337,8 @@ class Enqueueing(Client):
         if len(roots.alike) == 1 and len(roots.alike[0][0]) == roots.count:
             return list(map(Enqueued, (yield from enqueue_alike(roots.alike[0][1]))))
         now = roots.now
-        refused = roots.refused | (yield from admit(roots.tasks, None, now))
+        at_once = {place: task for place, task in roots.tasks.items() if task.is_plain}
+        refused = roots.refused | (yield from admit(at_once, None, now))
         found = {place: Enqueued(None, created=False, reason=why) for place, why in refused.items()}
         for places, new in roots.alike:
             found.update(zip(places, map(Enqueued, (yield from enqueue_alike(new))), strict=True))
@@ -348,10 +349,8 @@ class Enqueueing(Client):
             if task.is_plain:
                 plain.append(place)
                 continue
-            number, is_new = yield from enqueue_root(task, now)
-            if not is_new:
-                yield from not_made(task, now)
-            found[place] = Enqueued(number) if is_new else Enqueued(number, created=False, existing=number)
+            number, is_new, why = yield from enqueue_root(task, now)
+            found[place] = Enqueued(number) if is_new else Enqueued(number, created=False, existing=number, reason=why)
         for start in range(0, len(plain), MOST_IN_ONE_STATEMENT):
             some = plain[start : start + MOST_IN_ONE_STATEMENT]
             ids = yield from enqueue([roots.tasks[place] for place in some], now)

@@ -134,7 +134,8 @@ def new_root(hands: Hands, key: str, *, max_tasks: int) -> int:
         payload=b"{}", lineage=uuid7(hands.now), due_at=hands.now, created_at=hands.now,
         bounds=DEFAULTS.replaced(Limits(max_tasks=max_tasks)),
     )  # fmt: skip
-    task, _ = hands.do(lambda: enqueue_root(root, hands.now))
+    task = hands.do(lambda: enqueue_root(root, hands.now)).task
+    assert task is not None
     return task
 
 

@@ -82,9 +82,10 @@ class Lineages(RuleBasedStateMachine):
             fresh_for_ms=KINDS[kind].fresh_for_ms, bounds=bounds,
         )  # fmt: skip
         expected = self.model.root(kind, key, now)
-        task, is_new = self.hands.do(lambda: enqueue_root(root, now))
+        task, is_new, _ = self.hands.do(lambda: enqueue_root(root, now))
         assert is_new == (expected is None)
         if is_new:
+            assert task is not None
             self.model.add_root(Member(task, kind, key, lineage, bounds or DEFAULTS, now))
         else:
             assert task == expected

@@ -575,6 +575,51 @@ def test_a_root_that_is_there_already_is_not_counted_twice(start: Start) -> None
     assert only(harness.app).spent == 1
 
 
+def test_a_root_that_is_there_already_is_counted_by_no_batch_and_found_where_its_budget_is_spent(start: Start) -> None:
+    pipeline = Pipeline(Tell, unique="everywhere")
+
+    @pipeline.stage(budget=Budget("tells", 2, unit="tasks"))
+    def tell(ctx: Context[Tell]) -> None: ...
+
+    harness = start(pipeline)
+    first = harness.enqueue(Tell(1))
+    for name in ("one", "two"):
+        with harness.app.batch(name) as batch:
+            batch.add(Tell(1))
+        assert batch.tasks == []
+    assert only(harness.app).spent == 1
+    assert harness.enqueue(Tell(2))
+    again, other = harness.app.enqueue_many([Tell(1), Tell(3)])
+    assert (again.existing, bool(other), other.reason) == (first.id, False, "budget tells is spent: 2 tasks")
+    with harness.app.batch("three") as batch:
+        batch.add(Tell(1))
+    with pytest.raises(ConfigError, match="budget tells is spent"), harness.app.batch("four") as batch:
+        batch.add(Tell(3))
+    harness.drain()
+    assert (len(harness.app.tasks()), only(harness.app).spent) == (2, 2)
+
+
+def test_what_follows_a_batch_is_counted_when_the_batch_opens(start: Start) -> None:
+    ask, tell = Pipeline(Ask), Pipeline(Tell, unique="everywhere")
+
+    @ask.stage
+    def asking(ctx: Context[Ask]) -> None: ...
+
+    @tell.stage(budget=Budget("tells", 2, unit="tasks", per="day"))
+    def telling(ctx: Context[Tell]) -> None: ...
+
+    harness = start(ask, tell)
+    for number in range(2):
+        with harness.app.batch(f"batch {number}", then=Tell(7)) as batch:
+            batch.add(Ask(number))
+    assert only(harness.app).spent == 2
+    refused = "batch 'one more' cannot be followed: budget tells is spent: 2 tasks"
+    with pytest.raises(ConfigError, match=refused), harness.app.batch("one more", then=Tell(8)) as batch:
+        batch.add(Ask(3))
+    harness.drain()
+    assert len(harness.app.tasks(kind="tell")) == only(harness.app).spent
+
+
 # Lineages
 
 

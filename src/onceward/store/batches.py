@@ -18,7 +18,7 @@ from onceward.model.batch import Counts, name_taken, outcome_of
 from onceward.model.decide import batch_wait
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, NewTask, lane_of
-from onceward.store.budgets import admit, open_lineage_budgets
+from onceward.store.budgets import admit, not_made, open_lineage_budgets
 from onceward.store.enqueue import kept, reserve_ids
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
@@ -49,15 +49,18 @@ class Opened(NamedTuple):
 
 
 def open_batch(new: NewBatch, tasks: Sequence[NewTask], now: int) -> Op[Opened]:
-    """Open a batch with all its tasks, or not at all. One without tasks has ended when this returns."""
+    """Open a batch with all its tasks, or not at all. One without tasks has ended when this returns.
+
+    What follows is counted now, where a budget counts it: at the end nobody could be told that it may not be."""
     scope = None if (new.max_tasks, new.budget) == (None, None) else uuid.uuid4()
+    then = None if new.then is None else msgspec.structs.replace(new.then, created_at=now)
     rows = yield Query(
         "insert_batch",
         {
             "name": new.name,
             "deadline_at": None if new.deadline_ms is None else now + new.deadline_ms,
             "scope": scope,
-            "then_data": None if new.then is None else msgspec.json.encode(new.then),
+            "then_data": None if then is None else msgspec.json.encode(then),
             "opener": None,
             "now": now,
         },
@@ -67,9 +70,9 @@ def open_batch(new: NewBatch, tasks: Sequence[NewTask], now: int) -> Op[Opened]:
     batch: int = rows[0][0]
     if new.budget is not None:
         yield from open_lineage_budgets([(str(scope), new.budget)])
-    for why in (yield from admit(dict(enumerate(tasks)), batch, now)).values():
-        raise ConfigError(f"batch {new.name!r} cannot begin with {len(tasks)} tasks: {why}")
-    made = yield from _insert_roots(tasks, batch, scope, now)
+    made = yield from _insert_roots(new.name, tasks, batch, scope, now)
+    for why in (yield from admit({} if then is None else {0: then}, None, now)).values():
+        raise ConfigError(f"batch {new.name!r} cannot be followed: {why}")
     if new.max_tasks is not None and made:
         if len(made) > new.max_tasks:
             raise ConfigError(
@@ -80,19 +83,24 @@ def open_batch(new: NewBatch, tasks: Sequence[NewTask], now: int) -> Op[Opened]:
     return Opened(batch, made)
 
 
-def _insert_roots(tasks: Sequence[NewTask], batch: int, scope: uuid.UUID | None, now: int) -> Op[list[int]]:
+def _insert_roots(name: str, tasks: Sequence[NewTask], batch: int, scope: uuid.UUID | None, now: int) -> Op[list[int]]:
     """Make roots that belong to a batch: most at once, those that may be there already one by one. The ids of those
     that are new, in the order given."""
     scopes = None if scope is None else scope.bytes
     made: dict[int, int] = {}
+    refused: list[str] = []
     plain = []
     for place, task in enumerate(tasks):
         if task.unique == "everywhere":
-            number, is_new = yield from enqueue_root(task, now, batch, scopes)
-            if is_new:
+            number, is_new, why = yield from enqueue_root(task, now, batch, scopes)
+            if is_new and number is not None:
                 made[place] = number
+            refused += [] if why is None else [why]
         else:
             plain.append(place)
+    refused += (yield from admit({place: tasks[place] for place in plain}, batch, now)).values()
+    if refused:
+        raise ConfigError(f"batch {name!r} cannot begin with {len(tasks)} tasks: {refused[0]}")
     for start in range(0, len(plain), TASKS_AT_ONCE):
         places = plain[start : start + TASKS_AT_ONCE]
         some = [tasks[place] for place in places]
@@ -159,9 +167,11 @@ def _end(batch: int, now: int) -> Op[None]:
     if then_task is not None:
         yield from _wake(then_task, name, now)
     elif then_data is not None:
-        then = msgspec.json.decode(then_data, type=NewTask)
-        then = msgspec.structs.replace(then, created_at=now, due_at=now)
-        then_task, _ = yield from enqueue_root(then, now)
+        asked = msgspec.json.decode(then_data, type=NewTask)
+        then = msgspec.structs.replace(asked, created_at=now, due_at=now, counted=())
+        then_task, is_new, _ = yield from enqueue_root(then, now)
+        if not is_new:
+            yield from not_made(asked, asked.created_at)
     status = outcome_of(Counts(*numbers), is_overdue=reason is not None)
     yield Query("end_batch", {"batch": batch, "status": int(status), "then_task": then_task, "now": now})
 

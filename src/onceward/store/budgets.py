@@ -368,7 +368,8 @@ def admit(tasks: Mapping[int, NewTask], batch: int | None, now: int) -> Op[dict[
     return refused
 
 
-def not_made(task: NewTask, now: int) -> Op[None]:
-    """A root that was counted was there already."""
+def not_made(task: NewTask, counted_at: int) -> Op[None]:
+    """A root that was counted is not needed: it was there already."""
     if task.counted:
-        yield from count_tasks(dict.fromkeys(counting(task.counted, task.kind, str(task.lineage), None, now), -1))
+        keys = counting(task.counted, task.kind, str(task.lineage), None, counted_at)
+        yield from count_tasks(dict.fromkeys(keys, -1))

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from onceward.errors import IllegalTransition
 from onceward.model.lineage import EVERYWHERE, stays
 from onceward.model.status import Status
 from onceward.model.task import NewTask, lane_of
-from onceward.store.budgets import open_lineage_budgets
+from onceward.store.budgets import admit, open_lineage_budgets
 from onceward.store.enqueue import kept, reserve_ids
 from onceward.store.lines import Standing, stand
 from onceward.store.op import Many, Op, Query
 from onceward.store.rows import as_bytes
 
 
-def enqueue_root(
-    task: NewTask, now: int, batch: int | None = None, scopes: bytes | None = None
-) -> Op[tuple[int, bool]]:
-    """Enqueue a root that has limits of its own, or that may be there already; its id, and whether it is new."""
+class Rooted(NamedTuple):
+    """What became of a root: a new task, one that was there already, or none, because a budget of tasks is spent."""
+
+    task: int | None
+    is_new: bool
+    refused: str | None = None
+
+
+def enqueue_root(task: NewTask, now: int, batch: int | None = None, scopes: bytes | None = None) -> Op[Rooted]:
+    """Enqueue a root that has limits of its own, or that may be there already: then no budget counts it."""
     [number] = yield from reserve_ids(1)
+    holder = number
     if task.unique == "everywhere":
         [(_, _, holder)] = yield Many("take_identities", [(EVERYWHERE, task.identity, number)])
         if holder != number:
             found = yield Query("holders", {"ids": [holder]})
             if found and stays(Status(found[0][2]), found[0][3], task.fresh_for_ms, now):
-                return holder, False
-            yield Many("take_over_identities", [(EVERYWHERE, task.identity, number)])
+                return Rooted(holder, is_new=False)
+    for why in (yield from admit({number: task}, batch, now)).values():
+        if task.unique == "everywhere" and holder == number:
+            yield Many("drop_identities", [(EVERYWHERE, task.identity, number)])
+        return Rooted(None, is_new=False, refused=why)
+    if holder != number:
+        yield Many("take_over_identities", [(EVERYWHERE, task.identity, number)])
     bounds = task.bounds
     if bounds is not None:
         deadline_at = task.created_at + bounds.deadline_ms
@@ -47,7 +61,7 @@ def enqueue_root(
         (task.created_at,),
     )  # fmt: skip
     yield from stand([Standing(number, lane_of(task.queue, task.kind, task.gates), task.band, 0, task.due_at)], now)
-    return number, True
+    return Rooted(number, is_new=True)
 
 
 def take_identity_back(task: int) -> Op[None]:

@@ -789,6 +789,58 @@ def test_an_alias_is_another_key_of_the_same_work(start: Start) -> None:
     assert [rule for _, rule, _, _ in refusals(harness)] == ["done"]
 
 
+def test_a_child_that_goes_by_another_key_has_an_outcome_under_that_too(start: Start) -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    def follow(ctx: Context[Page]) -> None:
+        if ctx.payload.name == "home":
+            ctx.spawn(Page("moved"))
+        else:
+            ctx.alias("new address")
+
+    def go_on(ctx: Context[Page]) -> None:
+        if ctx.payload.name == "home":
+            ctx.spawn(Page("new address"))
+
+    def tell(ctx: Context[Page]) -> None:
+        if ctx.payload.name == "home":
+            outcomes = [ctx.outcome(Page(name)) for name in ("moved", "new address")]
+            seen.extend((one.status, one.reason) for one in outcomes)
+            assert len(ctx.children) == 1
+
+    pages = site(follow, retry=Retry(retries=0))
+    pages.stage(join=True)(go_on)
+    pages.stage(join=True)(tell)
+    harness = start(pages)
+    home = harness.enqueue(Page("home"))
+    harness.drain()
+    assert harness.task(home).status is Status.SUCCEEDED, harness.task(home).reason
+    [moved] = [task for task in harness.app.tasks() if task.key == "moved"]
+    met = f"page 'new address' was done in this lineage: task {moved.id}, succeeded"
+    assert seen == [("succeeded", None), ("refused", met)]
+
+
+def test_an_alias_is_taken_over_from_a_task_that_was_cancelled(start: Start) -> None:
+    def follow(ctx: Context[Page]) -> None:
+        if ctx.payload.name == "home":
+            ctx.spawn(Page("new address"), after="1h")
+            ctx.checkpoint("asked")
+            [new] = [task for task in harness.app.tasks() if task.key == "new address"]
+            harness.app.cancel(new.id)
+            ctx.spawn(Page("moved"))
+        elif ctx.payload.name == "moved":
+            ctx.alias("new address")
+            ctx.spawn(Page("other"))
+        elif ctx.payload.name == "other":
+            ctx.spawn(Page("new address"))
+
+    harness = start(site(follow))
+    harness.enqueue(Page("home"))
+    harness.drain()
+    assert keys(harness) == {"home": 1, "moved": 1, "new address": 1, "other": 1}
+    assert [rule for _, rule, _, _ in refusals(harness)] == ["cycle"]
+
+
 def test_a_stage_alone_shows_what_it_would_spawn() -> None:
     def follow(ctx: Context[Page]) -> None:
         for link in ctx.payload.links:

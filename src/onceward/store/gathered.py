@@ -34,6 +34,7 @@ from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op
 from onceward.store.passing import leave
 from onceward.store.reader import Reader
+from onceward.store.spawning import take_aliases
 from onceward.store.stage_batches import Opening, Spawned, spawn_all
 
 _STAYING = frozenset({Keep, Report, Take, Fill, Filled})
@@ -91,8 +92,8 @@ class Gathered:
             )
         if self.entries:
             yield from log(self.entries)
-        if self.aliases:  # whoever has that identity keeps it
-            yield Many("take_identities", sorted(set(self.aliases)))
+        if self.aliases:
+            yield from take_aliases(self.aliases)
         added: list[int] = []
         opened: list[int] = []
         if self.asked or self.opening:

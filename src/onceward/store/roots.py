@@ -72,7 +72,7 @@ def take_identity_back(task: int) -> Op[None]:
         taken = [row for row in (yield Many("hold_identities", sorted(wanted))) if row[2] != task]
         if not taken:
             return
-        for holder, _, status, _ in (yield Query("holders", {"ids": sorted({row[2] for row in taken})})):
+        for holder, _, status, *_ in (yield Query("holders", {"ids": sorted({row[2] for row in taken})})):
             if not Status(status).is_terminal:
                 raise IllegalTransition(f"task {task} cannot be opened again: task {holder} is at the same work now")
         yield Many("take_over_identities", [(bytes(scope), bytes(one), task) for scope, one, _ in taken])

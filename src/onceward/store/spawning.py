@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -51,6 +51,8 @@ class _Holder(NamedTuple):
     parent: int | None
     status: Status
     ended_at: int | None
+    identity: bytes = b""
+    """Its own; it may have another one as an alias."""
 
 
 @dataclass(slots=True)
@@ -213,7 +215,7 @@ class _Guard:
         met = yield from take_identities(self.taken)
         if met:
             rows = yield Query("holders", {"ids": sorted(set(met.values()))})
-            found = {task: _Holder(task, parent, Status(status), ended_at) for task, parent, status, ended_at in rows}
+            found = {row[0]: _Holder(row[0], row[1], Status(row[2]), row[3], bytes(row[4])) for row in rows}
             for identity, task in met.items():  # one that was pruned had ended
                 self.holders[identity] = found.get(task) or _Holder(task, None, Status.SUCCEEDED, 0)
                 del self.taken[identity]
@@ -264,7 +266,7 @@ class _Guard:
                 continue
             for identity in one.identities:
                 new[identity] = number
-                self.holders[identity] = _Holder(number, task, Status.PENDING, None)
+                self.holders[identity] = _Holder(number, task, Status.PENDING, None, one.spawn.identity)
         taken_over = [(*identity, task) for identity, task in new.items() if self.taken.get(identity) != task]
         if taken_over:
             yield Many("take_over_identities", sorted(taken_over))
@@ -343,9 +345,10 @@ class _Guard:
         if self._is_asked_about(place, holder):
             return None
         if holder.parent == one.lease.task and holder.status is not Status.CANCELLED:
-            if one.spawn.follows is not None:  # that one does not wait for this batch
-                return Decision(None, refused=met_in_lineage(one.spawn, holder.task, holder.status))
-            return Decision(holder.task)  # the same child, asked for again
+            if one.spawn.follows is None and holder.identity == one.spawn.identity:
+                return Decision(holder.task)  # the same child, asked for again
+            # That one does not wait for this batch, or it goes by another key: nobody would find it by this one.
+            return self._refused_as_met(place, holder)
         if scope == EVERYWHERE:
             if not stays(holder.status, holder.ended_at, one.spawn.sort.fresh_for_ms, self.now):
                 return None
@@ -353,11 +356,17 @@ class _Guard:
             return Decision(holder.task)
         if holder.status is Status.CANCELLED:
             return None
-        refused = met_in_lineage(one.spawn, holder.task, holder.status)
+        refused = self._refused_as_met(place, holder)
+        if refused is not None:
+            self.links.append((place, holder.task))
+        return refused
+
+    def _refused_as_met(self, place: int, holder: _Holder) -> Decision | None:
+        """The refusal of work that its lineage has already; None if an operator is asked about that."""
+        refused = met_in_lineage(self.asked[place].spawn, holder.task, holder.status)
         if self._asks(place, refused.rule):
             self._refuse(place, refused)
             return None
-        self.links.append((place, holder.task))
         return Decision(None, refused=refused)
 
     def _is_asked_about(self, place: int, holder: _Holder) -> bool:
@@ -395,6 +404,18 @@ def take_identities(wanted: Mapping[Identity, int]) -> Op[dict[Identity, int]]:
         scopes, hashes, tasks = ([row[column] for row in rows] for column in range(3))
         met = yield Query("identities_met", {"scopes": scopes, "hashes": hashes, "tasks": tasks})
     return {(bytes(scope), bytes(hashed)): task for scope, hashed, task in met}
+
+
+def take_aliases(wanted: Iterable[tuple[bytes, bytes, int]]) -> Op[None]:
+    """Let tasks have further identities. Whoever has one keeps it, unless it was cancelled: that one counts no more."""
+    asked = {(scope, hashed): task for scope, hashed, task in sorted(wanted, reverse=True)}
+    met = yield from take_identities(asked)
+    if met:
+        rows = yield Query("holders", {"ids": sorted(set(met.values()))})
+        cancelled = {row[0] for row in rows if row[2] == Status.CANCELLED}
+        given_up = sorted((*identity, asked[identity]) for identity, task in met.items() if task in cancelled)
+        if given_up:
+            yield Many("take_over_identities", given_up)
 
 
 def met_in_lineage(spawn: Spawn, holder: int, status: Status) -> Refused:

@@ -49,7 +49,7 @@ WHERE (scope, hash) IN (ROWS (scope bytea, hash bytea))
 RETURNING scope, hash, task
 
 -- name: holders
-SELECT id, parent, status, ended_at
+SELECT id, parent, status, ended_at, identity
 FROM onceward_task
 WHERE id IN :ids
 

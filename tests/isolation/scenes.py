@@ -11,10 +11,11 @@ import msgspec
 
 from onceward import App, Budget, Context, Cron, Event, IllegalTransition, Limits, Payload, Pipeline, Status
 from onceward.model.budget import Bill, BudgetRule, Charge
+from onceward.model.decide import code_wait
 from onceward.model.lineage import StageBatch
 from onceward.model.payload import identity
 from onceward.model.source import GateLimits
-from onceward.model.task import Advance, Commit, Finish, Lease, Move, NewTask, band_of
+from onceward.model.task import NEVER, Advance, Commit, Finish, Lease, Move, NewTask, Park, band_of
 from onceward.store import claims, commits, operate, workers
 from onceward.store.budget_waits import declare, set_limit, sweep_budgets
 from onceward.store.op import Op
@@ -331,6 +332,35 @@ def _opened_again(hands: Hands, worker: int, task: int) -> Scene:
     return Scene({"reopen": reopening, "end": committing(awaited, DONE)}, judge)
 
 
+# Two workers with new code, for which a task has waited
+
+
+def code_and_join(hands: Hands, _: str) -> Scene:
+    """Both find it. What one of them has woken, and what waits for a child by then, the other leaves alone."""
+    ant = hands.worker("ant")
+    [task] = hands.enqueue()
+    [lease] = hands.claim(ant)
+    hands.do(lambda: commits.commit([Commit(lease, ON, (), together("top", child("left")))], NOON))
+    hands.claim(ant)
+    hands.commit(lease, Park("second", code_wait("old"), NEVER, "does not fit"))
+
+    def wake_and_join(session: Session) -> bool:
+        if not session.transact(lambda: operate.wake_for_code("note", "new", NOON)):
+            return False
+        [again] = session.transact(lambda: claims.claim(hands.reader(), ant, 1, NOON)).leases
+        committing(again, joining("second", "third"))(session)
+        return True
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        has_joined = fell(outcomes["join"])
+        assert fell(outcomes["wake"]) == (not has_joined)
+        assert row(hands, task)[0] is (Status.WAITING if has_joined else Status.PENDING)
+        return "join" if has_joined else "wake"
+
+    waking = doing(lambda _: operate.wake_for_code("note", "new", NOON))
+    return Scene({"wake": waking, "join": wake_and_join}, judge)
+
+
 # Two schedulers
 
 
@@ -490,6 +520,7 @@ SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     cancel_and_commit_of_a_stage,
     reopen_and_end_of_a_child,
     reopen_and_end_of_a_batch,
+    code_and_join,
     tick_and_tick,
     settle_and_expiry,
     claim_and_sweep,

@@ -145,12 +145,11 @@ def signal(task: int, name: str, value: bytes, now: int) -> Op[None]:
     yield Query("store_signal", {"task": task, "name": name, "number": number, "value": value, "now": now})
     yield from log([Entry(task, run, fence, Event.SIGNALLED, Status(status), stage, None, now, name)])
     if waiting_for == signal_wait(name):
-        yield from wake([task], f"signal {name}", now)
+        yield from _woken((yield Query("wake", {"ids": [task], "now": now})), f"signal {name}", now)
 
 
-def wake(tasks: Sequence[int], note: str, now: int) -> Op[int]:
-    """Put waiting tasks back in line; returns how many were waiting."""
-    rows: Rows = yield Query("wake", {"ids": list(tasks), "now": now})
+def _woken(rows: Rows, note: str, now: int) -> Op[None]:
+    """Put tasks that no longer wait back in line."""
     yield from log(
         Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, note)
         for task, run, fence, _, _, _, _, stage in rows
@@ -158,14 +157,17 @@ def wake(tasks: Sequence[int], note: str, now: int) -> Op[int]:
     yield from stand(
         (Standing(task, lane_of(queue, kind), band, rank, now) for task, _, _, kind, queue, band, rank, _ in rows), now
     )
-    return len(rows)
 
 
 def wake_for_code(kind: str, fingerprint: str, now: int) -> Op[int]:
     """Wake the tasks of a kind whose stored data did not fit code other than this."""
+    present = code_wait(fingerprint)
     woken = 0
-    while rows := (yield Query("waiting_for_code", {"kind": kind, "present": code_wait(fingerprint)})):
-        woken += yield from wake([row[0] for row in rows], "the code has changed", now)
+    while found := (yield Query("waiting_for_code", {"kind": kind, "present": present})):
+        ids = [row[0] for row in found]
+        rows = yield Query("wake_for_code", {"ids": ids, "present": present, "now": now})
+        yield from _woken(rows, "the code has changed", now)
+        woken += len(rows)
     return woken
 
 

@@ -312,6 +312,18 @@ WHERE waiting_for >= 'code:'
 ORDER BY id
 LIMIT 1000
 
+-- name: wake_for_code
+-- Asked again what they wait for: somebody else may have woken one of them since, and it may have come to wait for its
+-- children.
+UPDATE onceward_task
+SET status = 0, waiting_for = NULL, due_at = :now, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
+WHERE id IN :ids
+  AND status = 3
+  AND waiting_for >= 'code:'
+  AND waiting_for < 'code;'
+  AND waiting_for <> :present
+RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
+
 -- name: cancel
 -- Nothing of a cancelled task is written any more: its token is gone.
 UPDATE onceward_task

@@ -12,12 +12,14 @@ import msgspec
 from onceward import App, Budget, Context, Cron, Event, IllegalTransition, Limits, Payload, Pipeline, Status
 from onceward.model.budget import Bill, BudgetRule, Charge
 from onceward.model.decide import code_wait
-from onceward.model.lineage import StageBatch
+from onceward.model.lineage import Bounds, StageBatch
 from onceward.model.payload import identity
 from onceward.model.source import GateLimits
 from onceward.model.task import NEVER, Advance, Commit, Finish, Lease, Move, NewTask, Park, band_of
 from onceward.store import claims, commits, operate, workers
 from onceward.store.budget_waits import declare, set_limit, sweep_budgets
+from onceward.store.limits import raise_limits
+from onceward.store.lineages import head_of
 from onceward.store.op import Op
 from onceward.store.pruning import sweep_slots
 from onceward.store.reader import Reader
@@ -249,6 +251,30 @@ def _one_key(left: Lease, right: Lease, unique: str) -> Scene:
         name: committing(lease, DONE, spawns=together(name, child("same", unique=unique)))
         for name, lease in (("left", left), ("right", right))
     }
+    return Scene(works, judge)
+
+
+# Two operators who raise limits
+
+
+def _raising(lineage: uuid.UUID, limits: Limits, now: int = NOON) -> Work:
+    def widen() -> Op[Bounds]:
+        return (yield from raise_limits((yield from head_of(lineage)), limits, DEFAULTS, now))
+
+    return doing(lambda _: widen())
+
+
+def raise_and_raise(hands: Hands, _: str) -> Scene:
+    """One raises a limit of a lineage, the other another one: both are raised."""
+    lineage = _two_parents(hands, 10)[0].lineage
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        depth, tasks = fell(outcomes["depth"]), fell(outcomes["tasks"])
+        assert (depth.max_depth, tasks.max_tasks) == (20, 100)
+        assert hands.sql("SELECT max_depth, max_tasks FROM onceward_lineage") == [(20, 100)]
+        return "tasks" if depth.max_tasks == 100 else "depth"
+
+    works = {"depth": _raising(lineage, Limits(max_depth=20)), "tasks": _raising(lineage, Limits(max_tasks=100))}
     return Scene(works, judge)
 
 
@@ -516,6 +542,7 @@ SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     spawn_and_spawn_one_cap,
     spawn_and_spawn_one_key,
     spawn_and_spawn_one_key_everywhere,
+    raise_and_raise,
     cancel_and_commit,
     cancel_and_commit_of_a_stage,
     reopen_and_end_of_a_child,

@@ -26,6 +26,7 @@ FIELDS = ("max_depth", "max_children", "max_tasks", "deadline_ms", "budget")
 
 def raise_limits(head: Head, limits: Limits, defaults: Bounds, now: int) -> Op[Bounds]:
     """Give a lineage, or a part of it, wider limits; returns those that it has now."""
+    yield Query("lock_limits")
     root, lineage = yield from _lineage_row(head, defaults)
     of_lineage = Bounds(
         lineage.max_depth, lineage.max_children, lineage.deadline_at - lineage.created_at, lineage.max_tasks,

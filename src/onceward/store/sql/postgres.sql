@@ -618,6 +618,11 @@ SELECT pg_advisory_xact_lock(465658373991)
 -- The number is "settings" in ASCII.
 SELECT pg_advisory_xact_lock(8315180330343360371)
 
+-- name: lock_limits
+-- One at a time, because whoever raises one limit of a lineage writes down the others as it has read them. The number is
+-- "limits" in ASCII.
+SELECT pg_advisory_xact_lock(119200062993523)
+
 -- name: who_waits_for
 -- Everybody who waits, or may come to wait, for a task: its ancestors, those who were linked to it, what follows the
 -- batches that it belongs to, and so on up. A batch is met on the way as the negative of its number. For each of them on

@@ -418,6 +418,9 @@ WHERE onceward_task.id = fired.column1
 -- name: lock_settings
 -- Nothing: the transaction already is the only writer.
 
+-- name: lock_limits
+-- Nothing: the transaction already is the only writer.
+
 -- name: who_waits_for
 -- Everybody who waits, or may come to wait, for a task: its ancestors, those who were linked to it, what follows the
 -- batches that it belongs to, and so on up. A batch is met on the way as the negative of its number. A step up for each,

@@ -18,6 +18,7 @@ from onceward.model.source import GateLimits
 from onceward.model.task import NEVER, Advance, Commit, Finish, Lease, Move, NewTask, Park, band_of
 from onceward.store import claims, commits, operate, workers
 from onceward.store.budget_waits import declare, set_limit, sweep_budgets
+from onceward.store.expiry import expire_lineages
 from onceward.store.limits import raise_limits
 from onceward.store.lineages import head_of
 from onceward.store.op import Op
@@ -276,6 +277,26 @@ def raise_and_raise(hands: Hands, _: str) -> Scene:
 
     works = {"depth": _raising(lineage, Limits(max_depth=20)), "tasks": _raising(lineage, Limits(max_tasks=100))}
     return Scene(works, judge)
+
+
+def raise_and_deadline(hands: Hands, _: str) -> Scene:
+    """A lineage is found overdue while an operator gives it more time: nothing of it fails after that."""
+    lineage = _two_parents(hands, 10)[0].lineage
+    over = NOON + DEFAULTS.deadline_ms
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        failed = fell(outcomes["sweep"])
+        assert fell(outcomes["raise"]).deadline_ms == 2 * DEFAULTS.deadline_ms
+        wanted = (int(Event.LIMITS_RAISED), int(Event.EXPIRED))
+        told = hands.sql("SELECT event FROM onceward_attempt WHERE event IN (?, ?) ORDER BY id", *wanted)
+        assert told[-1] == (Event.LIMITS_RAISED,), "the last word is the operator's"
+        assert hands.sql("SELECT overdue FROM onceward_lineage") == [(0,)]
+        [(still_open,)] = hands.sql("SELECT count(*) FROM onceward_task WHERE status < ?", int(Status.SUCCEEDED))
+        assert (failed, still_open) in ((3, 0), (0, 3))
+        return "sweep" if failed else "raise"
+
+    raising = _raising(lineage, Limits(deadline=2 * DEFAULTS.deadline_ms / 1_000), over)
+    return Scene({"sweep": lambda session: expire_lineages(session, over), "raise": raising}, judge)
 
 
 # Cancelling and committing
@@ -543,6 +564,7 @@ SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     spawn_and_spawn_one_key,
     spawn_and_spawn_one_key_everywhere,
     raise_and_raise,
+    raise_and_deadline,
     cancel_and_commit,
     cancel_and_commit_of_a_stage,
     reopen_and_end_of_a_child,

@@ -103,7 +103,7 @@ def expire_lineages(session: Session, now: int) -> int:
         reason = exceeded(deadline_at - created_at, "lineage")
         before = expired
         try:
-            while not session.transact(partial(close_lineage, lineage)):
+            while not session.transact(partial(close_lineage, lineage, now)):
                 expired += session.transact(partial(expire_lineage, lineage, reason, now))
         except _Locked as error:
             logger.warning("an overdue lineage cannot be ended yet", lineage=str(lineage), error=str(error))
@@ -112,12 +112,14 @@ def expire_lineages(session: Session, now: int) -> int:
     return expired
 
 
-def close_lineage(lineage: uuid.UUID) -> Op[bool]:
-    """Let nobody spawn in a lineage any more, if nothing of it is open; whether that was so."""
-    yield Query("close_lineage", {"lineage": lineage, "overdue": 1})
+def close_lineage(lineage: uuid.UUID, now: int) -> Op[bool]:
+    """Let nobody spawn in a lineage any more, if nothing of it is open; whether that was so, or its deadline is no
+    longer over: then nothing is left to be done."""
+    if not (yield Query("close_lineage", {"lineage": lineage, "overdue": 1, "now": now})):
+        return True
     if not (yield Query("open_in_lineage", {"lineage": lineage, "after": 0, "count": 1})):
         return True
-    yield Query("close_lineage", {"lineage": lineage, "overdue": 0})
+    yield Query("close_lineage", {"lineage": lineage, "overdue": 0, "now": now})
     return False
 
 
@@ -126,7 +128,11 @@ def expire_lineage(lineage: uuid.UUID, reason: str, now: int) -> Op[int]:
     yield Query("wait_briefly")
     try:
         found = yield Query("open_in_lineage", {"lineage": lineage, "after": 0, "count": TASKS_AT_ONCE})
-        yield from expire([row[0] for row in found], reason, now)
+        ids = [row[0] for row in found]
+        yield Query("lock_parents", {"ids": ids})
+        if not (yield Query("is_overdue", {"lineage": lineage, "now": now})):
+            return 0
+        yield from expire(ids, reason, now)
     except TryAgainLater as error:
         raise _Locked("a task of it is in the middle of a transaction") from error
     return len(found)

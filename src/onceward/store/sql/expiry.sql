@@ -51,11 +51,23 @@ WHERE lineage = :lineage
 ORDER BY id
 LIMIT :count
 
+-- name: is_overdue
+-- Asked again once tasks are locked: an operator may have raised the deadline since.
+SELECT 1
+FROM onceward_lineage
+WHERE id = :lineage
+  AND overdue = 0
+  AND deadline_at <= :now
+
 -- name: close_lineage
--- Locked by this, so that nobody spawns in it while we look; who comes later is told.
+-- Locked by this, so that nobody spawns in it while we look; who comes later is told. Not if an operator has raised its
+-- deadline since, or another look has closed it.
 UPDATE onceward_lineage
 SET overdue = :overdue
 WHERE id = :lineage
+  AND overdue <> :overdue
+  AND deadline_at <= :now
+RETURNING id
 
 -- name: limit_times
 -- When the time of tasks that are back in line may be over. A look at the same time as before adds nothing.

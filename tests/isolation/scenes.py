@@ -22,10 +22,11 @@ from onceward.store.expiry import expire_lineages
 from onceward.store.limits import raise_limits
 from onceward.store.lineages import head_of
 from onceward.store.op import Op
-from onceward.store.pruning import sweep_slots
+from onceward.store.pruning import prune_gates, sweep_slots
 from onceward.store.reader import Reader
 from onceward.store.roots import enqueue_root
 from onceward.store.session import Session
+from onceward.store.sources import disable
 from onceward.testing import FakeClock
 from onceward.worker.scheduler import fire_due
 from tests.isolation.tester import Work
@@ -521,6 +522,22 @@ def claim_and_sweep(hands: Hands, _: str) -> Scene:
     return Scene({"claim": claiming(reader, bee, 1), "sweep": doing(lambda _: sweep_slots())}, judge)
 
 
+# Closing a gate, and forgetting those that nobody uses
+
+
+def disable_and_prune(hands: Hands, _: str) -> Scene:
+    """An operator disables an instance of a source that nobody has used for long, while such are pruned: it is."""
+    hands.sql("INSERT INTO onceward_gate (name) VALUES ('web/old')")
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert fell(outcomes["disable"]) is None
+        assert hands.sql("SELECT name, enabled FROM onceward_gate") == [("web/old", 0)]
+        return "prune" if fell(outcomes["prune"]).gates else "disable"
+
+    works = {"disable": doing(lambda _: disable(["web/old"])), "prune": doing(lambda _: prune_gates(NOON))}
+    return Scene(works, judge)
+
+
 # What an operator makes of a budget, and what the code does
 
 
@@ -573,6 +590,7 @@ SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     tick_and_tick,
     settle_and_expiry,
     claim_and_sweep,
+    disable_and_prune,
     limit_and_first_draw,
     limit_and_declaration,
 )

@@ -131,9 +131,11 @@ SET enabled = 1, streak = 0, is_half_open = 0, paused_until = 0, why = NULL
 WHERE name IN TEXTS :names
 
 -- name: disable_gates
-UPDATE onceward_gate
-SET enabled = 0, why = :why
-WHERE name IN TEXTS :names
+-- In one statement with the making of those that are not there, because one that nobody has used for long may be pruned
+-- at the same time.
+INSERT INTO onceward_gate (enabled, why, name)
+ROWS (same enabled smallint, same why text, name text)
+ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled, why = excluded.why
 
 -- name: verify_lines
 -- Governed lines in which somebody stands: an @ parts a line from its gates. With the first of their turns, and the gate

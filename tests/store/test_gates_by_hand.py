@@ -8,13 +8,14 @@ import pytest
 
 from onceward.model.source import GateLimits, NotYet
 from onceward.model.status import Status
-from onceward.model.task import Finish, Lease, Move, TryAgain, lane_of
+from onceward.model.task import Finish, HandOver, Lease, Move, TryAgain, band_of, lane_of
 from onceward.store import claims, gates
-from onceward.store.lines import COMPARE_EVERY_MS, stragglers
+from onceward.store.lines import COMPARE_EVERY_MS, Standing, stand, stragglers
 from onceward.store.op import Many, Op, Query
 from onceward.store.passing import take
 from onceward.store.reader import MOST_GOVERNED, Reader
 from onceward.store.session import Session
+from onceward.store.sources import disable, enable
 from tests.store.conftest import NOON, Hands
 
 SHOP = "shop*1"
@@ -286,3 +287,20 @@ def test_who_has_lost_its_lease_gives_up_no_place_of_its_successor(
     hands.enqueue(gates=SHOP)
     assert cat.claim(1) == [], "there is one place, and it is taken"
     assert hands.commit(held, move) is True
+
+
+@pytest.mark.parametrize("first", [None, SHOP], ids=["no gate", "another gate"])
+def test_an_old_place_in_another_line_takes_nobody_past_a_closed_gate(
+    hands: Hands, worker: Callable[[], Worker], first: str | None
+) -> None:
+    [task] = hands.enqueue(gates=first)
+    twice = lane_of("default", "note", gates=first)
+    hands.do(lambda: stand([Standing(task, twice, band_of(0), 0, NOON)], NOON))  # as when it is paused and resumed
+    hands.do(lambda: disable(["bank"]))
+    one = worker()
+    [lease] = one.lease(1)
+    hands.commit(lease, HandOver("first", b"1", "second", "default", gates="bank*1"))
+    assert [one.claim(1) for _ in range(3)] == [[], [], []]
+    hands.do(lambda: enable(["bank"], "bank", NOON))
+    assert one.claim(10) == [task], "its own place is still there"
+    assert one.claim(10) == []

@@ -37,7 +37,15 @@ HOT: dict[str, dict[str, Any]] = {
     },
     "pop_due": {"after": 0, "now": NOON, "count": 500},
     "behind": {"lane": "default:note", "band": 2, "rank": 0, "seq": 10},
-    "lease_tasks": {"ids": [5, 500, 5_000], "token": b"t" * 16, "worker": 1, "now": NOON, "due_by": NOON},
+    "lease_tasks": {
+        "ids": [5, 500, 5_000],
+        "token": b"t" * 16,
+        "worker": 1,
+        "now": NOON,
+        "due_by": NOON,
+        "passed": ["5@shop"],
+        "whatever_gates": False,
+    },
     "claim_at_once": {
         "lane": "default:note",
         "band": 2,

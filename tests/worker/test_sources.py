@@ -293,6 +293,31 @@ def test_the_second_stage_may_be_the_governed_one(start: Start) -> None:
     assert harness.app.counts()[Status.SUCCEEDED] == 2
 
 
+def test_who_was_paused_and_resumed_in_line_passes_no_closed_source_later(start: Start) -> None:
+    fetch: Pipeline[Fetch] = Pipeline(Fetch)
+    asked: list[str] = []
+
+    @fetch.stage
+    def prepare(ctx: Context[Fetch]) -> None: ...
+
+    @fetch.stage(source=Source("web"))
+    def scrape(ctx: Context[Fetch]) -> None:
+        asked.append(ctx.payload.url)
+
+    harness = start(fetch)
+    harness.app.disable_source("web")
+    first = harness.enqueue(Fetch("first"))
+    harness.app.pause_lineage(first.id)
+    for number in range(1_000):  # so many that it comes to its second place in line after its first stage
+        harness.enqueue(Fetch(str(number)))
+    harness.app.resume_lineage(first.id)
+    harness.drain()
+    assert asked == []
+    harness.app.enable_source("web")
+    harness.drain()
+    assert len(asked) == len(set(asked)) == 1_001
+
+
 def test_a_call_is_tried_again_within_its_stage_and_each_try_is_told(start: Start) -> None:
     server = Server()
     failures = [3]

@@ -176,6 +176,15 @@ def test_whose_past_is_gone_claims_nothing(hands: Hands, clockwork: Clockwork) -
     assert hands.sql("SELECT count(*) FROM onceward_ready") == [(1,)]
 
 
+def test_who_has_a_gate_to_pass_is_not_taken_by_an_old_place_in_a_line_without(hands: Hands) -> None:
+    [task] = hands.enqueue()
+    hands.sql("UPDATE onceward_task SET gates = 'shop*1'")
+    writer = writer_of(hands)
+    assert told_of(writer) == looking(writer) == []
+    looking(writer)  # it is put into the line of its gates
+    assert hands.sql("SELECT lane, task FROM onceward_ready") == [("default:note@shop*1", task)]
+
+
 def test_what_was_claimed_without_a_reply_is_not_read_where_the_past_is_gone(
     hands: Hands, clockwork: Clockwork
 ) -> None:

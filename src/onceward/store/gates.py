@@ -229,6 +229,7 @@ def pop(governed: Governed, leasing: Leasing, room: int, before: int | None = No
         here = found.get(lane.name)
         if here is not None:
             lane.popped = here.tasks
+            leasing.passed.update(dict.fromkeys(here.tasks, lane.name[len(lane.line) + 1 :]))
             yield from _remember(governed, (lane.name, lane.head.band), here)
         if len(lane.popped) < many:
             governed.take(lane, len(lane.popped) - many)

@@ -232,7 +232,8 @@ RETURNING task, lane, band, rank, due_at
 -- name: lease_tasks
 -- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim; and its claim
 -- row, in one statement, as in insert_tasks. Only for a living worker, whose row is locked so that it cannot be buried
--- at the same time.
+-- at the same time. One that has gates to pass only if it was popped from the line behind these: a place that it has left
+-- in another line takes it past no gate.
 WITH living AS (
     SELECT id
     FROM onceward_worker
@@ -248,6 +249,7 @@ WITH living AS (
       AND t.status IN (0, 2)
       AND t.paused = 0
       AND t.due_at <= :due_by
+      AND (t.gates IS NULL OR :whatever_gates::boolean OR t.id || '@' || t.gates IN TEXTS :passed)
     RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
         t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
         t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
@@ -292,6 +294,7 @@ WITH first AS (
       AND t.status IN (0, 2)
       AND t.paused = 0
       AND t.due_at <= greatest(:now, (SELECT max(at) FROM first))
+      AND t.gates IS NULL
       AND t.touched = 0
       AND t.signals = 0
       AND t.payload_blob IS NULL
@@ -864,6 +867,7 @@ WITH same AS (
       AND t.status IN (0, 2)
       AND t.paused = 0
       AND t.due_at <= greatest(:now, (SELECT max(at) FROM popped))
+      AND t.id || '@' || t.gates = ANY (ARRAY (SELECT task || substr(lane, strpos(lane, '@')) FROM popped))
     RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
         t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
         t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,

@@ -12,7 +12,7 @@ import msgspec
 from onceward import App, Budget, Context, Cron, Event, IllegalTransition, Limits, Payload, Pipeline, Status
 from onceward.model.budget import Bill, BudgetRule, Charge
 from onceward.model.decide import code_wait
-from onceward.model.lineage import Bounds, StageBatch
+from onceward.model.lineage import EVERYWHERE, Bounds, StageBatch
 from onceward.model.payload import identity
 from onceward.model.source import GateLimits
 from onceward.model.task import NEVER, Advance, Commit, Finish, Lease, Move, NewTask, Park, band_of
@@ -22,7 +22,7 @@ from onceward.store.expiry import expire_lineages
 from onceward.store.limits import raise_limits
 from onceward.store.lineages import head_of
 from onceward.store.op import Op
-from onceward.store.pruning import prune_gates, sweep_slots
+from onceward.store.pruning import prune_gates, prune_tasks, sweep_slots
 from onceward.store.reader import Reader
 from onceward.store.roots import enqueue_root
 from onceward.store.session import Session
@@ -254,6 +254,29 @@ def _one_key(left: Lease, right: Lease, unique: str) -> Scene:
         for name, lease in (("left", left), ("right", right))
     }
     return Scene(works, judge)
+
+
+# A spawn, and the pruning of whoever has the identity that it wants
+
+
+def spawn_and_prune(hands: Hands, _: str) -> Scene:
+    """In one lineage, for work that is to be there once: it is found done, with its task or after that has gone."""
+    left, right = _two_parents(hands, 100)
+    known = (EVERYWHERE, identity("note", "left"), left.task)
+    hands.sql("INSERT INTO onceward_identity (scope, hash, task) VALUES (?, ?, ?)", *known)
+    hands.commit(left, DONE)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        [accepted] = fell(outcomes["spawn"])
+        assert (bool(accepted), fell(outcomes["prune"]).tasks) == (True, 1)
+        assert hands.sql("SELECT count(*) FROM onceward_task WHERE key = 'left'") == [(0,)]
+        assert hands.sql("SELECT count(*) FROM onceward_identity WHERE scope = ?", EVERYWHERE) == [(0,)]
+        [(rule,)] = hands.sql("SELECT rule FROM onceward_refusal")
+        assert rule == "done"
+        return "spawn" if not hands.sql("SELECT child FROM onceward_link") else "prune"
+
+    spawning = committing(right, DONE, spawns=together("right", child("left", unique="everywhere")))
+    return Scene({"spawn": spawning, "prune": doing(lambda _: prune_tasks([left.task], NOON + 1))}, judge)
 
 
 # Two operators who raise limits
@@ -580,6 +603,7 @@ SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     spawn_and_spawn_one_cap,
     spawn_and_spawn_one_key,
     spawn_and_spawn_one_key_everywhere,
+    spawn_and_prune,
     raise_and_raise,
     raise_and_deadline,
     cancel_and_commit,

@@ -17,7 +17,7 @@ from onceward.store.open import open_store
 from onceward.store.session import Session
 from onceward.store.verify import verify
 from onceward.testing import FakeClock
-from tests.isolation.scenes import SCENES, Scene, commit_reclaim_and_claim
+from tests.isolation.scenes import SCENES, Scene, commit_reclaim_and_claim, spawn_and_prune
 from tests.isolation.tester import Order, Stepped, Work, every_order, play, stepped
 from tests.proof.tally import Tally
 from tests.store.conftest import NOON, Hands
@@ -102,6 +102,10 @@ def keep(arena: Arena, make: Make, orders: Sequence[Order]) -> None:
 @pytest.mark.parametrize("make", SCENES, ids=lambda make: make.__name__)
 def test_two_transactions_end_well_wherever_one_of_them_is_held_up(arena: Arena, make: Make) -> None:
     keep(arena, make, arena.orders(make, most_switches=1))
+
+
+def test_a_prune_and_a_spawn_in_one_lineage_never_wait_for_each_other(arena: Arena) -> None:
+    assert [order for order in arena.orders(spawn_and_prune, most_switches=1) if order.circles] == []
 
 
 @pytest.mark.torture

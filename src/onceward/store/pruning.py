@@ -75,10 +75,10 @@ def prune_tasks(ids: list[int], before: int) -> Op[Pruned]:
     if not gone:
         return Pruned()
     mine = {"ids": sorted(row[0] for row in gone)}
+    yield from _close_lineages(gone)  # before identities, as the spawn guard locks them
     yield Many("drop_identities", sorted((EVERYWHERE, bytes(row[4]), row[0]) for row in gone))
     yield Query("prune_links", mine)
     yield Query("prune_refusals", mine)
-    yield from _close_lineages(gone)
     checkpoints = yield Query("prune_checkpoints", mine)
     events = yield Query("prune_log", mine)
     yield Query("prune_signals", mine)

@@ -44,7 +44,7 @@ HOT: dict[str, dict[str, Any]] = {
         "now": NOON,
         "due_by": NOON,
         "passed": ["5@shop"],
-        "whatever_gates": False,
+        "suspects": False,
     },
     "claim_at_once": {
         "lane": "default:note",

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from onceward import Context, Payload, Pipeline, Status
-from onceward.model.task import Advance, Finish, Lease, Release, TryAgain, lane_of
+from onceward.model.task import Advance, Finish, Lease, Release, TryAgain, band_of, lane_of
 from onceward.store import claims, workers
+from onceward.store.lines import Standing, stand
 from onceward.store.reader import Reader
 from tests.store.conftest import Hands
 from tests.worker.conftest import Start, words
@@ -199,6 +200,19 @@ def test_a_suspect_that_is_given_back_stays_one(fleet: Fleet) -> None:
     assert len(pair) == 2
     fleet.hands.commit_all([(lease, Release()) for lease in pair])
     assert {lease.company for lease in fleet.suspects(worker)} == {2}
+
+
+def test_an_old_place_in_line_takes_no_suspect_into_company(fleet: Fleet) -> None:
+    hands = fleet.hands
+    [task] = hands.enqueue()
+    again = Standing(task, lane_of("default", "note"), band_of(0), 0, hands.now)
+    hands.do(lambda: stand([again], hands.now))  # as when it is paused and resumed
+    ant, bee = hands.worker("ant"), hands.worker("bee")
+    fleet.claim(ant, 1)
+    hands.bury(ant, frozenset({task}))
+    ordinary = fleet.reader(suspects=False)
+    assert hands.do(lambda: claims.claim(ordinary, bee, 10, hands.now)).leases == []
+    assert [lease.task for lease in fleet.suspects(bee)] == [task]
 
 
 def test_a_suspect_that_had_not_started_when_its_worker_died_stays_one(fleet: Fleet) -> None:

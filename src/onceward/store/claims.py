@@ -144,8 +144,7 @@ def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool =
         ids = [task for task in ids if task not in paid.turned_away or task in paid.failing]
         passages = admitted.governed.put_back(admitted.passages, paid.turned_away)
         admitted = admitted._replace(passages=passages)
-    leasing = Leasing(worker, whatever_gates=True)
-    claimed = yield from _paid_for((yield from _lease(reader, ids, leasing, now)), paid, now)
+    claimed = yield from _paid_for((yield from _lease(reader, ids, Leasing(worker), now)), paid, now)
     if admitted is not None:
         placed = yield from gates.settle(admitted.governed, admitted.passages, claimed.leases)
         claimed = _inside(claimed, placed)
@@ -194,8 +193,8 @@ def _lease(reader: Reader, popped: Sequence[int], leasing: Leasing, now: int) ->
     if rest := sorted(set(ids).difference(leasing.tried)) if leasing.tried else ids:
         lease = {"token": token, "worker": worker, "now": now}
         passed = [f"{task}@{leasing.passed[task]}" for task in rest if task in leasing.passed] if leasing.passed else []
-        gates_passed = {"passed": passed, "whatever_gates": leasing.whatever_gates}
-        more = yield Query("lease_tasks", {**lease, **gates_passed, "ids": rest, "due_by": reader.due_by(now)})
+        place = {"passed": passed, "suspects": reader.takes_suspects}
+        more = yield Query("lease_tasks", {**lease, **place, "ids": rest, "due_by": reader.due_by(now)})
         if more:
             yield Query("lease_these", {**lease, "ids": [row[0] for row in more]})
         rows = [*rows, *more]

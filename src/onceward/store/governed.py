@@ -83,8 +83,6 @@ class Leasing:
     """Those that it would have leased if they could be."""
     passed: dict[int, str] = field(default_factory=dict)
     """The gates of the lines from which governed ones were popped: only who has just these has passed them."""
-    whatever_gates: bool = False
-    """Whether they stood in a line in which gates make no difference: that of suspects."""
 
 
 @dataclass(slots=True)

@@ -140,6 +140,11 @@ class Reader:
         """The lanes that nobody has paused."""
         return self.pauses.open_lines(self.lanes)
 
+    @property
+    def takes_suspects(self) -> bool:
+        """Whether it looks at lines of suspects, who stand there whatever their gates. Nobody else leases a suspect."""
+        return any(lane[0] == "!" for lane in self.lanes)
+
     def busy_governed(self, now: int) -> BusyLane | None:
         """The governed line that is taken from again without comparing the others, if it is time for that."""
         return self.busy_lane if now < self.gates_busy_until else None

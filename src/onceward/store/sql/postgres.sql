@@ -232,8 +232,8 @@ RETURNING task, lane, band, rank, due_at
 -- name: lease_tasks
 -- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim; and its claim
 -- row, in one statement, as in insert_tasks. Only for a living worker, whose row is locked so that it cannot be buried
--- at the same time. One that has gates to pass only if it was popped from the line behind these: a place that it has left
--- in another line takes it past no gate.
+-- at the same time. One that has gates to pass only if it was popped from the line behind these, and a suspect only from
+-- that of suspects: a place that it has left in another line takes it past no gate, and into no company.
 WITH living AS (
     SELECT id
     FROM onceward_worker
@@ -249,7 +249,8 @@ WITH living AS (
       AND t.status IN (0, 2)
       AND t.paused = 0
       AND t.due_at <= :due_by
-      AND (t.gates IS NULL OR :whatever_gates::boolean OR t.id || '@' || t.gates IN TEXTS :passed)
+      AND (:suspects::boolean OR t.company = 0)
+      AND (:suspects::boolean OR t.gates IS NULL OR t.id || '@' || t.gates IN TEXTS :passed)
     RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
         t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
         t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
@@ -295,6 +296,7 @@ WITH first AS (
       AND t.paused = 0
       AND t.due_at <= greatest(:now, (SELECT max(at) FROM first))
       AND t.gates IS NULL
+      AND t.company = 0
       AND t.touched = 0
       AND t.signals = 0
       AND t.payload_blob IS NULL
@@ -867,6 +869,7 @@ WITH same AS (
       AND t.status IN (0, 2)
       AND t.paused = 0
       AND t.due_at <= greatest(:now, (SELECT max(at) FROM popped))
+      AND t.company = 0
       AND t.id || '@' || t.gates = ANY (ARRAY (SELECT task || substr(lane, strpos(lane, '@')) FROM popped))
     RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
         t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,

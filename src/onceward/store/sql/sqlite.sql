@@ -151,7 +151,8 @@ RETURNING task, lane, band, rank, due_at
 -- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim. Only for a
 -- living worker. Here as it will be, and then written by lease_these: there is one writer, and rows that an update returns
 -- are stored on the way. The claim row comes after it: one statement fills one table here. One that has gates to pass
--- only if it was popped from the line behind these: a place that it has left in another line takes it past no gate.
+-- only if it was popped from the line behind these, and a suspect only from that of suspects: a place that it has left in
+-- another line takes it past no gate, and into no company.
 SELECT id, fence + 1, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
     deferrals, signals, touched, lineage, parent, depth, created_at, coalesce(started_at, :now), gates, scheduled_at,
     coalesce(CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END, progressed_at, started_at, :now), expiry,
@@ -161,7 +162,8 @@ WHERE id IN :ids
   AND status IN (0, 2)
   AND paused = 0
   AND due_at <= :due_by
-  AND (gates IS NULL OR :whatever_gates OR id || '@' || gates IN TEXTS :passed)
+  AND (:suspects OR company = 0)
+  AND (:suspects OR gates IS NULL OR id || '@' || gates IN TEXTS :passed)
   AND EXISTS (SELECT 1 FROM onceward_worker w WHERE w.id = :worker AND w.stopped_at IS NULL)
 
 -- name: lease_these

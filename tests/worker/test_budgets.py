@@ -844,6 +844,23 @@ def test_what_is_long_over_is_forgotten_with_its_budgets(start: Start) -> None:
     assert list(rows) == []
 
 
+def test_the_budget_of_a_batch_is_forgotten_with_the_batch(start: Start) -> None:
+    harness = start(asking(Budget("each", 1, scope="batch"), estimate=1))
+    for name in ("old", "young"):
+        harness.clock.advance(20 * DAY_S)
+        with harness.app.batch(name) as batch:
+            batch.add(Ask(1, "1"))
+        harness.app.raise_budget("each", 2, scope=str(batch.id))
+        harness.drain()
+    assert [one.spent for one in harness.app.budgets("each")] == [1, 1]
+    harness.clock.advance(15 * DAY_S)
+    harness.app.prune("30d")
+    assert [one.scope for one in harness.app.budgets("each")] == [str(batch.id)]
+    said = "SELECT scope FROM onceward_budget_limit"
+    limits = harness.app.read(lambda connection: connection.execute(said).fetchall())
+    assert [tuple(row) for row in limits] == [(str(batch.id),)]
+
+
 def test_suspects_draw_from_their_budget_like_others(start: Start) -> None:
     harness = start(asking(Budget("usd", "0.9"), estimate="0.4"))
     tasks = [harness.enqueue(Ask(number, "0.1")) for number in range(2)]

@@ -127,15 +127,16 @@ def prune_workers(before: int) -> Op[Pruned]:
 
 
 def prune_batches(before: int) -> Op[Pruned]:
-    """Delete batches that ended before a time and of which no task is left, with their counters; their names are free
-    again. One that lay inside another goes first."""
+    """Delete batches that ended before a time and of which no task is left, with their counters and budgets; their
+    names are free again. One that lay inside another goes first."""
     gone: list[Row] = []
     while rows := (yield Query("prune_batches", {"before": before})):
         gone += rows
-    counters = [(as_uuid(scope),) for (scope,) in gone if scope is not None]
+    counters = [as_uuid(scope) for _, scope in gone if scope is not None]
     if counters:
-        yield Many("drop_counters", sorted(counters))
-        yield from drop_budgets(scope for (scope,) in counters)
+        yield Many("drop_counters", [(scope,) for scope in sorted(counters)])
+    # What a batch may cost as a whole stands under its counter, what a `Budget` gives each batch under its number.
+    yield from drop_budgets([*counters, *(number for number, _ in gone)])
     return Pruned(batches=len(gone))
 
 
@@ -156,7 +157,7 @@ def prune_budgets(before: int) -> Op[None]:
     yield Query("prune_budgets", {"before": before})
 
 
-def drop_budgets(scopes: Iterable[uuid.UUID]) -> Op[None]:
+def drop_budgets(scopes: Iterable[uuid.UUID | int]) -> Op[None]:
     """Delete the budgets of lineages, branches and batches of which nothing is left."""
     names = sorted(map(str, scopes))
     if names:

@@ -33,7 +33,7 @@ WHERE status > 0
     FROM onceward_batch b
     WHERE b.inside = onceward_batch.id
   )
-RETURNING scope
+RETURNING id, scope
 
 -- name: drop_counters
 -- The counters of batches that are gone.

@@ -452,6 +452,22 @@ def test_a_storm_of_one_kind_is_fifty_alerts(scene: Scene) -> None:
     assert len(scene.look()) == 30
 
 
+def test_a_storm_of_one_budget_or_source_hides_no_other(scene: Scene) -> None:
+    spent = {"unit": "usd", "ceiling": 10**9, "highest": 10**9, "spent": 10**9, "window_at": 0}
+    for number in range(1_010):
+        scene.add("budget", name="each", scope=str(uuid.UUID(int=number)), **spent)
+        scene.add("gate", name=f"a/{number}", enabled=0)
+    assert len(scene.look()) == 100
+
+    scene.add("budget", name="whole app", scope="", **spent)
+    scene.add("gate", name="model", enabled=0)
+
+    scene.look()
+    lasting = [alert.subject for alert in scene.app.alerts(limit=1_000)]
+    assert len(lasting) == 102
+    assert {"whole app", "model"} < set(lasting)
+
+
 def test_a_threshold_that_is_changed_live_holds_at_once(scene: Scene) -> None:
     scene.task(lineage=uuid.uuid4(), depth=3)
     scene.app.set("watch_depth", 2, author="a test")

@@ -41,6 +41,8 @@ ADVICE: Mapping[str, str] = {
     WATCH_FAILED: "Correct the watch: as long as it fails, nobody looks for what it was made for.",
 }
 """The rules of the engine, each with what to do about what it finds."""
+_BY_NAME = frozenset({"source", "budget nearly spent", "budget"})
+"""Rules whose subjects are a name of the code and, behind a slash, for whom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,12 @@ class Finding:
 def found(rule: str, subject: str, count: float, threshold: float, sentence: str, **rest: Any) -> Finding:
     """A finding of a rule of the engine, with texts and lists cut to what an alert holds."""
     return Finding(rule, _cut(subject, LONGEST_SUBJECT), count, threshold, sentence, ADVICE[rule], **_fitting(**rest))
+
+
+def storm_of(rule: str, subject: str) -> str:
+    """To what an alert belongs of which there are not to be too many: its rule; of budgets and sources the one that is
+    meant, so that those of a thousand lineages do not hide the one of the app."""
+    return f"{rule}/{subject.partition('/')[0]}" if rule in _BY_NAME else rule
 
 
 def _fitting(lineage: uuid.UUID | None = None, key: str | None = None, tasks: Sequence[int] = ()) -> dict[str, Any]:

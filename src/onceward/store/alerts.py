@@ -13,12 +13,12 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from onceward.model.times import NEVER
-from onceward.model.watch import WATCH_FAILED, Finding
+from onceward.model.watch import WATCH_FAILED, Finding, storm_of
 from onceward.store.op import Op, Query, Row
 from onceward.store.rows import as_ids, as_uuid
 
 MOST_OPEN = 50
-"""How many alerts of one rule may be open: a storm of one kind is one thing to know, not ten thousand."""
+"""How many alerts of one rule, budget or source may be open: a storm is one thing to know, not ten thousand."""
 FORGOTTEN_AFTER_MS = 86_400_000
 """An alert at which nobody has looked for that long is resolved: its watch is no longer part of any application."""
 TOLD_AT_ONCE = 100
@@ -87,10 +87,11 @@ def keep(
     resolved = [row[0] for row in (yield Query("resolve_alerts", {"ids": gone, "now": now}))] if gone else []
     raised: list[int] = []
     left_out = 0
-    many = Counter(rule for (rule, _), (number, _) in opened.items() if number not in gone)
+    many = Counter(storm_of(*what) for what, (number, _) in opened.items() if number not in gone)
     for what in sorted(found.keys() - opened.keys(), key=lambda one: (one[0], -found[one].count, one[1])):
-        many[what[0]] += 1
-        if many[what[0]] > MOST_OPEN:
+        storm = storm_of(*what)
+        many[storm] += 1
+        if many[storm] > MOST_OPEN:
             left_out += 1
             continue
         name = {"rule": what[0], "subject": what[1], "now": now, "tell_at": now if tells else None}

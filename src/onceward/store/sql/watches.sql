@@ -207,10 +207,11 @@ WHERE stopped_at IS NULL
 ORDER BY id
 
 -- name: disabled_gates
+-- Instances of sources come last, because there may be any number of them.
 SELECT name, streak, why
 FROM onceward_gate
 WHERE enabled = 0
-ORDER BY name
+ORDER BY CASE WHEN replace(name, '/', '') = name THEN 0 ELSE 1 END, name
 LIMIT :limit
 
 -- name: behind_gate
@@ -222,13 +223,14 @@ WHERE t.gate = :gate
 LIMIT :limit
 
 -- name: high_budgets
--- Budgets of which a share is spent or set aside in their present window, and those that are closed.
+-- Budgets of which a share is spent or set aside in their present window, and those that are closed. First those of the
+-- app, because there may be any number of others.
 SELECT name, scope, unit, ceiling, spent + reserved, is_closed
 FROM onceward_budget
 WHERE (ends_at IS NULL OR ends_at > :now)
   AND spent + reserved > 0
   AND (is_closed = 1 OR spent + reserved >= ceiling * CAST(:share AS double precision))
-ORDER BY name, scope
+ORDER BY CASE WHEN scope = '' THEN 0 ELSE 1 END, name, scope
 LIMIT :limit
 
 -- name: open_alerts

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from onceward import App
 from onceward.cli.commands import command_line
 from tests.cli.conftest import Ask
 
@@ -158,3 +162,34 @@ def test_the_database_may_be_named_by_the_environment(
     monkeypatch.setenv("ONCEWARD_APP", "nowhere:app")
     assert ask("tasks").code == 2
     assert ask("tasks", "--db", sqlite_url).code == 0
+
+
+@pytest.mark.parametrize("output", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize(("healthy", "code"), [(True, 0), (False, 1)], ids=["fine", "a breach"])
+def test_an_answer_that_nobody_reads_ends_with_its_own_code(
+    output: list[str], healthy: bool, code: int, worked: App
+) -> None:
+    if not healthy:
+        worked._raw_session().opened().execute("UPDATE onceward_task SET failures = 9 WHERE id = 1")
+
+    done = unread("verify", "--db", worked.url, *output)
+
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_help_that_nobody_reads_is_fine() -> None:
+    done = unread("--help")
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def unread(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command with a stdout whose reader has gone, as before `head`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "onceward", *arguments], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    finally:
+        os.close(writer)

@@ -10,17 +10,24 @@ from typing import Any
 from rich.text import Text
 
 from onceward.cli import documents, screens
-from onceward.cli.exits import BAD_ANSWER, FINE, complain
+from onceward.cli.exits import BAD_ANSWER, FINE, complain, say_no_more
 from onceward.cli.options import Output
 from onceward.errors import IllegalTransition, TaskNotFound
 
 
 def answer(output: Output, document: Callable[[], documents.Document], screen: Callable[[], Iterable[Any]]) -> None:
-    """Answer as it was asked for: with a JSON document, or for a person on a screen."""
-    if output.json:
-        documents.print_document(document())
-    else:
-        screens.show(*screen())
+    """Answer as it was asked for: with a JSON document, or for a person on a screen.
+
+    Where nobody reads to the end, as before `head`, the command goes on, and ends with the code of its answer.
+    """
+    try:
+        if output.json:
+            documents.print_document(document())
+        else:
+            screens.show(*screen())
+        sys.stdout.flush()
+    except BrokenPipeError:
+        say_no_more()
 
 
 def one_by_one(output: Output, done_word: str, ids: Iterable[int], act: Callable[[int], None]) -> int:

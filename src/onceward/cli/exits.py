@@ -27,16 +27,29 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], int],
 """Which error ends with which code, the first that fits; any other is a bad answer."""
 
 
+class Screen(Console):
+    """A console that tells when nobody reads any more; one of rich's own ends the program with 1, a bad answer."""
+
+    def on_broken_pipe(self) -> None:
+        """What is called inside of the error."""
+        raise BrokenPipeError("nobody reads this any more")
+
+
+def say_no_more() -> None:
+    """Whoever read our output has seen enough. Python would complain once more when it closes stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def carried_out(arguments: Sequence[str]) -> int:
     """Carry out a command line; returns its exit code, after one sentence on stderr if that is not 0."""
     from onceward.cli.commands import command_line
 
+    command_line.console = Screen()
     try:
         code = command_line(arguments, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say_no_more()
         return FINE
     except (Exception, KeyboardInterrupt) as error:
         if _is_debugging(arguments):

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from onceward.batch import BatchStatus
 from onceward.cli.documents import Document, is_silent, lane_parts, stages_of
+from onceward.cli.exits import Screen
 from onceward.cli.words import age, as_json_text, one_line, shortened, time_of
 from onceward.envelope import Envelope
 from onceward.importing import Imported
@@ -53,7 +54,7 @@ def console(*, to_stderr: bool = False) -> Console:
     """Where things are shown."""
     stream = sys.stderr if to_stderr else sys.stdout
     narrow = stream.isatty() or "COLUMNS" in os.environ
-    return Console(file=stream, highlight=False, width=None if narrow else PIPED_WIDTH)
+    return Screen(file=stream, highlight=False, width=None if narrow else PIPED_WIDTH)
 
 
 def show(*parts: RenderableType) -> None:

@@ -39,6 +39,10 @@ class Member:
     def is_open(self) -> bool:
         return self.status in OPEN
 
+    def is_over(self, before: int) -> bool:
+        """Whether it ended before a time."""
+        return not self.is_open and self.ended_at < before
+
     @property
     def above(self) -> list[Member]:
         """Its ancestors, the nearest first."""

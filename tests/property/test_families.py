@@ -194,12 +194,18 @@ class Families(RuleBasedStateMachine):
     def prune(self, pick: int) -> None:
         """Forget what ended some time ago."""
         before = self.hands.now + 1 - 500 * (pick % 3)
-        gone = {one.id for one in self.world.members.values() if not one.is_open and one.ended_at < before}
+        gone = {
+            one.id for one in self.world.members.values() if one.is_over(before) and not self.is_asked_for(one, before)
+        }
         assert pruning.prune(self.hands.session, before, self.hands.now).tasks == len(gone)
         self.met["pruned"] += len(gone)
         self.leases = [lease for lease in self.leases if lease.task not in gone]
         for task in gone:
             del self.world.members[task]
+
+    def is_asked_for(self, one: Member, before: int) -> bool:
+        """Whether the task that has spawned one is there, and may still ask what has become of it."""
+        return one.parent is not None and one.parent.id in self.world.members and not one.parent.is_over(before)
 
     # What workers do
 

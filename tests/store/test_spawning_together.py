@@ -120,15 +120,15 @@ def test_many_children_that_are_alike_are_what_few_are(hands: Hands) -> None:
 
 def test_a_lineage_goes_on_counting_what_was_pruned(hands: Hands) -> None:
     ant = hands.worker()
-    top = root(hands, ant, "top", Limits(max_tasks=3))
-    commit(hands, top, "top", joining("first", "last"), child("a"), child("b", max_tasks=2))
-    for lease in hands.claim(ant):
-        hands.commit(lease, DONE)
-    [top] = hands.claim(ant)
+    top = root(hands, ant, "top", Limits(max_tasks=4))
+    commit(hands, top, "top", joining("first", "last"), child("middle"))
+    [middle] = hands.claim(ant)
+    commit(hands, middle, "middle", DONE, child("a"), child("b", max_tasks=2))
+    [top] = [lease for lease in hands.claim(ant) if lease.task == top.task or not hands.commit(lease, DONE)]
     hands.later(1_000)
     assert pruning.prune(hands.session, hands.now, hands.now).tasks == 2
     [(lineage, tasks, pruned)] = hands.sql("SELECT id, tasks, pruned FROM onceward_lineage")
-    assert (as_uuid(lineage), tasks, pruned) == (top.lineage, 3, 2), "the narrower scope of b is gone with it"
+    assert (as_uuid(lineage), tasks, pruned) == (top.lineage, 4, 2), "the narrower scope of b is gone with it"
     assert rules(ask(hands, (top, child("c")))) == [Rule.LIMIT], "a limit is about all there ever were"
     assert_verified(hands)
     hands.commit(top, DONE)

@@ -324,12 +324,13 @@ def test_a_bomb_stays_bounded(start: Start, limits: dict[str, int]) -> None:
 def test_what_was_too_much_may_be_pruned(start: Start) -> None:
     """Verified at the end: nobody can tell any more whether what is gone was too much."""
     harness = start(pages({"limit": "park"}), config=Config(max_tasks=2))
-    harness.enqueue(Page("home", (Page("a"), Page("b"), Page("c"))))
+    root = harness.enqueue(Page("home", (Page("a"), Page("b"), Page("c"))))
     harness.drain()
     harness.app.cancel(asked(harness)[0].id)
+    harness.app.cancel(root.id)
     harness.clock.advance("1h")
     harness.app.prune("1m")
-    assert rows(harness, "SELECT tasks, max_tasks, pruned FROM onceward_lineage") == [(4, 2, 2)]
+    assert rows(harness, "SELECT tasks, max_tasks, pruned FROM onceward_lineage") == [(4, 2, 3)]
     assert [task.key for task in asked(harness)] == ["c"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceward import ConfigError, Context, Failed, Filtered, Payload, Pipeline, Retry, Skipped, Status, Waiting
+from onceward import Config, ConfigError, Context, Failed, Filtered, Payload, Pipeline, Retry, Skipped, Status, Waiting
 from onceward.testing import Harness
 from tests.store.conftest import Hands
 from tests.worker.conftest import Start, words
@@ -85,6 +85,39 @@ def test_while_it_waits_it_holds_no_slot_and_says_for_what(start: Start) -> None
     harness.app.signal(item.id, "go")
     harness.drain()
     assert harness.task(order).results["gather"] == {"fine": "succeeded", "waiting": "succeeded"}
+
+
+def test_what_a_task_waits_for_outlives_the_time_for_which_ended_tasks_are_kept(start: Start) -> None:
+    said: list[Any] = []
+    harness = start(orders(said), items(), config=Config(deadline="100d"))
+    order = harness.enqueue(Order(["fine", "waiting"]))
+    harness.drain()
+    harness.advance("40d")
+    assert harness.app.prune("30d").tasks == 0
+    [item] = [one for one in harness.app.tasks(kind="item") if one.status is Status.WAITING]
+    harness.app.signal(item.id, "go")
+    harness.drain()
+    assert harness.task(order).results["gather"] == {"fine": "succeeded", "waiting": "succeeded"}
+    assert said == [2]
+
+    assert harness.app.prune("30d").tasks == 0, "the order may be opened again, and asks for all of them"
+    harness.advance("40d")
+    assert harness.app.prune("30d").tasks == 3
+
+
+def test_so_does_what_it_was_linked_to(start: Start) -> None:
+    harness = start(orders([]), items(unique="everywhere"), config=Config(deadline="100d"))
+    item = harness.enqueue(Item("waiting"))
+    order = harness.enqueue(Order(["waiting"]))
+    harness.drain()
+    harness.app.pause(pipeline="order")
+    harness.app.signal(item.id, "go")
+    harness.drain()
+    harness.advance("40d")
+    assert harness.app.prune("30d").tasks == 0
+    harness.app.resume(pipeline="order")
+    harness.drain()
+    assert harness.task(order).results["gather"] == {"waiting": "succeeded"}
 
 
 def test_a_child_that_is_cancelled_counts_as_ended(start: Start) -> None:

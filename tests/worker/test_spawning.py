@@ -881,7 +881,7 @@ def test_an_app_on_another_database_keeps_its_stop_list() -> None:
 def test_what_the_guard_must_know_is_kept_as_long_as_anything_of_the_lineage_is_there(start: Start) -> None:
     def follow(ctx: Context[Page]) -> None:
         for link in ctx.payload.links:
-            ctx.spawn(Page(link))
+            ctx.spawn(Page(link, ("a", "b") if link == "hub" else ()))
 
     def wait(ctx: Context[Page]) -> None:
         if ctx.payload.name == "home":
@@ -890,13 +890,13 @@ def test_what_the_guard_must_know_is_kept_as_long_as_anything_of_the_lineage_is_
             ctx.spawn(Page("other", ("a",)))
 
     harness = start(site(follow, wait), config=Config(deadline="100d"))
-    root = harness.enqueue(Page("home", ("a", "b")))
+    root = harness.enqueue(Page("home", ("hub",)))
     harness.drain()
     harness.clock.advance("40d")
     assert harness.app.prune().tasks == 2
     harness.app.signal(root.id, "go")
     harness.drain()
-    assert keys(harness) == {"home": 1, "other": 1}
+    assert keys(harness) == {"home": 1, "hub": 1, "other": 1}
     assert [rule for _, rule, _, _ in refusals(harness)] == ["done"]
 
 

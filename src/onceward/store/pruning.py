@@ -2,7 +2,7 @@
 
 A task goes whole: its row, checkpoints, log, signals, progress and places in gates in one transaction. A claim goes
 when all its tasks are gone, a worker when its claims are, a large value when nothing points at it. So what is left is
-always a history that `verify` can replay.
+always a history that `verify` can replay. A child stays as long as whoever has asked for it may ask what became of it.
 """
 
 from __future__ import annotations

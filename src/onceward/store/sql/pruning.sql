@@ -1,12 +1,26 @@
 -- What is deleted when tasks have been over for long enough.
 
 -- name: prunable_tasks
--- Tasks that ended before a time, in the order of ids; no index knows when a task ended (R13), so this walks.
+-- Tasks that ended before a time, in the order of ids; no index knows when a task ended (R13), so this walks. Not those
+-- whose outcome somebody may still ask for: who has spawned them, or was linked to them, and is open or ended later.
 SELECT id
 FROM onceward_task
 WHERE id > :after
   AND status >= 4
   AND ended_at < :before
+  AND NOT EXISTS (
+    SELECT 1
+    FROM onceward_task p
+    WHERE p.id = onceward_task.parent
+      AND (p.status < 4 OR p.ended_at >= :before)
+  )
+  AND NOT EXISTS (
+    SELECT 1
+    FROM onceward_link l
+    JOIN onceward_task p ON p.id = l.parent
+    WHERE l.child = onceward_task.id
+      AND (p.status < 4 OR p.ended_at >= :before)
+  )
 ORDER BY id
 LIMIT :count
 
@@ -16,6 +30,19 @@ DELETE FROM onceward_task
 WHERE id IN :ids
   AND status >= 4
   AND ended_at < :before
+  AND NOT EXISTS (
+    SELECT 1
+    FROM onceward_task p
+    WHERE p.id = onceward_task.parent
+      AND (p.status < 4 OR p.ended_at >= :before)
+  )
+  AND NOT EXISTS (
+    SELECT 1
+    FROM onceward_link l
+    JOIN onceward_task p ON p.id = l.parent
+    WHERE l.child = onceward_task.id
+      AND (p.status < 4 OR p.ended_at >= :before)
+  )
 RETURNING id, payload_blob, lineage, scopes, identity
 
 -- name: prune_batches

@@ -319,7 +319,7 @@ def _of_file(folder: Path, declared: Mapping[str, Setting]) -> Level:
 
     try:
         written = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{FILE} cannot be read: {error}") from error
     values = {name: value for name, value in written.items() if not isinstance(value, dict)}
     if unknown := sorted(values.keys() - ENGINE.keys()):

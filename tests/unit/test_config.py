@@ -74,8 +74,9 @@ def test_an_unknown_name_in_the_file_is_refused_with_the_known_ones(tmp_path: Pa
         effective(Config(), {}, tmp_path)
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "onceward.toml").write_text("lease = ")
+@pytest.mark.parametrize("written", [b"lease = ", 'lease = "60s"'.encode("utf-16")])
+def test_a_file_that_cannot_be_read_is_refused(written: bytes, tmp_path: Path) -> None:
+    (tmp_path / "onceward.toml").write_bytes(written)
     with pytest.raises(ConfigError, match=r"onceward\.toml cannot be read"):
         effective(Config(), {}, tmp_path)
 

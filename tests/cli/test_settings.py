@@ -65,6 +65,13 @@ def test_the_address_of_a_webhook_is_not_shown(app: App, ask: Ask) -> None:
         assert "hooks.example" not in shown.out
 
 
+def test_that_there_is_no_webhook_is_shown(app: App, ask: Ask) -> None:
+    said = ask("settings", "alert_webhook", "", "--db", app.url)
+    assert (said.code, said.out) == (0, "alert_webhook is empty for all workers from now on\n")
+    assert "(set, not shown)" not in ask("settings", "--db", app.url).out
+    assert value_of(ask("settings", "--json", "--db", app.url).document, "alert_webhook")["value"] == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

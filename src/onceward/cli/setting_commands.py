@@ -71,7 +71,7 @@ def settings(
         elif value is not None:
             assert name is not None
             app.set(name, app.read_setting(name, value), author=author)
-            said = f"{name} is {_said(app, name)} for all workers from now on"
+            said = f"{name} is {_said(app, name) or 'empty'} for all workers from now on"
             answer(output, lambda: setting_document(_found(app.settings(), name)), lambda: [Text(said)])
         else:
             found = app.settings() if name is None else [_found(app.settings(), name)]
@@ -88,7 +88,7 @@ def setting_document(one: SettingValue) -> Document:
     """A setting, with its value in force. Durations are texts."""
     return {
         "name": one.name,
-        "value": SECRET if one.is_secret and one.value is not None else _plain(one.value),
+        "value": SECRET if one.is_secret and one.value else _plain(one.value),
         "default": _plain(one.default),
         "type": one.type,
         "about": one.about,
@@ -132,7 +132,7 @@ def _settings_table(found: Sequence[SettingValue], now: datetime) -> Table:
 
 
 def _text(one: SettingValue, value: Any) -> str:
-    if one.is_secret and value is not None:
+    if one.is_secret and value:
         return SECRET
     kind = KINDS.get(one.type)
     return "" if value is None else shortened(value if kind is None else kind.text(value, one.name), VALUE_LENGTH)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import pytest
+
 from onceward import App, Status
 from onceward.store.claims import claim
 from onceward.store.op import Op
@@ -58,6 +60,31 @@ def test_tasks_lists_the_newest_first_with_all_they_say(unchanged: App, ask: Ask
     assert "no such [bold]item[/bold]" in answer.out
     assert "ValueError: no luck" in answer.out
     assert "\x1b" not in answer.out
+
+
+@pytest.mark.parametrize("columns", ["80", "160"])
+def test_a_long_key_presses_no_other_column_out_of_sight(
+    columns: str, app: App, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.enqueue(shop.Order("a" * 200))
+    monkeypatch.setenv("COLUMNS", columns)
+
+    header, line = ask("tasks", "--db", app.url).out.splitlines()
+
+    assert " ".join(header.split()) == "id kind key status stage worker heartbeat since created ended why"
+    assert line.split()[:2] == ["1", "order"]
+    assert "aaa…  pending" in line
+
+
+def test_settings_say_where_and_by_whom_on_a_narrow_screen(app: App, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.set("poll", "3s", author="ann")
+    monkeypatch.setenv("COLUMNS", "80")
+
+    header, *lines = ask("settings", "--db", app.url).out.splitlines()
+
+    assert header.split() == ["name", "value", "default", "source", "changed", "by", "what", "it", "is"]
+    [poll] = [line.split() for line in lines if line.startswith("poll ")]
+    assert (poll[3], poll[5]) == ("live", "ann")
 
 
 def test_tasks_as_json_have_stable_keys_and_iso_times(unchanged: App, ask: Ask) -> None:

@@ -61,7 +61,7 @@ def show(*parts: RenderableType) -> None:
     """Print parts to stdout, one below the other."""
     where = console()
     for part in parts:
-        where.print(part)
+        where.print(part, crop=False)
 
 
 def heading(text: str, note: str = "") -> Text:
@@ -77,22 +77,43 @@ def table(
     cut: Sequence[str] = (),
     folded: Sequence[str] = (),
 ) -> Table:
-    """A table. Columns named `right` hold numbers; where it is narrow those named `cut` and `folded` give way."""
+    """A table. Columns named `right` hold numbers; where it is narrow those named `cut` and `folded` give way. If that
+    is not enough its lines are longer than the screen: nothing is left out unseen."""
     cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    natural = [max(len(name), *(row[place].cell_len for row in cells), 0) for place, name in enumerate(columns)]
+    gaps = GAP * max(0, len(columns) - 1)
+    room = console().width
+    yielding = [place for place, name in enumerate(columns) if name in cut or name in folded]
+    widths = _fitted(natural, yielding, room - gaps)
     made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-    for place, name in enumerate(columns):
-        gives_way = name in cut or name in folded
-        natural = max((row[place].cell_len for row in cells), default=0)
+    for name, width in zip(columns, widths, strict=True):
         made.add_column(
             name,
             justify="right" if name in right else "left",
             no_wrap=name not in folded,
             overflow="fold" if name in folded else "ellipsis",
-            min_width=min(max(natural, len(name)), LEAST_WIDTH) if gives_way else max(natural, len(name)),
+            min_width=width,
+            max_width=width,
         )
+    if sum(widths) + gaps > room:
+        made.width = sum(widths) + gaps
     for row in cells:
         made.add_row(*row)
     return made
+
+
+def _fitted(natural: Sequence[int], yielding: Sequence[int], room: int) -> list[int]:
+    """How wide columns are: as wide as what stands in them, but those that give way so narrow that all have room, the
+    widest first. Rich would take from all alike, until the narrow ones are gone."""
+    widths = list(natural)
+    while sum(widths) > room:
+        widest = max(yielding, key=lambda place: widths[place], default=None)
+        if widest is None or widths[widest] <= LEAST_WIDTH:
+            break
+        second = max((widths[place] for place in yielding if place != widest), default=0)
+        most = sum(widths) - room
+        widths[widest] -= min(most, max(1, widths[widest] - max(second, LEAST_WIDTH)))
+    return widths
 
 
 def batches_table(batches: Sequence[BatchStatus], now: datetime) -> Table:

@@ -291,14 +291,27 @@ class Context(Generic[P]):
         self._writes.append((function, arguments))
 
     def checkpoint(self, cursor: Any) -> None:
-        """Commit a cursor and all effects so far. After this returns they are durable, also if the stage fails."""
+        """Commit a cursor and all effects so far. After this returns they are durable, also if the stage fails.
+
+        If it raises, nothing of it was kept, and the effects wait for the next checkpoint or the end of the stage.
+        """
         move, effects = self._checkpoint(cursor)
-        self._kept(self._desk.keep(self._lease, move, effects), move)
+        try:
+            accepted = self._desk.keep(self._lease, move, effects)
+        except Exception:
+            self._take_back(effects)
+            raise
+        self._kept(accepted, move)
 
     async def acheckpoint(self, cursor: Any) -> None:
         """`checkpoint`, awaited."""
         move, effects = self._checkpoint(cursor)
-        self._kept(await self._desk.akeep(self._lease, move, effects), move)
+        try:
+            accepted = await self._desk.akeep(self._lease, move, effects)
+        except Exception:
+            self._take_back(effects)
+            raise
+        self._kept(accepted, move)
 
     def once(self, name: str, function: Callable[[], T], type: Any = Any) -> T:
         """The value of `function()`, which is stored at once and never asked for again in this run of the task."""
@@ -389,14 +402,19 @@ class Context(Generic[P]):
 
     def _adopt(self, effects: Effects) -> None:
         """Take over what the stage wanted written in a process of its own."""
-        self._writes = [*self._writes, *effects.writes]
         self._told = effects.told
+        self._take_back(effects)
+
+    def _take_back(self, effects: Effects) -> None:
+        """Nothing of this was committed: it stands again before what the stage has asked for since. Money above all."""
+        self._writes = [*effects.writes, *self._writes]
         for charge in () if effects.bill is None else effects.bill.charges:
             self._charge(charge.budget, charge.amount)
         if effects.spawns is not None:
-            self._spawns = [*self._spawns, *effects.spawns.asked]
-            self._aliases += effects.spawns.aliases
-            self._batches += effects.spawns.batches
+            self._spawns = [*effects.spawns.asked, *self._spawns]
+            self._asked_for = {child.identity for child in self._spawns}
+            self._aliases = effects.spawns.aliases + self._aliases
+            self._batches = effects.spawns.batches + self._batches
 
     def _charge(self, name: str, amount: int) -> None:
         self._charges = {**self._charges, name: self._charges.get(name, 0) + amount}

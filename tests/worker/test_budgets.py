@@ -232,6 +232,35 @@ def test_charges_survive_rows_that_cannot_be_written(start: Start) -> None:
     assert harness.task(task).cost == usd("0.1")
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_charges_survive_a_checkpoint_whose_rows_cannot_be_written(start: Start, is_async: bool) -> None:
+    budget = Budget("usd", 1)
+    pipeline = Pipeline(Ask, retry=Retry(retries=1))
+
+    def broken(_connection: Connection) -> None:
+        raise ValueError("no such row")
+
+    def ask(ctx: Context[Ask]) -> None:
+        ctx.charge(budget, "0.2")
+        if ctx.task.attempt == 1:
+            ctx.write(broken)
+        ctx.checkpoint(1)
+
+    async def ask_async(ctx: Context[Ask]) -> None:
+        ctx.charge(budget, "0.2")
+        if ctx.task.attempt == 1:
+            ctx.write(broken)
+        await ctx.acheckpoint(1)
+
+    pipeline.stage(budget=budget, estimate=0.5)(ask_async if is_async else ask)
+    harness = start(pipeline)
+    task = harness.enqueue(Ask(1))
+    harness.drain()
+    assert words(harness, task)[-1] == "finished"
+    assert (only(harness.app).spent, only(harness.app).reserved) == (usd("0.4"), 0), "once for each attempt"
+    assert harness.task(task).cost == usd("0.4")
+
+
 def test_of_a_stage_that_takes_too_long_what_it_charged_is_spent_or_else_all_that_was_set_aside(store_url: str) -> None:
     budget = Budget("usd", 1)
     pipeline = Pipeline(Ask, retry=Retry(retries=0))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from onceward import Context, Payload, Pipeline, Retryable, StageEnded, Status, Waiting
+from onceward import Connection, Context, Payload, Pipeline, Retryable, StageEnded, Status, Waiting
 from onceward.errors import WrongTwin
 from tests.worker.conftest import NOTES, Start, insert_note, notes, words
 
@@ -290,6 +290,34 @@ def test_a_cursor_that_cannot_be_stored_is_an_error_of_the_stage(start: Start) -
     harness.drain()
     assert words(harness, task) == ["retry scheduled", "progressed", "finished"]
     assert "the cursor of stage 'read' holds NaN" in str(harness.task(task).history[0].note)
+
+
+def test_the_effects_of_a_checkpoint_that_failed_are_those_of_the_next(start: Start) -> None:
+    book = Pipeline(Book)
+    away: list[str] = ["the shelf is full"]
+
+    def insert_if_there_is_room(connection: Connection, task: int) -> None:
+        if away:
+            raise LookupError(away.pop())
+        insert_note(connection, task, "second")
+
+    @book.stage
+    def read(ctx: Context[Book]) -> None:
+        ctx.write(insert_note, ctx.task.id, "first")
+        ctx.spawn(Book(1))
+        ctx.write(insert_if_there_is_room, ctx.task.id)
+        with pytest.raises(LookupError):
+            ctx.checkpoint(1)
+        assert ctx.cursor is None
+        ctx.write(insert_note, ctx.task.id, "third")
+        ctx.spawn(Book(2))
+
+    harness = start(book, migrations=[NOTES])
+    task = harness.enqueue(Book())
+    harness.drain(attempts=1)
+    assert harness.task(task).status is Status.SUCCEEDED
+    assert [text for _, text in notes(harness.app)] == ["first", "second", "third"]
+    assert sorted(one.key for one in harness.app.tasks() if one.parent == task.id) == ['{"pages":1}', '{"pages":2}']
 
 
 def test_of_a_stage_one_result_and_one_cursor_are_stored_however_often_it_runs(start: Start) -> None:

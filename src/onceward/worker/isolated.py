@@ -249,8 +249,13 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
                 raise ProcessDied(_how(await process.wait())) from None
             match message:
                 case Kept(name, kept, writes, spawns, bill):
-                    effects = Effects(near(writes), spawns, bill=bill)
-                    writer.write(framed(await _keep(desk, lease, Keep(name, tuple(kept)), effects)))
+                    try:
+                        effects = Effects(near(writes), spawns, bill=bill)
+                        answer = await _keep(desk, lease, Keep(name, tuple(kept)), effects)
+                    except Exception:
+                        attempt.context._adopt(Effects(bill=bill))  # the rows are not kept, but what was spent is spent
+                        raise
+                    writer.write(framed(answer))
                 case Passing(move) | Filling(move) | Answered(move):
                     writer.write(framed(await _keep(desk, lease, move, NO_EFFECTS)))
                 case Reported(name, done, total, note):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from onceward import Failed, Filtered, Retry, Retryable, Skipped, Status, Waiting
 from onceward.errors import ConfigError
 from onceward.model.decide import after_crash, after_error, exhausted, readable
-from onceward.model.outcome import SchemaMismatch, Verdict, unwrapped
+from onceward.model.outcome import NO_REASON, SchemaMismatch, Verdict, unwrapped
 from onceward.model.task import NEVER, Crash, Defer, Finish, Lease, Move, Park, TryAgain
 from tests.unit.values import NOW, lease
 
@@ -104,6 +105,26 @@ def test_an_application_may_have_verdicts_of_its_own() -> None:
 
     assert judged(FiveStrikes("out")) == Finish("scrape", None, Status.FILTERED, "out")
     assert judged(NotAgain("known")) == Finish("scrape", None, Status.SKIPPED, "known")
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [(ValueError("no such page"), "ValueError: no such page"), (404, "404"), (None, NO_REASON), ("", NO_REASON)],
+)
+def test_a_verdict_has_a_reason_in_words_whatever_it_was_given(given: Any, reason: str) -> None:
+    assert judged(Failed(given)) == Finish("scrape", None, Status.FAILED, reason)
+    assert judged(Filtered(given)) == Finish("scrape", None, Status.FILTERED, reason)
+    assert judged(Skipped(given)) == Finish("scrape", None, Status.SKIPPED, reason)
+    assert judged(Retryable(given)) == TryAgain("scrape", NOW + 10_000, reason)
+    waits = judged(Waiting(after="1s", reason=given))
+    assert waits == Defer("scrape", NOW + 1_000, reason if given else "asked to be polled again")
+
+
+def test_a_verdict_of_an_application_need_not_say_why() -> None:
+    class FiveStrikes(Filtered):
+        def __init__(self) -> None: ...
+
+    assert judged(FiveStrikes()) == Finish("scrape", None, Status.FILTERED, NO_REASON)
 
 
 @pytest.mark.parametrize(("crashes", "move"), [

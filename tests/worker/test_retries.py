@@ -193,6 +193,43 @@ def test_whatever_a_stage_raises_belongs_to_the_stage(start: Start, error: BaseE
     assert type(error).__name__ in str(harness.task(tasks[0]).history[0].note)
 
 
+class Patient(Exception):
+    retry_after = 1e306
+
+
+class Forgetful(Waiting):
+    def __init__(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "note"),
+    [
+        (Failed(ValueError("no such page")), Status.FAILED, "ValueError: no such page"),  # type: ignore[arg-type]
+        (Patient("later"), Status.FAILED, "exceeded 2 h"),
+        (Forgetful(), Status.SUCCEEDED, "AttributeError: 'Forgetful' object has no attribute 'after_ms'"),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_whatever_a_stage_raises_its_task_is_judged(
+    start: Start, error: BaseException, status: Status, note: str, is_async: bool
+) -> None:
+    call = Pipeline(Call, retry=STEADY)
+
+    def attempt(ctx: Context[Call]) -> None:
+        if ctx.task.attempt == 1:
+            raise error
+
+    async def attempt_async(ctx: Context[Call]) -> None:
+        attempt(ctx)
+
+    call.stage(attempt_async if is_async else attempt)
+    harness = start(call)
+    task = harness.enqueue(Call())
+    harness.drain()
+    assert harness.task(task).status is status
+    assert note in [one.note for one in harness.task(task).history]
+
+
 def test_a_verdict_out_of_a_task_group_is_the_verdict(start: Start) -> None:
     call = Pipeline(Call)
 

@@ -9,13 +9,16 @@ from collections.abc import Iterator
 
 from onceward.errors import ConfigError
 from onceward.model.codec import checked_name
+from onceward.model.retry import described
 from onceward.model.times import Duration, milliseconds
+
+NO_REASON = "no reason was given"
 
 
 class Verdict(BaseException):
     """What a stage raises to end or to move its task."""
 
-    reason: str
+    reason: str = NO_REASON
 
 
 class Filtered(Verdict):
@@ -23,7 +26,7 @@ class Filtered(Verdict):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = _in_words(reason)
 
 
 class Skipped(Verdict):
@@ -31,7 +34,7 @@ class Skipped(Verdict):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = _in_words(reason)
 
 
 class Failed(Verdict):
@@ -39,7 +42,7 @@ class Failed(Verdict):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = _in_words(reason)
 
 
 class Retryable(Verdict):
@@ -47,7 +50,7 @@ class Retryable(Verdict):
 
     def __init__(self, reason: str = "asked to be retried", *, after: Duration | None = None) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = _in_words(reason)
         self.after_ms = None if after is None else milliseconds(after)
 
 
@@ -63,7 +66,8 @@ class Waiting(Verdict):
             raise ConfigError("Waiting needs after= (a duration), until= (the name of a signal), or both")
         self.after_ms = None if after is None else milliseconds(after)
         self.until = None if until is None else checked_name(until, "a signal")
-        self.reason = reason or (f"waiting for the signal {until!r}" if until else "asked to be polled again")
+        otherwise = f"waiting for the signal {until!r}" if until else "asked to be polled again"
+        self.reason = _in_words(reason) if reason else otherwise
         super().__init__(self.reason)
 
 
@@ -72,7 +76,14 @@ class SchemaMismatch(Verdict):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = _in_words(reason)
+
+
+def _in_words(reason: object) -> str:
+    """A reason as text, whatever was given: `Failed(error)` is easily written where the text of the error is meant."""
+    if isinstance(reason, BaseException):
+        return described(reason)
+    return NO_REASON if reason is None else str(reason) or NO_REASON
 
 
 def unwrapped(error: BaseException) -> BaseException:

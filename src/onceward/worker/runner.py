@@ -270,7 +270,11 @@ class Runner:
                 late = "was running when the time of its task was over"
             error = StageTimeout(f"stage {stage.name!r} {late}")
         error = None if error is None else unwrapped(error)
-        self._conclude(attempt, *self._judge.ended(attempt, value, error, effects))
+        try:
+            judged = self._judge.ended(attempt, value, error, effects)
+        except Exception as odd:  # what it has raised is of the application's own making, and cannot be asked
+            judged = self._judge.ended(attempt, None, odd, effects)
+        self._conclude(attempt, *judged)
 
     def _conclude(self, attempt: Attempt, move: Move, effects: Effects) -> None:
         """Have a move written. Unless the task goes on here, its slot is free at once."""

@@ -15,7 +15,7 @@ import msgspec
 from onceward.context import Context
 from onceward.errors import ConfigError, LeaseLost, PayloadError
 from onceward.model.cache import Cached, Taken
-from onceward.model.decide import fault_of
+from onceward.model.decide import fault_of, readable
 from onceward.model.outcome import Failed, Filtered, Skipped, Verdict, Waiting, unwrapped
 from onceward.model.source import NotYet
 from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Keep, Lease, Move, Report, Take
@@ -145,7 +145,10 @@ def run(connection: socket.socket) -> None:
         effects = context.end()
         answer: Any = Returned(data, far(effects.writes), effects.spawns, effects.told, effects.bill)
     except BaseException as error:  # a verdict or an error: both are told to the worker
-        answer = _raised(unwrapped(error), pipeline, context)
+        try:
+            answer = _raised(unwrapped(error), pipeline, context)
+        except Exception as odd:  # it cannot be asked what it is, or the rows of a verdict cannot cross
+            answer = _raised(odd, pipeline, context)
     connection.sendall(framed(answer))
 
 
@@ -153,15 +156,19 @@ def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> Raise
     effects = context.end()
     kept = effects if isinstance(error, Filtered | Skipped | Failed | Waiting) else NO_EFFECTS
     writes = far(kept.writes)
-    if isinstance(error, Verdict):
+    verdict = verdict_name(error)
+    if isinstance(error, Verdict) and verdict is not None:
         after_ms, until = getattr(error, "after_ms", None), getattr(error, "until", None)
         return Raised(
-            verdict_name(error), error.reason, writes, after_ms, until, spawns=kept.spawns, told=effects.told,
+            verdict, readable(error.reason), writes, after_ms, until, spawns=kept.spawns, told=effects.told,
             bill=effects.bill,
         )  # fmt: skip
     fault = fault_of(error, pipeline.retry, SystemClock().now())
-    if isinstance(error, PayloadError | ConfigError):
-        fault = msgspec.structs.replace(fault, is_permanent=True)
+    fault = msgspec.structs.replace(
+        fault,
+        reason=readable(fault.reason),
+        is_permanent=fault.is_permanent or isinstance(error, PayloadError | ConfigError),
+    )
     return Raised(None, fault.reason, writes, fault=fault, told=effects.told, bill=effects.bill)
 
 

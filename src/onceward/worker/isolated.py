@@ -164,19 +164,20 @@ read_start = msgspec.msgpack.Decoder(Start).decode
 read_answer = msgspec.msgpack.Decoder(Answer).decode
 packed = msgspec.msgpack.Encoder().encode
 
-_VERDICTS: dict[str, Callable[[Raised], Verdict]] = {
-    "Filtered": lambda raised: Filtered(raised.reason),
-    "Skipped": lambda raised: Skipped(raised.reason),
-    "Failed": lambda raised: Failed(raised.reason),
-    "SchemaMismatch": lambda raised: SchemaMismatch(raised.reason),
-    "Retryable": lambda raised: Retryable(raised.reason, after=_seconds(raised.after_ms)),
-    "Waiting": lambda raised: Waiting(after=_seconds(raised.after_ms), until=raised.until, reason=raised.reason),
+_VERDICTS: dict[type[Verdict], Callable[[Raised], Verdict]] = {
+    Filtered: lambda raised: Filtered(raised.reason),
+    Skipped: lambda raised: Skipped(raised.reason),
+    Failed: lambda raised: Failed(raised.reason),
+    SchemaMismatch: lambda raised: SchemaMismatch(raised.reason),
+    Retryable: lambda raised: Retryable(raised.reason, after=_seconds(raised.after_ms)),
+    Waiting: lambda raised: Waiting(after=_seconds(raised.after_ms), until=raised.until, reason=raised.reason),
 }
+_BY_NAME = {verdict.__name__: made for verdict, made in _VERDICTS.items()}
 
 
-def verdict_name(verdict: Verdict) -> str:
-    """The name by which a verdict crosses: of one of the application's own, that of ours from which it comes."""
-    return next(one.__name__ for one in type(verdict).__mro__ if one.__name__ in _VERDICTS)
+def verdict_name(error: BaseException) -> str | None:
+    """The name under which a verdict crosses, that of ours which an application's own comes from; None for an error."""
+    return next((one.__name__ for one in type(error).__mro__ if one in _VERDICTS), None)
 
 
 def _seconds(milliseconds: int | None) -> float | None:
@@ -193,28 +194,41 @@ def far(writes: tuple[Write, ...]) -> list[FarWrite]:
     """Writes in the form that crosses to another process."""
     crossing = []
     for function, arguments in writes:
-        name = f"{function.__module__}:{function.__qualname__}"
-        if "<" in name:
+        called = getattr(function, "__qualname__", repr(function))
+        name = f"{getattr(function, '__module__', None)}:{called}"
+        if "<" in name or not _is_called(name, function):
             raise ConfigError(
-                f"{function.__qualname__} cannot be found by name in another process; "
+                f"{called} cannot be found by name in another process; "
                 "an isolated stage gives ctx.write a function that stands at the top of a module"
             )
-        crossing.append(FarWrite(name, packed(arguments)))
+        try:
+            crossing.append(FarWrite(name, packed(arguments)))
+        except Exception as error:
+            raise ConfigError(f"what {called} is given cannot cross to another process: {error}") from error
     return crossing
+
+
+def _is_called(name: str, function: Any) -> bool:
+    """Whether a function is what will be found under its name: a method of an object is not, it would lose that."""
+    try:
+        return bool(_found(name) == function)
+    except Exception:
+        return False
+
+
+def _found(function: str) -> Any:
+    module, _, name = function.partition(":")
+    if module == MAIN_ALIAS and module not in sys.modules:
+        module = "__main__"  # the script that is the app's module runs here under its own name
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
 
 
 def near(writes: list[FarWrite]) -> tuple[Write, ...]:
     """Writes as they are run here."""
-    here: list[Write] = []
-    for write in writes:
-        module, _, name = write.function.partition(":")
-        if module == MAIN_ALIAS and module not in sys.modules:
-            module = "__main__"  # the script that is the app's module runs here under its own name
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-        here.append((found, tuple(msgspec.msgpack.decode(write.arguments))))
-    return tuple(here)
+    return tuple((_found(write.function), tuple(msgspec.msgpack.decode(write.arguments))) for write in writes)
 
 
 async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
@@ -296,7 +310,7 @@ def _raised_there(message: Raised) -> BaseException:
     if message.fault is not None:
         return RemoteError(message.fault)
     assert message.verdict is not None, "what is no error is a verdict"
-    return _VERDICTS[message.verdict](message)
+    return _BY_NAME[message.verdict](message)
 
 
 def _how(code: int) -> str:

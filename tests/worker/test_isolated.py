@@ -1,0 +1,73 @@
+"""What a stage says from a process of its own is heard as if it had run here; only a death there counts as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from onceward import App, Status, Task
+from tests.worker import isolated_app
+from tests.worker.conftest import assert_verified, notes
+from tests.worker.isolated_app import DATABASE, NOTES, Apart, apart
+
+
+@pytest.fixture
+def app(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
+    """An app that the processes of its stages can import."""
+    monkeypatch.setenv(DATABASE, store_url)
+    made = App(store_url, [apart], migrations=[NOTES])
+    monkeypatch.setattr(isolated_app, "app", made)
+    yield made
+    try:
+        assert_verified(made)
+    finally:
+        made.close()
+
+
+def run(app: App, *wishes: str) -> list[Task]:
+    """How tasks with these wishes have ended."""
+    asked = app.enqueue_many([Apart(wish) for wish in wishes])
+    app.run(until_idle=True)
+    return [app.task(one.id) for one in asked]
+
+
+def test_verdicts_of_an_applications_own_cross(app: App) -> None:
+    struck, later = run(app, "a verdict of its own", "another of its own")
+    assert (struck.status, struck.reason) == (Status.FILTERED, "out")
+    assert notes(app) == [(struck.id, "kept")]
+    assert (later.status, later.results["speak"], later.history[0].note) == (Status.SUCCEEDED, 2, "soon")
+
+
+def test_what_cannot_cross_is_an_error_and_not_the_death_of_a_worker(app: App) -> None:
+    wishes = ("a verdict with a lambda", "a verdict with an object", "a method", "a part of a function")
+    tasks = run(app, *wishes, "odd words", "an odd verdict", "a method of a class")
+    assert [task.crashes for task in tasks] == [0] * 7
+    assert [task.status.word for task in tasks] == ["failed"] * 6 + ["succeeded"]
+    assert ["cannot be found by name" in str(task.reason) for task in tasks[:4]] == [True, False, True, True]
+    assert "what insert_note is given cannot cross to another process" in str(tasks[1].reason)
+    assert tasks[4].reason == "failed the same way 2 times in a row: ValueError: a lone ?"
+    assert tasks[5].reason == "a lone ?"
+    assert notes(app) == [(tasks[6].id, "Shelf")]
+
+
+def test_errors_that_a_pipeline_names_as_transient_are_known_here_too(app: App) -> None:
+    [task] = run(app, "what passes")
+    assert (task.status, task.results) == (Status.SUCCEEDED, {"speak": 3})
+
+
+def test_a_server_cannot_put_off_a_task_for_ever_from_there(app: App) -> None:
+    asked = app.enqueue(Apart("a long wait"))
+    app.tick()
+    task = app.task(asked.id)
+    assert task.due_at is not None
+    assert task.due_at - task.history[0].at <= timedelta(days=1)
+
+
+def test_money_is_spent_though_the_checkpoint_failed(app: App) -> None:
+    [task] = run(app, "a checkpoint that fails")
+    assert (task.status, task.results) == (Status.SUCCEEDED, {"speak": 2})
+    assert task.history[0].note == "LookupError: no such row"
+    assert (task.cost, app.budgets()[0].spent) == (Decimal(2), Decimal(2))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
-from onceward import App, Config, Context, Payload, Pipeline, Retry
+from onceward import App, Config, Context, Payload, Pipeline, Retry, StageEnded, Status
+from onceward.worker import stage_runs
 from tests.worker.conftest import assert_verified
 
 MANY = 60
@@ -108,6 +110,32 @@ def test_a_cancellation_that_a_stage_swallows_stays_with_it(apps: Any) -> None:
     run_all(apps(job))
     assert set(left_over) == {0}
     assert len(left_over) == MANY + 1
+
+
+def test_a_stage_that_goes_on_though_it_was_cancelled_is_left_alone(apps: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_runs, "LONGEST_CLEANUP_MS", 50)
+    job = Pipeline(Job, retry=Retry(base="10ms", jitter=False))
+    is_tried_again = asyncio.Event()
+    ended: list[str] = []
+
+    @job.stage(timeout="60ms")
+    async def stubborn(ctx: Context[Job]) -> None:
+        if ctx.payload.number == 0 and ctx.task.attempt == 1:
+            while not is_tried_again.is_set():
+                with suppress(asyncio.CancelledError):
+                    await is_tried_again.wait()
+            with pytest.raises(StageEnded):
+                ctx.write(len)
+            ended.append("alone")
+        elif ctx.payload.number == 0:
+            is_tried_again.set()
+
+    app = apps(job)
+    task = app.enqueue(Job(0))
+    app.run(until_idle=True)
+    assert app.task(task.id).status is Status.SUCCEEDED
+    assert app.task(task.id).history[0].note == "StageTimeout: stage 'stubborn' took longer than 0.06s"
+    assert ended == ["alone"]
 
 
 def test_stages_that_never_wait_leave_others_their_turn(apps: Any) -> None:

@@ -43,6 +43,7 @@ class Attempt:
     ended = False
     lost = False
     timed_out = False
+    timed_out_at = 0
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease

@@ -31,6 +31,8 @@ from onceward.worker.threads import StageThreads
 Ended = Callable[[Attempt, Stage[Any, Any], Any, BaseException | None], None]
 """Told of an attempt whose stage has returned a value or raised an error."""
 
+LONGEST_CLEANUP_MS = 10_000
+"""How long a stage that was cancelled may take to end; one that goes on all the same is left alone."""
 CARRY_ON_MS = 2
 """How long a carrier goes from stage to stage before others on the event loop have their turn."""
 
@@ -114,10 +116,15 @@ class StageRuns:
             attempt.slot = None
 
     def stop_if_late(self, attempt: Attempt, now: int) -> None:
-        """Cancel the stage of an attempt if its time is up."""
-        if attempt.limit_at is None or now < attempt.limit_at or attempt.ended or attempt.timed_out:
+        """Cancel the stage of an attempt if its time is up, and go on without it if it does not heed that."""
+        if attempt.timed_out:
+            if not attempt.ended and now >= attempt.timed_out_at + LONGEST_CLEANUP_MS:
+                self._make_room(attempt, attempt.stage, None, None)
+            return
+        if attempt.limit_at is None or now < attempt.limit_at or attempt.ended:
             return
         attempt.timed_out = True
+        attempt.timed_out_at = now
         if attempt.task is not None:
             attempt.task.cancel()
         else:

@@ -30,6 +30,7 @@ from onceward.store.migrate import Migration
 from onceward.ticking import Ticking
 from onceward.watching import Watching, checked_watches
 from onceward.worker import locate
+from onceward.worker.looping import run_on_loop
 from onceward.worker.orders import Orders, Summary
 from onceward.worker.process import WorkerProcess
 from onceward.worker.supervisor import Supervisor
@@ -151,8 +152,7 @@ class App(
         )
         if on_start is not None:
             on_start(process)
-        with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
-            return runner.run(process.run())
+        return run_on_loop(process.run(), _fastest_loop())
 
     def envelope(
         self, limits: Limits | None = None, *, usd_per_1000_calls: float | None = None, measured: bool = False

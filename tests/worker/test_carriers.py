@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from contextvars import ContextVar
@@ -11,8 +12,8 @@ from typing import Any
 import pytest
 
 from onceward import App, Config, Context, Payload, Pipeline, Retry, StageEnded, Status
-from onceward.worker import stage_runs
-from tests.worker.conftest import assert_verified
+from onceward.worker import looping, stage_runs
+from tests.worker.conftest import Start, assert_verified
 
 MANY = 60
 colour: ContextVar[str] = ContextVar("colour", default="none")
@@ -136,6 +137,63 @@ def test_a_stage_that_goes_on_though_it_was_cancelled_is_left_alone(apps: Any, m
     assert app.task(task.id).status is Status.SUCCEEDED
     assert app.task(task.id).history[0].note == "StageTimeout: stage 'stubborn' took longer than 0.06s"
     assert ended == ["alone"]
+
+
+def test_who_does_not_heed_its_cancellation_does_not_keep_the_worker_from_ending(
+    apps: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looping, "LAST_WORDS_S", 0.05)
+    job = Pipeline(Job)
+
+    async def go_on() -> None:
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    @job.stage
+    async def leave_behind(ctx: Context[Job]) -> None:
+        left.append(asyncio.create_task(go_on()))
+        await asyncio.sleep(0)
+
+    left: list[asyncio.Task[None]] = []
+    app = apps(job)
+    task = app.enqueue(Job(0))
+    app.run(until_idle=True)
+    assert app.task(task.id).status is Status.SUCCEEDED
+    assert [one.done() for one in left] == [False]
+
+
+async def leave() -> None:
+    sys.exit("as a script may")
+
+
+@pytest.mark.parametrize("is_real", [False, True])
+def test_an_exit_in_a_task_that_a_stage_has_started_is_an_error_of_that_stage_alone(
+    apps: Any, start: Start, is_real: bool
+) -> None:
+    job = Pipeline(Job, retry=Retry(base="10ms", jitter=False))
+    is_over = asyncio.Event()
+
+    @job.stage
+    async def gather(ctx: Context[Job]) -> int:
+        if ctx.payload.number == 0 and ctx.task.attempt == 1:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(leave())
+        if ctx.payload.number == 0:
+            is_over.set()
+        elif is_real:  # its neighbours are there when it happens; without real time nobody could wait for a retry
+            await is_over.wait()
+        return ctx.task.attempt
+
+    app = apps(job) if is_real else (harness := start(job)).app
+    tasks = app.enqueue_many([Job(number) for number in range(5)])
+    if is_real:
+        app.run(until_idle=True)
+    else:
+        harness.drain()
+    found = [app.task(one.id) for one in tasks]
+    assert [task.results for task in found] == [{"gather": 2}] + [{"gather": 1}] * 4
+    assert found[0].history[0].note == "SystemExit: as a script may"
 
 
 def test_stages_that_never_wait_leave_others_their_turn(apps: Any) -> None:

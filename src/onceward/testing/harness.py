@@ -30,6 +30,7 @@ from onceward.testing.bounds import bounded
 from onceward.testing.clock import FakeClock
 from onceward.view import Task
 from onceward.worker import points
+from onceward.worker.looping import run_on_loop
 from onceward.worker.runner import Runner
 from onceward.worker.scheduler import fire_due
 from onceward.worker.threads import StageThreads
@@ -115,7 +116,7 @@ class Harness:
             worker = _InlineWorker(self.app, self.clock, self._dice)
             points.hook = lambda point, worker=worker: self._reached(point, worker)
             try:
-                asyncio.run(worker.work(wait_for_due=wait_for_due))
+                run_on_loop(worker.work(wait_for_due=wait_for_due))
             except _SimulatedCrash:
                 pass  # whoever dies has said so: worker.is_dead
             finally:

@@ -1,0 +1,56 @@
+"""The event loop of a worker, from its start to its end, whatever the stages do that run on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from onceward.logs import EngineLog
+
+T = TypeVar("T")
+
+LAST_WORDS_S = 10.0
+"""How long the tasks that stages have left behind may take to end, once they are cancelled."""
+
+logger = EngineLog("onceward.worker")
+
+
+def run_on_loop(main: Coroutine[Any, Any, T], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
+    """What `main` returns, run on an event loop of its own as by `asyncio.run`, beside whatever stages start there.
+
+    An exit in a task that a stage has started belongs to whoever awaits that task: asyncio has told it, and then raises
+    the exit here as well. The loop goes on. Who does not heed its cancellation in the end is left behind.
+    """
+    begun: list[asyncio.Task[T]] = []
+
+    async def result() -> T:
+        if not begun:
+            begun.append(asyncio.ensure_future(main))
+        return await begun[0]
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        while True:
+            try:
+                return runner.run(result())
+            except SystemExit:
+                if not begun or begun[0].done():
+                    raise
+                logger.warning("a task that a stage has started wanted to exit; the worker goes on")
+            finally:
+                if begun and begun[0].done():
+                    with suppress(SystemExit):
+                        runner.run(_leave())
+
+
+async def _leave() -> None:
+    """Cancel what is left, and forget whoever goes on all the same: the loop would wait for it for ever."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        _, stubborn = await asyncio.wait(left, timeout=LAST_WORDS_S)
+        for task in stubborn:
+            logger.warning("a task that a stage has started does not end, and is left behind", task=repr(task))
+            asyncio._unregister_task(task)

@@ -304,7 +304,12 @@ class Pipeline(Generic[P]):
 
     @cached_property
     def _payload_shape(self) -> bytes:
-        return msgspec.json.encode(msgspec.json.schema(self.payload), order="deterministic")
+        try:
+            return msgspec.json.encode(msgspec.json.schema(self.payload), order="deterministic")
+        except TypeError:  # a field of a type that is read and written but has no schema, such as object
+            payload: Any = self.payload  # to type checkers it is no struct
+            fields = msgspec.structs.fields(payload)
+            return repr([(field.encode_name, field.type, field.required) for field in fields]).encode()
 
     def stage_named(self, name: str | None) -> Stage[P, Any]:
         """The stage that a task stands at; None is the first."""

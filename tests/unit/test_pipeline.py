@@ -210,6 +210,18 @@ def test_the_fingerprint_knows_version_payload_stages_and_results() -> None:
     assert len(different) == 5
 
 
+def test_a_field_that_may_be_anything_has_no_schema_and_a_fingerprint_all_the_same() -> None:
+    class Loose(Payload, kind="loose"):
+        value: object
+
+    class Wider(Payload, kind="loose"):
+        value: object
+        other: object = None
+
+    assert Pipeline(Loose).fingerprint == Pipeline(Loose).fingerprint
+    assert Pipeline(Loose).fingerprint != Pipeline(Wider).fingerprint
+
+
 def test_a_task_at_a_stage_that_is_gone_does_not_fit() -> None:
     with pytest.raises(SchemaMismatch, match="stands at stage 'fetch', which pipeline 'listing' does not have: scrape"):
         pipeline().stage_named("fetch")

@@ -29,6 +29,10 @@ class DocWithDefault(Payload, kind="doc"):
     pages: int = 1
 
 
+class Loose(Payload, kind="loose"):
+    value: object
+
+
 class Text(msgspec.Struct):
     body: str
 
@@ -233,3 +237,16 @@ def test_an_app_leaves_kinds_alone_that_it_does_not_know(start: Start) -> None:
         first.task(number.id + 1_000)
     first.drain()
     assert first.task(task).status is Status.SUCCEEDED
+
+
+def test_a_payload_with_a_field_that_may_be_anything_runs(start: Start) -> None:
+    loose = Pipeline(Loose)
+
+    @loose.stage
+    def look(ctx: Context[Loose]) -> object:
+        return ctx.payload.value
+
+    harness = start(loose)
+    task = harness.enqueue(Loose({"pages": [1, None, "two"]}))
+    harness.drain()
+    assert harness.task(task).result(look) == {"pages": [1, None, "two"]}

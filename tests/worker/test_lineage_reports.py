@@ -317,6 +317,23 @@ def test_why_tells_of_the_end_a_pause_workers_and_the_line(start: Start) -> None
         harness.app.why(4_711)
 
 
+class Trade(Payload, kind="buy, sell"): ...
+
+
+def test_why_knows_who_takes_work_whose_names_have_commas(start: Start) -> None:
+    trade = Pipeline(Trade, queue="sooner, later")
+    trade.stage(close_the_deal)
+    harness = start(trade)
+    task = harness.enqueue(Trade())
+    enter(harness, "ant", "buy", "sooner")
+    assert why(harness, task)[0] is Cause.NO_WORKER
+    enter(harness, "bee", "page,buy, sell", "sooner, later,mail")
+    assert harness.app.why(task.id).workers == ("bee",)
+
+
+def close_the_deal(ctx: Context[Trade]) -> None: ...
+
+
 def test_why_tells_of_a_suspect_that_waits_to_run_apart(start: Start) -> None:
     harness = start(*crawler())
     task = harness.enqueue(Page("about"))

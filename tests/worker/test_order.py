@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -267,3 +270,31 @@ def test_an_app_in_memory_can_be_worked_on_in_real_time() -> None:
     assert done == ["x"]
     assert_verified(app)
     app.close()
+
+
+SCRIPT = """
+from onceward import App, Context, Payload, Pipeline
+
+class Job(Payload, kind="buy, sell"):
+    number: int
+
+job = Pipeline(Job, queue="sooner, later")
+
+@job.stage
+def trade(ctx: Context[Job]) -> None: ...
+
+app = App({url!r}, [job])
+
+if __name__ == "__main__":
+    app.enqueue(Job(1))
+    app.run(processes=1, queues=["sooner, later"], until_idle=True)
+"""
+
+
+def test_names_of_kinds_and_queues_may_have_commas(store_url: str, tmp_path: Path) -> None:
+    script = tmp_path / "trade.py"
+    script.write_text(SCRIPT.format(url=store_url))
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
+    with App(store_url) as app:
+        [task] = app.tasks(kind="buy, sell")
+    assert (ended.returncode, task.status) == (0, Status.SUCCEEDED), ended.stderr

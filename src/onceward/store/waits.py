@@ -30,7 +30,8 @@ class Server(msgspec.Struct, frozen=True, gc=False):
         """Whether it would take such a task. One that has just begun has not said yet what it takes."""
         if self.beat_at + self.lease_ms < now:
             return False
-        return not self.kinds or (kind in self.kinds.split(",") and queue in self.queues.split(","))
+        # Not split at commas: a name may hold one.
+        return not self.kinds or (f",{kind}," in f",{self.kinds}," and f",{queue}," in f",{self.queues},")
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):

@@ -22,14 +22,14 @@ def main() -> None:
     parser.add_argument("presence")
     parser.add_argument("name")
     parser.add_argument("--concurrency", type=int)
-    parser.add_argument("--queues")
+    parser.add_argument("--queue", action="append")
     parser.add_argument("--suspects", action="store_true")
     parser.add_argument("--until-idle", action="store_true")
     given = parser.parse_args()
     app: Any = locate.load(given.app)
     logs.configure_from_environment()
     orders = Orders(
-        queues=given.queues.split(",") if given.queues else None,
+        queues=given.queue,
         until_idle=given.until_idle,
         name=given.name,
         concurrency=given.concurrency,

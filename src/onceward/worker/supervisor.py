@@ -170,8 +170,7 @@ class Supervisor:
         command = [sys.executable, "-m", "onceward.worker.child", self._app_path, str(worker), str(path), name]
         if self._concurrency is not None:
             command += ["--concurrency", str(self._concurrency)]
-        if self._queues is not None:
-            command += ["--queues", ",".join(self._queues)]
+        command += [f"--queue={queue}" for queue in self._queues or ()]  # one by one: their names may hold anything
         if for_suspects:
             command += ["--suspects"]
         elif self._until_idle:

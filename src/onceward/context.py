@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextvars import copy_context
 from datetime import datetime
@@ -54,6 +55,9 @@ R = TypeVar("R")
 T = TypeVar("T")
 A = ParamSpec("A")
 
+_pen = threading.RLock()
+"""Held by whoever hands in an effect or takes effects away: a stage may have threads of its own. One for all contexts,
+for a moment each: most never need it."""
 _NOBODY: frozenset[bytes] = frozenset()
 _ASKED_FOR = Spawned()
 
@@ -217,8 +221,10 @@ class Context(Generic[P]):
 
     def alias(self, key: str) -> None:
         """Have this task also known under another key of its kind, such as the URL after all redirects."""
-        self._refuse_if_ended()
-        self._aliases += (identity(self._lease.kind, codec.checked_name(key, "a key")),)
+        known_as = identity(self._lease.kind, codec.checked_name(key, "a key"))
+        with _pen:
+            self._refuse_if_ended()
+            self._aliases += (known_as,)
 
     def wrap(self, function: Callable[A, T]) -> Callable[A, T]:
         """The same function, for a thread or an executor of yours: what it enqueues is a spawn of this stage."""
@@ -270,7 +276,9 @@ class Context(Generic[P]):
             has = f"it has: {', '.join(known)}" if known else "it has none"
             raise ConfigError(f"stage {self._stage.name!r} does not draw from a budget {name!r}; {has}")
         spent = amount_of(amount, f"what stage {self._stage.name!r} charges")
-        self._charge(name, spent)
+        with _pen:
+            self._refuse_if_ended()
+            self._charge(name, spent)
 
     # What a stage may want written
 
@@ -286,9 +294,11 @@ class Context(Generic[P]):
             raise ConfigError("ctx.write takes a plain function: it runs inside the commit, where nothing is awaited")
         if named:
             raise ConfigError("ctx.write passes on plain arguments only, without names")
-        if not isinstance(self._writes, list):
-            self._writes = list(self._writes)
-        self._writes.append((function, arguments))
+        with _pen:
+            self._refuse_if_ended()
+            if not isinstance(self._writes, list):
+                self._writes = list(self._writes)
+            self._writes.append((function, arguments))
 
     def checkpoint(self, cursor: Any) -> None:
         """Commit a cursor and all effects so far. After this returns they are durable, also if the stage fails.
@@ -355,12 +365,13 @@ class Context(Generic[P]):
 
     def _open_batch(self, batch: StageBatch, asked: Sequence[Spawn], counted: Set[bytes]) -> None:
         """Have a batch opened with these children when this stage commits; some of them need room."""
-        self._refuse_if_ended()
-        if any(one.name == batch.name for one in self._batches):
-            raise ConfigError(name_taken(batch.name))
-        self._batches += (batch,)
-        for child in asked:
-            self._ask_for(child, counts=child.identity in counted)
+        with _pen:
+            self._refuse_if_ended()
+            if any(one.name == batch.name for one in self._batches):
+                raise ConfigError(name_taken(batch.name))
+            self._batches += (batch,)
+            for child in asked:
+                self._ask_for(child, counts=child.identity in counted)
 
     def _refused_at_once(self, child: Spawn, besides: int = 0) -> Refused | None:
         """What is known already of a child, after all that were asked for and so many besides."""
@@ -379,26 +390,29 @@ class Context(Generic[P]):
 
     def _ask_for(self, child: Spawn, *, counts: bool) -> None:
         """Have a child asked for. It counts as one more unless it is refused already, or there already."""
-        spawns, asked_for = self._spawns, self._asked_for
-        if type(spawns) is not list:
-            self._spawns = spawns = list(spawns)
-        if type(asked_for) is not set:
-            self._asked_for = asked_for = set(asked_for)
-        spawns.append(child)
-        if counts and not self._has_already(child):
-            asked_for.add(child.identity)
+        with _pen:
+            self._refuse_if_ended()
+            spawns, asked_for = self._spawns, self._asked_for
+            if type(spawns) is not list:
+                self._spawns = spawns = list(spawns)
+            if type(asked_for) is not set:
+                self._asked_for = asked_for = set(asked_for)
+            spawns.append(child)
+            if counts and not self._has_already(child):
+                asked_for.add(child.identity)
 
     # For the worker
 
     def end(self) -> Effects:
         """The stage has ended: no more effects are taken. Returns those that were."""
-        self._has_ended = True
-        effects = self._effects()
-        if self._calls is None and not (self._told or self._charges):
-            return effects
-        told = self._told if self._calls is None else self._calls.told()
-        bill = self._bill()
-        return effects if bill is None and not told else effects._replace(told=told, bill=bill)
+        with _pen:
+            self._has_ended = True
+            effects = self._effects()
+            if self._calls is None and not (self._told or self._charges):
+                return effects
+            told = self._told if self._calls is None else self._calls.told()
+            bill = self._bill()
+            return effects if bill is None and not told else effects._replace(told=told, bill=bill)
 
     def _adopt(self, effects: Effects) -> None:
         """Take over what the stage wanted written in a process of its own."""
@@ -407,14 +421,15 @@ class Context(Generic[P]):
 
     def _take_back(self, effects: Effects) -> None:
         """Nothing of this was committed: it stands again before what the stage has asked for since. Money above all."""
-        self._writes = [*effects.writes, *self._writes]
-        for charge in () if effects.bill is None else effects.bill.charges:
-            self._charge(charge.budget, charge.amount)
-        if effects.spawns is not None:
-            self._spawns = [*effects.spawns.asked, *self._spawns]
-            self._asked_for = {child.identity for child in self._spawns}
-            self._aliases = effects.spawns.aliases + self._aliases
-            self._batches = effects.spawns.batches + self._batches
+        with _pen:
+            self._writes = [*effects.writes, *self._writes]
+            for charge in () if effects.bill is None else effects.bill.charges:
+                self._charge(charge.budget, charge.amount)
+            if effects.spawns is not None:
+                self._spawns = [*effects.spawns.asked, *self._spawns]
+                self._asked_for = {child.identity for child in self._spawns if not self._has_already(child)}
+                self._aliases = effects.spawns.aliases + self._aliases
+                self._batches = effects.spawns.batches + self._batches
 
     def _charge(self, name: str, amount: int) -> None:
         self._charges = {**self._charges, name: self._charges.get(name, 0) + amount}
@@ -443,11 +458,12 @@ class Context(Generic[P]):
 
     def _checkpoint(self, cursor: Any) -> tuple[Keep, Effects]:
         move = self._part(CURSOR_PART, cursor, f"the cursor of stage {self._stage.name!r}")
-        effects = self._effects()
-        if (bill := self._bill()) is not None:
-            effects = effects._replace(bill=bill)
-            self._charges = dict.fromkeys(self._charges, 0)
-        self._writes, self._spawns, self._aliases, self._batches, self._asked_for = (), (), (), (), _NOBODY
+        with _pen:
+            effects = self._effects()
+            if (bill := self._bill()) is not None:
+                effects = effects._replace(bill=bill)
+                self._charges = dict.fromkeys(self._charges, 0)
+            self._writes, self._spawns, self._aliases, self._batches, self._asked_for = (), (), (), (), _NOBODY
         return move, effects
 
     def _part(self, part: str, value: Any, what: str) -> Keep:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from onceward import ConfigError, Context, Filtered, Payload, Pipeline, Source, StageEnded, Waiting
+from onceward import Budget, ConfigError, Context, Filtered, Payload, Pipeline, Source, StageEnded, Waiting
 from onceward.testing import run_stage
 
 
@@ -158,3 +162,43 @@ def test_a_stage_finds_in_the_cache_what_it_has_asked_for_itself() -> None:
     assert len(asked) == 2
     run_stage(price, Book("x"), settings={"cache": False})
     assert len(asked) == 5
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    usual_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual_s)
+
+
+def together(*functions: Callable[[], None]) -> None:
+    """Run functions in threads of their own, all at once."""
+    threads = [threading.Thread(target=function) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_threads_of_a_stage_lose_no_money_and_no_rows(restless: None) -> None:
+    usd = Budget("usd", 100_000)
+    busy = Pipeline(Book)
+
+    @busy.stage(budget=usd, estimate=1)
+    def spend(ctx: Context[Book]) -> None:
+        def ask() -> None:
+            for number in range(2_000):
+                ctx.charge(usd, 1)
+                ctx.write(insert, number)
+
+        def keep() -> None:
+            for number in range(500):
+                ctx.checkpoint(number)
+
+        together(ask, ask, ask, ask, keep)
+
+    run = run_stage(spend, Book("War and Peace"))
+    assert run.charges == {"usd": Decimal(8_000)}
+    assert len(run.writes) == 8_000

@@ -26,7 +26,8 @@ class StageThreads:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._limit = count
         self._threads = 0
-        self._idle = 0
+        self._open = 0
+        """How many jobs wait or run."""
         self._done: deque[tuple[Done, Any, BaseException | None]] = deque()
         self._is_delivering = False
         self._lock = threading.Lock()
@@ -34,19 +35,23 @@ class StageThreads:
     def submit(self, function: Callable[[], Any], done: Done) -> None:
         """Run a function in a thread; `done(value, error)` is called on the event loop."""
         with self._lock:
-            start = self._idle == 0 and self._threads < self._limit
-            if start:
-                self._threads += 1
-            elif self._idle:
-                self._idle -= 1
+            self._open += 1
         self._jobs.put((function, done))
-        if start:
-            threading.Thread(target=self._work, name="onceward stage", daemon=True).start()
+        self._start_if_short()
 
     def abandon_one(self) -> None:
-        """A thread is lost to a stage that does not end; another may take its place."""
+        """A thread is lost to a stage that does not end; another takes its place, at once if somebody waits for it."""
         with self._lock:
             self._limit += 1
+        self._start_if_short()
+
+    def _start_if_short(self) -> None:
+        """Start a thread if there are fewer than jobs, those that never end and their threads among them."""
+        with self._lock:
+            if self._open <= self._threads or self._threads >= self._limit:
+                return
+            self._threads += 1
+        threading.Thread(target=self._work, name="onceward stage", daemon=True).start()
 
     def close(self) -> None:
         """Let idle threads end; busy ones are left behind."""
@@ -66,7 +71,7 @@ class StageThreads:
             self._hand_over(done, value, error)
             del function, done, value, error, job
             with self._lock:
-                self._idle += 1
+                self._open -= 1
 
     def _hand_over(self, done: Done, value: Any, error: BaseException | None) -> None:
         self._done.append((done, value, error))

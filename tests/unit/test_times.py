@@ -85,6 +85,13 @@ def test_an_instant_and_its_moment_are_one(at: int) -> None:
     assert instant(moment(at)) == at
 
 
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=-12)), timezone(timedelta(hours=12))])
+def test_the_last_of_all_datetimes_is_an_instant_with_a_moment(zone: timezone) -> None:
+    last = datetime.max.replace(tzinfo=zone)
+    assert moment(instant(last)).year == 9_999
+    assert moment(instant(last) + 1).year == 9_999
+
+
 def test_a_step_of_the_wall_clock_does_not_move_the_stores_clock() -> None:
     base = FakeClock()
     clock = StoreClock(base)

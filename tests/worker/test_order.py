@@ -127,6 +127,15 @@ def test_a_due_time_that_cannot_be_meant_is_refused(start: Start) -> None:
     assert sum(harness.app.counts().values()) == 0
 
 
+def test_what_is_put_off_to_the_end_of_time_can_be_looked_at(start: Start) -> None:
+    harness = start(noting([]))
+    task = harness.enqueue(Job("some day"), at=datetime.max.replace(tzinfo=UTC))
+    [listed] = harness.app.tasks()
+    assert listed.due_at == harness.task(task).due_at == harness.app.why(task.id).until
+    assert listed.due_at is not None
+    assert listed.due_at.year == 9_999
+
+
 def two_queues(done: list[str], fail: list[str] | None = None, *, after: str = "0s") -> Pipeline[Job]:
     """A pipeline whose middle stage belongs to another queue. What fails is tried again after a while."""
     job = Pipeline(Job, retry=Retry(base=after, jitter=False))

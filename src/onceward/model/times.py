@@ -22,6 +22,9 @@ Duration = str | int | float | timedelta
 NEVER = 1 << 62
 """The due time of what waits for something other than time."""
 
+LATEST = 253_402_300_799_999
+"""The last instant that a datetime can name: whatever is asked for after it is asked for then."""
+
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 HUNDRED_YEARS_MS = 100 * 365 * 86_400_000
@@ -65,7 +68,7 @@ def instant(moment: datetime) -> int:
         raise ConfigError(
             f"{moment.isoformat()} has no time zone; say which one, for example {moment.isoformat()}+00:00"
         )
-    return round(moment.timestamp() * 1_000)
+    return min(round(moment.timestamp() * 1_000), LATEST)
 
 
 def due(now: int, after: Duration | None, at: datetime | None) -> int:
@@ -79,7 +82,7 @@ def due(now: int, after: Duration | None, at: datetime | None) -> int:
 
 def moment(at: int) -> datetime:
     """The aware datetime (UTC) of an instant."""
-    return datetime.fromtimestamp(at / 1_000, UTC)
+    return datetime.fromtimestamp(min(at, LATEST) / 1_000, UTC)
 
 
 class Clock(Protocol):

@@ -19,6 +19,7 @@ from onceward.store.op import Op
 from onceward.view import Task, as_task
 from onceward.why import Why, why
 
+LARGEST_ID = 2**63 - 1
 MOST_FOUND = 1_000
 """How many tasks and refusals `find` looks at."""
 
@@ -30,7 +31,7 @@ class Operating(Client):
         """A task as it stands now, with its results and its history."""
 
         def look() -> Op[Task]:
-            row = yield from reports.task(task_id)
+            row = yield from reports.task(_possible(task_id))
             if row is None:
                 raise TaskNotFound(task_id)
             results = yield from reports.results(task_id)
@@ -77,7 +78,7 @@ class Operating(Client):
     def why(self, task_id: int) -> Why:
         """Why a task is not running, and until when, where that is known."""
         now = self._store.clock.now()
-        found = self._ask(lambda: waits.standing(task_id, now))
+        found = self._ask(lambda: waits.standing(_possible(task_id), now))
         if found is None:
             raise TaskNotFound(task_id)
         return why(found, now, self.registry.limits_of)
@@ -111,7 +112,7 @@ class Operating(Client):
 
     def cancel(self, task_id: int, reason: str = "cancelled by an operator") -> None:
         """Cancel a task that has not ended. After this returns nothing of it is written any more."""
-        self._transact(lambda: operate.cancel(task_id, reason, self._store.clock.now()))
+        self._transact(lambda: operate.cancel(_possible(task_id), reason, self._store.clock.now()))
 
     def retry(self, task_id: int, *, fresh: bool = False, stage: str | Any = None) -> None:
         """Open an ended task again. Finished stages are kept, unless `fresh`; from `stage` on they are forgotten."""
@@ -135,7 +136,13 @@ class Operating(Client):
             queue = self.registry[kind].stages[0].queue
         self._transact(
             lambda: operate.reopen(
-                task_id, fresh=fresh, stage=name, forget=forget, now=self._store.clock.now(), queue=queue, joins=joins
+                _possible(task_id),
+                fresh=fresh,
+                stage=name,
+                forget=forget,
+                now=self._store.clock.now(),
+                queue=queue,
+                joins=joins,
             )
         )
 
@@ -145,7 +152,7 @@ class Operating(Client):
         if value is None:
             raise ConfigError(f"None is what a stage reads as long as {name!r} has not come; send another value")
         data = codec.encoded(value, f"the value of signal {name!r}")
-        self._transact(lambda: operate.signal(task_id, name, data, self._store.clock.now()))
+        self._transact(lambda: operate.signal(_possible(task_id), name, data, self._store.clock.now()))
 
     def verify(self) -> verify.Report:
         """Check every invariant of the engine on the database as it is now."""
@@ -158,3 +165,10 @@ class Operating(Client):
         age_ms = self.config.keep_ms if older_than is None else milliseconds(older_than)
         with self._lock:
             return pruning.prune(self._session(), now - age_ms, now)
+
+
+def _possible(task_id: int) -> int:
+    """The id of a task, if there can be one: a larger number than a database holds is that of none."""
+    if isinstance(task_id, int) and task_id > LARGEST_ID:
+        raise TaskNotFound(task_id)
+    return task_id

@@ -308,3 +308,15 @@ def test_the_history_of_a_task_names_its_workers(start: Start, script: Script) -
         ("stage committed", "running", "second", 1, "harness"),
         ("finished", "succeeded", "third", 1, "harness"),
     ]
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 10**30])
+def test_a_number_that_no_database_holds_is_that_of_no_task(start: Start, number: int) -> None:
+    app = start(Pipeline(Job)).app
+    asks: list[Callable[[int], object]] = [
+        app.task, app.why, app.cancel, app.retry, lambda task: app.retry(task, fresh=True),
+        lambda task: app.signal(task, "go"),
+    ]  # fmt: skip
+    for ask in asks:
+        with pytest.raises(TaskNotFound, match=f"there is no task {number}"):
+            ask(number)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -34,7 +34,13 @@ _NO_VALUE = (
     r"|missing|invalid|expired|empty|none|null|true|false|unknown|wrong|field|value)\b)"
 )
 """What follows a name in a sentence about it, or in a text that has been looked through already."""
-_PATTERNS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+
+
+def _gone_if_dotted(found: re.Match[str]) -> str:
+    return GONE if "." in found[0] else found[0]
+
+
+_PATTERNS: tuple[tuple[tuple[str, ...], str, str | Callable[[re.Match[str]], str]], ...] = (
     (
         ("private key",),
         r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|$)",
@@ -59,14 +65,16 @@ _PATTERNS: tuple[tuple[tuple[str, ...], str, str], ...] = (
         rf"\1 {GONE}",
     ),
     (
-        ("sk-", "k_", "gh", "pat", "xox", "hf_", "npm_", "pypi-", "whsec", "ia", "ya29", "sg.", "eyj"),
+        ("sk-", "k_", "gh", "pat", "xox", "hf_", "npm_", "pypi-", "whsec", "ia", "ya29", "sg."),
         (
             r"\b(?:sk-[\w-]{8,}|[rps]k_(?:live|test)_\w{8,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}"
             r"|xox[abeoprs]-[\w-]{8,}|hf_\w{16,}|npm_\w{16,}|pypi-[\w-]{16,}|whsec_\w{8,}|A[KS]IA[0-9A-Z]{16}"
-            r"|AIza[\w-]{30,}|ya29\.[\w-]{8,}|SG\.[\w-]{8,}\.[\w-]{8,}|eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?)"
+            r"|AIza[\w-]{30,}|ya29\.[\w-]{8,}|SG\.[\w-]{8,}\.[\w-]{8,})"
         ),
         GONE,
     ),
+    # A JSON web token. What has no dot is none, but is taken as a whole, or each `eyJ` in it would be a beginning.
+    (("eyj",), r"\beyJ[\w-]{8,}(?:\.[\w-]{4,}(?:\.[\w-]*)?)?", _gone_if_dotted),
 )
 """What a secret looks like; and, in small letters, of what one must be there for it to be worth looking."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -52,6 +53,14 @@ def test_what_is_no_duration_is_refused_and_quoted(duration: Any) -> None:
     with pytest.raises(BadDuration) as refused:
         milliseconds(duration)
     assert repr(duration) in str(refused.value)
+
+
+def test_a_text_that_is_no_duration_is_refused_at_once() -> None:
+    for endless in ("1" * 1_000_000, "1." * 500_000, "1s" * 500_000):
+        began = time.thread_time()
+        with pytest.raises(BadDuration):
+            milliseconds(endless)
+        assert time.thread_time() - began < 5
 
 
 @given(some.integers(0, YEARS_100_MS // 1_000))

@@ -28,6 +28,8 @@ LATEST = 253_402_300_799_999
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 HUNDRED_YEARS_MS = 100 * 365 * 86_400_000
+_LONGEST_WRITTEN = 100
+"""How many characters a duration may have."""
 
 
 def milliseconds(duration: Duration) -> int:
@@ -40,7 +42,7 @@ def milliseconds(duration: Duration) -> int:
         length = duration * 1_000
     else:
         text = duration.strip().replace(" ", "")
-        parts = _PART.findall(text)
+        parts = _PART.findall(text) if len(text) <= _LONGEST_WRITTEN else ()  # or digits alone would take very long
         if not parts or "".join(number + unit for number, unit in parts) != text:
             raise BadDuration(f"{duration!r} is not a duration; write it like '90s', '5m', '1h30m' or '2d'")
         length = sum(float(number) * _UNIT_MS[unit] for number, unit in parts)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from string import ascii_letters
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from onceward import (
     Context,
     Failed,
     Filtered,
+    Migration,
     Payload,
     Pipeline,
     Retry,
@@ -314,3 +317,28 @@ def test_a_task_of_which_nothing_can_be_written_fails_all_the_same(start: Start,
     task = harness.enqueue(Job())
     harness.drain()
     assert (harness.task(task).status, harness.task(task).reason) == (Status.FAILED, UNWRITABLE)
+
+
+INDEXED = Migration("pages", "CREATE TABLE page (url text PRIMARY KEY)")
+
+
+def insert_page(connection: Connection, url: str) -> None:
+    connection.execute(f"INSERT INTO page (url) VALUES ({'?' if connection.dialect == 'sqlite' else '%s'})", (url,))
+
+
+def test_a_row_that_the_database_cannot_index_fails_its_task_alone(start: Start) -> None:
+    """PostgreSQL has no room for it in an index, SQLite has; nobody else waits for that."""
+    endless = "".join(random.Random(7).choices(ascii_letters, k=100_000))
+
+    def save(ctx: Context[Job]) -> None:
+        ctx.write(insert_page, endless if ctx.payload.name == "endless" else ctx.payload.name)
+
+    harness = start(pipeline_of(save, retry=Retry(retries=0)), migrations=[INDEXED])
+    long, short = harness.enqueue(Job("endless")), harness.enqueue(Job("short"))
+    harness.drain()
+    assert harness.task(short).status is Status.SUCCEEDED
+    if harness.app.dialect == "sqlite":
+        assert harness.task(long).status is Status.SUCCEEDED
+    else:
+        assert harness.task(long).status is Status.FAILED
+        assert "index row" in str(harness.task(long).reason)

@@ -238,6 +238,8 @@ def _meant(error: psycopg.Error) -> Exception:
             return StoreUnavailable("this PostgreSQL server takes no writes; is it a standby?")
         case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification() | pg.InvalidCatalogName():
             return StoreUnavailable(_said(error))
+        case pg.ProgramLimitExceeded() | pg.StatementTooComplex() | pg.TooManyColumns() | pg.TooManyArguments():
+            return error  # too much for this server, however often it is tried; most often a text in somebody's index
         case pg.InsufficientPrivilege():
             return StoreError(_said(error))
         case psycopg.OperationalError() | psycopg.InterfaceError():

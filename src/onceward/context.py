@@ -221,7 +221,7 @@ class Context(Generic[P]):
 
     def alias(self, key: str) -> None:
         """Have this task also known under another key of its kind, such as the URL after all redirects."""
-        known_as = identity(self._lease.kind, codec.checked_name(key, "a key"))
+        known_as = identity(self._lease.kind, codec.checked_name(key, "a key", longest=None))
         with _pen:
             self._refuse_if_ended()
             self._aliases += (known_as,)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import nullcontext
+from string import ascii_letters
 from types import FunctionType
 from typing import Any
 
 import pytest
 
-from onceward import App, Context, Payload, PayloadError, Pipeline, Retry, Status
-from onceward.model.codec import LARGEST_VALUE
+from onceward import App, ConfigError, Context, Payload, PayloadError, Pipeline, Retry, Status, Waiting
+from onceward.model.codec import LARGEST_VALUE, LONGEST_NAME
 from tests.proof.tally import Tally
 
 
@@ -130,6 +133,46 @@ def test_a_result_that_is_refused_fails_its_task_alone(store_url: str, pipelines
         assert app.task(honest).status is Status.SUCCEEDED
         assert app.verify().ok
     kept(store_url, len(tasks))
+
+
+class Named(Payload, kind="named"):
+    """A stage that gives a name to something."""
+
+    what: str
+    length: int
+
+
+def named(length: int) -> str:
+    """A name that cannot be made shorter by packing it."""
+    return "".join(random.Random(length).choices(ascii_letters, k=length))
+
+
+@pytest.mark.parametrize(("length", "is_taken"), [(LONGEST_NAME, True), (LONGEST_NAME + 1, False), (100_000, False)])
+def test_a_name_is_taken_by_both_databases_or_by_none(store_url: str, length: int, is_taken: bool) -> None:
+    pipeline = Pipeline(Named, retry=Retry(retries=0))
+
+    @pipeline.stage
+    def give(ctx: Context[Named]) -> None:
+        name = named(ctx.payload.length)
+        match ctx.payload.what:
+            case "a part":
+                ctx.once(name, lambda: 1)
+            case "a signal":
+                raise Waiting(until=name)
+            case "another key":
+                ctx.alias(name)
+
+    name, refused = named(length), nullcontext() if is_taken else pytest.raises(ConfigError, match="bytes")
+    with App(store_url, [pipeline]) as app:
+        tasks = {what: app.enqueue(Named(what, length)).id for what in ("a part", "a signal", "another key")}
+        app.run(until_idle=True)
+        done = {what: app.task(task).status for what, task in tasks.items()}
+        ended, waiting = (Status.SUCCEEDED, Status.WAITING) if is_taken else (Status.FAILED, Status.FAILED)
+        assert done == {"a part": ended, "a signal": waiting, "another key": Status.SUCCEEDED}
+        with refused:
+            app.signal(tasks["a signal"], name, 1)
+        with refused, app.batch(name) as batch:
+            batch.add(Named("nothing", length))
 
 
 LINES = (

@@ -21,6 +21,9 @@ from onceward.errors import ConfigError, PayloadError
 LARGEST_VALUE = 16 * 1024 * 1024
 """The most bytes that a payload, a result, a cursor or a part may take."""
 
+LONGEST_NAME = 2_000
+"""The most bytes of a name by which something is found: PostgreSQL has no room for much more in an index."""
+
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What is raised where stored bytes are not what they should be: of another type, no JSON, or endlessly deep."""
 
@@ -122,10 +125,14 @@ def _reads_null(expected: Any) -> bool:
     return False
 
 
-def checked_name(name: str, what: str) -> str:
+def checked_name(name: str, what: str, longest: int | None = LONGEST_NAME) -> str:
     """A name that both databases hold: of a signal, or of a part of a stage."""
     if not isinstance(name, str) or not name or not name.isprintable():
         raise ConfigError(f"{name!r} is no name of {what}; take a short printable one")
+    if longest is not None and len(name.encode()) > longest:
+        raise ConfigError(
+            f"the name {name[:100]!r}… of {what} has more than {longest:,} bytes; take a shorter one, or a hash of it"
+        )
     return name
 
 

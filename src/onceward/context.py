@@ -346,7 +346,7 @@ class Context(Generic[P]):
     def progress(self, done: int, total: int | None = None, note: str | None = None) -> None:
         """Show how far this stage has come, and start its time limit anew."""
         self._refuse_if_ended()
-        told = None if note is None else readable(note)
+        told = readable(note) if note else note
         self._desk.report(self._lease, Report(self._stage.name, int(done), total, told))
 
     def _made_calls(self) -> Calls:

@@ -327,3 +327,13 @@ def test_one_failing_task_never_stops_its_neighbours(start: Start) -> None:
     assert ended[2::3] == [Status.SUCCEEDED] * 10
     assert [status for number, status in enumerate(ended) if number % 3 == 1 and number != 4] == [Status.SKIPPED] * 9
     assert ended[4] is Status.WAITING
+
+
+@pytest.mark.parametrize("verdict", [Failed, Skipped, Filtered])
+def test_what_ends_without_a_reason_says_so(start: Start, verdict: Any) -> None:
+    """Every task that has not succeeded has a reason: `verify`, which looks after this test too, insists on it."""
+    harness = start(failing([verdict("")], [], lambda: 0))
+    ended, cancelled = harness.enqueue(Call(1)), harness.enqueue(Call(2))
+    harness.app.cancel(cancelled.id, reason="")
+    harness.drain()
+    assert {harness.task(ended).reason, harness.task(cancelled).reason} == {"no reason was given"}

@@ -7,7 +7,7 @@ import random
 import msgspec
 
 from onceward.model.fingerprints import fingerprint as fingerprint_of
-from onceward.model.outcome import Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
+from onceward.model.outcome import NO_REASON, Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
 from onceward.model.retry import LONGEST_READ, LONGEST_WISH_MS, Retry, backoff_ms, described, retry_after_ms
 from onceward.model.status import Status
 from onceward.model.task import NEVER, Crash, Defer, Finish, Lease, Move, Park, TryAgain
@@ -126,6 +126,7 @@ def code_wait(fingerprint: str) -> str:
 
 
 def readable(text: str) -> str:
-    """A text that both databases hold, and anybody may read: no NUL, no lone surrogates, no secrets, not endless."""
+    """A text that both databases hold, and anybody may read: no NUL, no lone surrogates, no secrets, not endless; and
+    not empty, because what has ended says why."""
     held = text[:LONGEST_READ].replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
-    return redacted(held)[:2_000]
+    return redacted(held)[:2_000] or NO_REASON

@@ -6,6 +6,7 @@ A key, once here, keeps its name and its meaning; new ones may join.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from datetime import datetime
 from typing import Any
@@ -21,13 +22,15 @@ from onceward.view import Task, shown
 
 Document = dict[str, Any]
 
+_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What JSON may hold as it is, and a terminal or a reader would obey: more controls, and what turns a line around."""
 _STAGE_ENDS = frozenset({Event.STAGE_COMMITTED, Event.HANDED_OVER, Event.FINISHED})
 
 
 def print_document(document: Document) -> None:
     """Write a document to stdout, and nothing else."""
-    json.dump(document, sys.stdout, ensure_ascii=False, indent=2, default=str)
-    sys.stdout.write("\n")
+    text = json.dumps(document, ensure_ascii=False, indent=2, default=str)
+    sys.stdout.write(_OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 def iso(at: datetime | None) -> str | None:

@@ -11,6 +11,7 @@ from cyclopts import CycloptsError
 from rich.console import Console
 from rich.text import Text
 
+from onceward.cli.screen import Screen
 from onceward.cli.words import one_line
 from onceward.errors import ConfigError, OncewardError, PayloadError, StoreError
 from onceward.redaction import redacted
@@ -25,14 +26,6 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], int],
     (KeyboardInterrupt, INTERRUPTED),
 )
 """Which error ends with which code, the first that fits; any other is a bad answer."""
-
-
-class Screen(Console):
-    """A console that tells when nobody reads any more; one of rich's own ends the program with 1, a bad answer."""
-
-    def on_broken_pipe(self) -> None:
-        """What is called inside of the error."""
-        raise BrokenPipeError("nobody reads this any more")
 
 
 def say_no_more() -> None:

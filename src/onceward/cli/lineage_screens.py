@@ -81,9 +81,11 @@ def _grow(node: Tree, branch: Branch, now: datetime) -> None:
     for link in branch.links:
         if link.task not in told:
             line = Text.assemble(
-                ("→ ", "cyan"), f"{link.kind} {shortened(link.key or '', KEY_LENGTH)}  ", status_text(link.status),
+                ("→ ", "cyan"),
+                f"{one_line(link.kind)} {shortened(link.key or '', KEY_LENGTH)}  ",
+                status_text(link.status),
                 (f"  linked to task {link.task}, which was there already", "dim"),
-            )  # fmt: skip
+            )
             node.add(line)
     for child in branch.children:
         _grow(node.add(_task_line(child, now)), child, now)
@@ -103,7 +105,7 @@ def _task_line(branch: Branch, now: datetime) -> Text:
         notes.append(shortened(branch.reason, REASON_LENGTH))
     return Text.assemble(
         (str(branch.id), "bold"),
-        f" {branch.kind} {shortened(branch.key, KEY_LENGTH)}  ",
+        f" {one_line(branch.kind)} {shortened(branch.key, KEY_LENGTH)}  ",
         status_text(branch.status),
         ("  paused", "magenta") if branch.is_paused and not branch.status.is_terminal else "",
         (f"  {', '.join(notes)}", "dim"),
@@ -135,7 +137,7 @@ def _refusal_line(alike: Sequence[Refusal]) -> Text:
     times = f" {len(alike)} times" if len(alike) > 1 else ""
     return Text.assemble(
         ("✗ ", "yellow"),
-        f"{refusal.kind}{key}  ",
+        f"{one_line(refusal.kind)}{key}  ",
         (f"refused{times}: {refusal.rule.value}", "yellow"),
         (f"  {shortened(refusal.reason, REASON_LENGTH)}", "dim"),
     )
@@ -168,7 +170,7 @@ def _summary_cells(one: LineageSummary, now: datetime) -> dict[str, Text]:
     full = "bold red" if one.tasks_counted >= one.max_tasks else ""
     return {
         "root": Text(str(one.root)),
-        "kind": Text(one.kind),
+        "kind": Text(one_line(one.kind)),
         "key": Text(one_line(one.key)),
         "status": Text.assemble(status_text(one.status), (" paused", "magenta") if one.is_paused else ""),
         "tasks": Text(f"{one.tasks_counted:,}", full),

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from onceward.batch import BatchStatus
 from onceward.cli.documents import Document, is_silent, lane_parts, stages_of
-from onceward.cli.exits import Screen
-from onceward.cli.words import age, as_json_text, one_line, shortened, time_of
+from onceward.cli.screen import Screen
+from onceward.cli.words import age, as_json_text, harmless, one_line, shortened, time_of
 from onceward.envelope import Envelope
 from onceward.importing import Imported
 from onceward.model.status import Event, Status
@@ -79,7 +79,7 @@ def table(
 ) -> Table:
     """A table. Columns named `right` hold numbers; where it is narrow those named `cut` and `folded` give way. If that
     is not enough its lines are longer than the screen: nothing is left out unseen."""
-    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    cells = [[Text(harmless(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
     natural = [max(len(name), *(row[place].cell_len for row in cells), 0) for place, name in enumerate(columns)]
     gaps = GAP * max(0, len(columns) - 1)
     room = console().width
@@ -222,7 +222,7 @@ def why_of(task: Task, now: datetime) -> str:
 
 def task_screen(task: Task, payload: bytes, pipeline: Pipeline[Any] | None, now: datetime) -> Iterable[RenderableType]:
     """One task with everything."""
-    yield Text.assemble((f"task {task.id}", "bold"), "  ", task.kind, "  ", status_text(task.status))
+    yield Text.assemble((f"task {task.id}", "bold"), "  ", one_line(task.kind), "  ", status_text(task.status))
     yield _fields(task, payload, now)
     stages = stages_of(task, pipeline)
     if stages:
@@ -265,7 +265,7 @@ def _fields(task: Task, payload: bytes, now: datetime) -> Table:
     }
     for name, value in values.items():
         if value:
-            made.add_row(name, Text(value))
+            made.add_row(name, Text(harmless(value)))
     return made
 
 
@@ -292,7 +292,7 @@ def _progress_text(task: Task, now: datetime) -> Text:
     assert progress is not None
     of = "" if progress.total is None else f" of {progress.total}"
     note = f", {one_line(progress.note)}" if progress.note else ""
-    return Text(f"stage {progress.stage}: {progress.done}{of}{note} ({age(now - progress.at)} ago)")
+    return Text(f"stage {one_line(progress.stage)}: {progress.done}{of}{note} ({age(now - progress.at)} ago)")
 
 
 def _history_table(task: Task, now: datetime) -> Table:

@@ -9,7 +9,14 @@ from typing import Any
 
 def one_line(text: str) -> str:
     """A text in one line: white space runs together, and what a terminal would obey is shown instead."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in " ".join(text.split()))
+    return harmless(" ".join(text.split()))
+
+
+def harmless(text: str) -> str:
+    """A text in which nothing is left that a terminal would obey: such signs are shown instead."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def shortened(text: str, most: int) -> str:

@@ -1,0 +1,54 @@
+"""Nothing that stands in the database is obeyed by the terminal of whoever looks at it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from onceward.cli.exits import BAD_ANSWER, FINE, carried_out
+from tests.security.test_every_column import fill, rich_app
+
+OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+HOSTILE = "a\x1b]0;title\x07\x1b[2J\u202eb\rc\x9b31m\nforged"
+COLUMNS = (
+    "task.kind", "task.key", "task.queue", "task.stage", "task.waiting_for", "task.reason", "attempt.stage",
+    "attempt.note", "progress.stage", "progress.note", "refusal.kind", "refusal.reason", "batch.reason",
+    "budget.unit", "cache.source", "gate.why", "gate.last_error", "schedule.kind", "schedule.expression",
+    "schedule.tz", "schedule.missed", "worker.name",
+)  # fmt: skip
+COMMANDS = (
+    "status", "tasks", "stats", "verify", "alerts", "sources", "source web", "budgets", "settings", "lineages",
+    "batches", "schedules", "cache",
+)  # fmt: skip
+
+
+def test_no_command_writes_what_a_terminal_would_obey(store_url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with rich_app(store_url) as app:
+        fill(app)
+        looked_at = app.tasks(limit=100)
+        session = app._store.session()
+        mark = "?" if session.dialect == "sqlite" else "%s"
+        for table, column in (one.split(".") for one in COLUMNS):
+            session.opened().execute(f"UPDATE onceward_{table} SET {column} = {mark}", (HOSTILE,))
+        session.opened().execute(
+            f"INSERT INTO onceward_setting (name, value, at, author) VALUES ({mark}, {mark}, 0, {mark})", (HOSTILE,) * 3
+        )
+        session.close()
+    commands = [*COMMANDS]
+    for task in looked_at:
+        commands += [f"task {task.id}", f"why {task.id}", f"lineage {task.lineage}"]
+    capfd.readouterr()
+    seen = 0
+    for command in commands:
+        assert carried_out([*command.split(), "--db", store_url]) in (FINE, BAD_ANSWER), command
+        screen = capfd.readouterr()
+        assert carried_out([*command.split(), "--db", store_url, "--json"]) in (FINE, BAD_ANSWER), command
+        document = capfd.readouterr().out
+        for text in (screen.out, screen.err, document):
+            assert OBEYED.search(text) is None, (command, text)
+            assert "\nforged" not in text, command
+        seen += r"\x1b[2J" in screen.out
+        assert isinstance(json.loads(document), dict)
+    assert seen > 10, "it is shown, so that one can see it"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import traceback
 from functools import cache
+from io import StringIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from onceward.redaction import redacted, redacted_value
@@ -21,6 +23,9 @@ if TYPE_CHECKING:  # structlog brings rich with it: it is imported where the fir
 Form = Literal["text", "json"]
 VARIABLE = "ONCEWARD_LOG"
 """How the children of a supervisor are told the form: they take it from their environment."""
+
+
+_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class EngineLog:
@@ -119,6 +124,7 @@ def configure(form: Form, *, level: int = logging.INFO) -> None:
         last = [_add_pid, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str), _last]
     else:
         last = [
+            _without_orders,
             structlog.dev.ConsoleRenderer(
                 colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
             ),
@@ -150,6 +156,26 @@ def configure_from_environment() -> None:
     form = os.environ.get(VARIABLE)
     if form in ("text", "json"):
         configure("json" if form == "json" else "text")
+
+
+def _without_orders(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """A line before it goes to a terminal: in what it says and in the trace of an error, what a terminal would obey is
+    shown instead. Other values are quoted by whoever renders them."""
+    from structlog.dev import plain_traceback
+
+    error = event.pop("exc_info", None)
+    if isinstance(error, BaseException):
+        error = (type(error), error, error.__traceback__)
+    elif error and not isinstance(error, tuple):
+        error = sys.exc_info()
+    if error and error[0] is not None:
+        trace = StringIO()
+        plain_traceback(trace, error)
+        event["exception"] = trace.getvalue().strip("\n")
+    for name in ("event", "exception"):
+        if isinstance(event.get(name), str):
+            event[name] = _ORDERS.sub(lambda found: ascii(found[0])[1:-1], event[name])
+    return event
 
 
 def _last(_logger: object, _method: str, line: Any) -> Any:

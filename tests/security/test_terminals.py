@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -24,7 +26,10 @@ COMMANDS = (
 )  # fmt: skip
 
 
-def test_no_command_writes_what_a_terminal_would_obey(store_url: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_command_writes_what_a_terminal_would_obey(
+    store_url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")  # where lines are folded, any word may begin one
     with rich_app(store_url) as app:
         fill(app)
         looked_at = app.tasks(limit=100)
@@ -52,3 +57,26 @@ def test_no_command_writes_what_a_terminal_would_obey(store_url: str, capfd: pyt
         seen += r"\x1b[2J" in screen.out
         assert isinstance(json.loads(document), dict)
     assert seen > 10, "it is shown, so that one can see it"
+
+
+LOGGING = """
+import logging
+from onceward.logs import EngineLog, configure
+configure({form!r})
+hostile = {hostile!r}
+try:
+    raise ValueError(hostile)
+except ValueError:
+    EngineLog("onceward.worker").exception("housekeeping failed", key=hostile)
+    logging.getLogger("of.another.library").exception("it said %s", hostile)
+EngineLog("onceward.worker").warning(hostile)
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_no_line_of_the_log_holds_what_a_terminal_would_obey(form: str) -> None:
+    """An answer of a server can be in any error, and its trace in the log of whoever watches a worker."""
+    program = LOGGING.format(form=form, hostile=HOSTILE)
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=60).stderr.decode()
+    assert said.count("[2J") >= 5
+    assert OBEYED.search(said) is None, said

@@ -37,7 +37,7 @@ from onceward import (
 from onceward.store.budget_waits import sweep_budgets
 from onceward.store.budgets import change, hold, set_aside
 from onceward.testing import Harness, run_stage
-from tests.worker.conftest import Start, assert_verified, words
+from tests.worker.conftest import Start, assert_verified, statuses, words
 
 DAY_S = 86_400
 
@@ -379,6 +379,19 @@ def test_a_charge_above_the_estimate_is_recorded_and_closes_the_budget(start: St
     harness.app.raise_budget("usd", 1)
     harness.drain()
     assert harness.task(second).status is Status.SUCCEEDED
+
+
+def test_a_closed_budget_holds_those_who_say_that_they_cost_nothing(start: Start) -> None:
+    harness = start(asking(Budget("usd", 1), estimate=0))
+    first = harness.enqueue(Ask(1, cost="0.60"))
+    harness.drain()
+    later = [harness.enqueue(Ask(number, cost="0.60")) for number in (2, 3)]
+    harness.drain()
+    assert statuses(harness, [first, *later]) == ["succeeded", "waiting", "waiting"]
+    assert (only(harness.app).spent, only(harness.app).is_closed) == (usd("0.6"), True)
+    harness.app.raise_budget("usd", 2)
+    harness.drain()
+    assert statuses(harness, [first, *later]) == ["succeeded", "succeeded", "succeeded"]  # both were taken together
 
 
 def test_a_charge_for_a_budget_that_the_stage_does_not_declare_is_an_error(start: Start) -> None:

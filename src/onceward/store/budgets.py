@@ -146,7 +146,7 @@ def _decide(
         if rule is not None and draw.amount > (most := max(rule.ceiling, account.ceiling)):
             decided.failing[task] = above_limit(stage, draw.amount, rule.name, most, rule.unit)
             return
-        if draw.amount > left[draw.key]:
+        if account.is_closed or draw.amount > left[draw.key]:  # also whoever needs nothing: it may charge all the same
             if rule is not None and rule.fails:
                 decided.failing[task] = f"budget {rule.name} is spent"
             else:

@@ -553,6 +553,30 @@ def test_a_call_beyond_those_set_aside_is_set_aside_first_or_not_made(start: Sta
     assert harness.task(task).status is Status.SUCCEEDED
 
 
+def test_a_call_after_the_window_of_its_attempt_draws_from_the_next_one(start: Start) -> None:
+    web, calls = Source("web", retries=0), Budget("calls", 2, unit="calls", per="hour")
+    pipeline = Pipeline(Ask)
+    made: list[int] = []
+    harnesses: list[Harness] = []
+
+    @pipeline.stage(source=web, budget=calls)
+    def ask(ctx: Context[Ask]) -> None:
+        for number in range(3):
+            if ctx.is_fresh and number == 0:
+                harnesses[0].clock.advance(3_599)
+            ctx.once(str(number), lambda number=number: ctx.call(web, lambda: made.append(number)))  # type: ignore[misc]
+
+    harnesses.append(start(pipeline))
+    task = harnesses[0].enqueue(Ask(1))
+    harnesses[0].drain(wait_for_due=False)  # the second that is left of the window is waited for, and is over
+    assert made == [0, 1]
+    assert "budget calls is spent" in str(harnesses[0].task(task).reason)
+    harnesses[0].drain()
+    assert made == [0, 1, 2]
+    assert (harnesses[0].task(task).status, harnesses[0].task(task).deferrals) == (Status.SUCCEEDED, 1)
+    assert only(harnesses[0].app).spent == 1
+
+
 # Tasks
 
 

@@ -184,7 +184,8 @@ def reserve(paid: SetAside, leases: Sequence[Lease]) -> Op[None]:
 
 
 def reserve_more(lease: Lease, budgets: Sequence[str], now: int) -> Op[NotYet | None]:
-    """Set aside one more call of budgets for an attempt that runs; or say when there may be one."""
+    """Set aside one more call of budgets for an attempt that runs; or say when there may be one. Where the window that
+    the attempt draws from is over, never: the next attempt draws from another one."""
     mine = [
         (name, scope, window_at)
         for name, scope, window_at, _ in (yield Query("reservations_of", {"task": lease.task, "token": lease.token}))
@@ -193,7 +194,8 @@ def reserve_more(lease: Lease, budgets: Sequence[str], now: int) -> Op[NotYet | 
     accounts = yield from hold(dict.fromkeys(mine), now)
     for account in accounts.values():
         if account.left < WHOLE:
-            return NotYet(BUDGET + account.name, NEVER if account.ends_at is None else account.ends_at)
+            ends_at = account.ends_at
+            return NotYet(BUDGET + account.name, NEVER if ends_at is None or ends_at <= now else ends_at)
     if not accounts:
         return None
     yield from change((key, (WHOLE, 0, 0)) for key in accounts)

@@ -194,8 +194,12 @@ class Calls:
                 self._left -= 1
             else:
                 more = self._budgets if self.made >= self._set_aside else ()
+                waited_ms = 0
                 while (closed := (yield Take(gate, source.gate, budgets=more))) is not None:
-                    yield self._short_wait(closed)
+                    assert isinstance(closed, NotYet)
+                    short_ms = self._short_wait(closed, waited_ms)
+                    waited_ms += short_ms if closed.is_full else 0
+                    yield short_ms
             self.made += 1
             error = yield _TRY
             assert error is not None, "a call that succeeds asks for nothing more"
@@ -209,13 +213,15 @@ class Calls:
                 raise error  # its source is left alone for that long, and so is the task
             yield wait_ms
 
-    def _short_wait(self, closed: Exception) -> int:
-        """How long to wait for a gate; where that is long, the stage is put off."""
-        assert isinstance(closed, NotYet)
+    def _short_wait(self, closed: NotYet, waited_ms: int) -> int:
+        """How long to wait for a gate; where that is long, the stage is put off. So it is where others do not leave:
+        they may wait for a place that this one holds."""
         wait_ms = max(1, closed.again_at - self._desk.now())
-        if wait_ms <= LONGEST_WAIT_MS:
+        if waited_ms + wait_ms <= LONGEST_WAIT_MS:
             return wait_ms
-        until = "" if closed.again_at >= NEVER else f" before {moment(closed.again_at):%H:%M:%S}"
+        if closed.is_full:  # by chance, so that those who wait for each other do not meet again
+            wait_ms = round(random.uniform(wait_ms, wait_ms << min(self._lease.deferrals + 1, 6)))
+        until = "" if closed.again_at >= NEVER or closed.is_full else f" before {moment(closed.again_at):%H:%M:%S}"
         name = closed.gate
         why = f"budget {name[1:]} is spent" if name.startswith(BUDGET) else f"source {name} lets nobody pass{until}"
         raise Waiting(after=min(wait_ms, LONGEST_DEFERRAL_MS) / 1_000, reason=why)

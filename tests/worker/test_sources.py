@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from onceward import App, Breaker, ConfigError, Context, Payload, Pipeline, Retry, Retryable, Source, Status
 from onceward.store.op import Query
 from onceward.testing import Harness
-from tests.worker.conftest import Start
+from tests.worker.conftest import Start, statuses
 
 
 class Fetch(Payload, kind="fetch"):
@@ -489,3 +490,34 @@ def test_a_call_leaves_its_place_when_its_stage_ends(start: Start) -> None:
     harnesses[0].app.enqueue(Fetch("a/1"))
     harnesses[0].drain()
     assert (inside, places()) == ([1], 0)
+
+
+def test_stages_that_wait_for_a_place_of_each_other_give_way(start: Start) -> None:
+    left, right = Source("left", concurrency=1), Source("right", concurrency=1)
+    fetching, others = Pipeline(Fetch), Pipeline(Other)
+    both_inside = asyncio.Barrier(2)
+    begun: list[str] = []
+
+    async def answer() -> str:
+        return "here"
+
+    async def call(ctx: Context[Any], source: Source) -> str:
+        begun.append(source.name)
+        if len(begun) <= 2:
+            await both_inside.wait()
+        return await ctx.acall(source, answer)
+
+    @fetching.stage(source=left)
+    async def fetch(ctx: Context[Fetch]) -> str:
+        return await call(ctx, right)
+
+    @others.stage(source=right)
+    async def work(ctx: Context[Other]) -> str:
+        return await call(ctx, left)
+
+    harness = start(fetching, others)
+    tasks = [harness.enqueue(Fetch("a/1")), harness.enqueue(Other(1))]
+    harness.drain()
+    assert statuses(harness, tasks) == ["succeeded", "succeeded"]
+    assert len(begun) > 2
+    assert [harness.task(task).failures for task in tasks] == [0, 0]

@@ -279,12 +279,13 @@ class CallLimits(NamedTuple):
 
 
 class NotYet(Exception):
-    """A gate lets nobody pass now; it may at a time."""
+    """A gate lets nobody pass now; it may at a time. If it is full, nobody knows when: as soon as somebody leaves."""
 
-    def __init__(self, gate: str, again_at: int) -> None:
+    def __init__(self, gate: str, again_at: int, *, is_full: bool = False) -> None:
         super().__init__(f"{gate} lets nobody pass now")
         self.gate = gate
         self.again_at = again_at
+        self.is_full = is_full
 
 
 class Allowance(msgspec.Struct, frozen=True, gc=False):
@@ -292,6 +293,8 @@ class Allowance(msgspec.Struct, frozen=True, gc=False):
 
     count: int
     again_at: int
+    is_full: bool = False
+    """Whether that is only to see if somebody has left meanwhile."""
 
 
 def after_taking(limits: GateLimits, tat: int, tokens: int, now: int) -> int:
@@ -315,7 +318,7 @@ def allowance(limits: GateLimits, state: GateState, inside: int, probes: int, to
         return Allowance(0, NEVER)
     if state.paused_until > now:
         return Allowance(0, state.paused_until)
-    count, again_at = MOST_AT_ONCE, now
+    count, again_at, is_full = MOST_AT_ONCE, now, False
     if limits.interval_us is not None:
         interval_us, burst = limits.interval_us, limits.burst
         need = min(tokens, burst)  # a stage that wants more than the bucket holds waits for a full one
@@ -323,10 +326,10 @@ def allowance(limits: GateLimits, state: GateState, inside: int, probes: int, to
         count = max(0, there // need)
         again_at = -(-(state.tat - (burst - min(burst, need * (count + 1))) * interval_us) // 1_000)
     if limits.concurrency is not None and (free := limits.concurrency - inside) < count:
-        count, again_at = free, now + LOOK_AGAIN_MS
+        count, again_at, is_full = free, now + LOOK_AGAIN_MS, True
     if state.is_probing(now) and (free := 1 - probes) < count:
-        count, again_at = free, now + LOOK_AGAIN_MS
-    return Allowance(max(0, count), again_at)
+        count, again_at, is_full = free, now + LOOK_AGAIN_MS, True
+    return Allowance(max(0, count), again_at, is_full)
 
 
 def after_outcomes(breaker: BreakerRule | None, state: GateState, outcomes: Iterable[bool], now: int) -> GateState:

@@ -34,7 +34,7 @@ def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> 
             inside, probes = inside - 1, 0  # its own place is not in its way
     allowed = allowance(limits, state, inside, probes, tokens, now)
     if not allowed.count:
-        return NotYet(gate, allowed.again_at)
+        return NotYet(gate, allowed.again_at, is_full=allowed.is_full)
     yield Many("take_from_gates", [(gate, after_taking(limits, state.tat, tokens, now), tokens, None)], (now,))
     if limits.has_slots or state.is_probing(now):
         yield Many("insert_slots", [(gate, lease.task, lease.token, int(state.is_probing(now)), now)])

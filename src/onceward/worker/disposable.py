@@ -63,7 +63,7 @@ class FarDesk:
             assert isinstance(move, Keep)
             answer = self._ask(Kept(move.stage, list(move.parts), far(effects.writes), effects.spawns, effects.bill))
         if answer.again_at is not None and isinstance(move, Take):
-            raise NotYet(move.gate, answer.again_at)
+            raise NotYet(move.gate, answer.again_at, is_full=answer.is_full)
         if answer.is_taken:
             raise Taken
         if answer.error is not None:

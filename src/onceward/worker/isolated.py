@@ -154,6 +154,8 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
     error: str | None = None
     again_at: int | None = None
     """When a gate may be passed that cannot be now."""
+    is_full: bool = False
+    """Whether it is only full, so that nobody knows when."""
     is_taken: bool = False
     """Whether somebody else asks for the answer."""
 
@@ -299,7 +301,7 @@ async def _keep(desk: Desk, lease: Lease, move: Move, effects: Effects) -> Answe
     try:
         return Answer(await desk.akeep(lease, move, effects))
     except NotYet as closed:
-        return Answer(False, again_at=closed.again_at)
+        return Answer(False, again_at=closed.again_at, is_full=closed.is_full)
     except Taken:
         return Answer(False, is_taken=True)
     except (OncewardError, LeaseLost) as error:

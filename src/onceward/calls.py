@@ -223,8 +223,16 @@ class Calls:
             wait_ms = round(random.uniform(wait_ms, wait_ms << min(self._lease.deferrals + 1, 6)))
         until = "" if closed.again_at >= NEVER or closed.is_full else f" before {moment(closed.again_at):%H:%M:%S}"
         name = closed.gate
+        self._say_nothing_of_own()
         why = f"budget {name[1:]} is spent" if name.startswith(BUDGET) else f"source {name} lets nobody pass{until}"
         raise Waiting(after=min(wait_ms, LONGEST_DEFERRAL_MS) / 1_000, reason=why)
+
+    def _say_nothing_of_own(self) -> None:
+        """A stage that is put off has not come to its end: its own source is told nothing, unless it was called.
+        Whether that was done in another way nobody knows, so that no token goes back."""
+        if self._own is not None and self._own.instance(self._key) not in self._heard:
+            self._left = 0
+            self.hear_of(self._own)
 
     def _note(self, source: Source, error: Exception | None) -> None:
         heard = self.hear_of(source)

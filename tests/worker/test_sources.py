@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from onceward import App, Breaker, ConfigError, Context, Payload, Pipeline, Retry, Retryable, Source, Status
+from onceward import (
+    App,
+    Breaker,
+    ConfigError,
+    Context,
+    Payload,
+    Pipeline,
+    Retry,
+    Retryable,
+    Source,
+    SourceState,
+    Status,
+)
 from onceward.store.op import Query
 from onceward.testing import Harness
 from tests.worker.conftest import Start, statuses
@@ -521,3 +533,33 @@ def test_stages_that_wait_for_a_place_of_each_other_give_way(start: Start) -> No
     assert statuses(harness, tasks) == ["succeeded", "succeeded"]
     assert len(begun) > 2
     assert [harness.task(task).failures for task in tasks] == [0, 0]
+
+
+def test_a_probe_that_is_put_off_by_another_source_decides_nothing(start: Start) -> None:
+    own, other = Source("own", breaker=Breaker(failures=1, pause="1m")), Source("other")
+    pipeline, others = Pipeline(Fetch), Pipeline(Other)
+    is_down = [True]
+
+    @pipeline.stage(source=own)
+    def fetch(ctx: Context[Fetch]) -> str:
+        if is_down[0]:
+            raise ConnectionError("refused")
+        return ctx.call(other, lambda: "here")
+
+    @others.stage(source=other)
+    def work(ctx: Context[Other]) -> None: ...
+
+    harness = start(pipeline, others)
+    task = harness.enqueue(Fetch("a/1"))
+    harness.drain(wait_for_due=False)
+    harness.app.disable_source("other")
+    is_down[0] = False
+    harness.clock.advance(60)
+    harness.drain(wait_for_due=False)
+    assert "source other lets nobody pass" in str(harness.task(task).reason)
+    [status] = harness.app.source("own")
+    assert (status.state, status.streak, status.last_success_at) == (SourceState.HALF_OPEN, 1, None)
+    harness.app.enable_source("other")
+    harness.drain()
+    [status] = harness.app.source("own")
+    assert (harness.task(task).status, status.state) == (Status.SUCCEEDED, SourceState.OPEN)

@@ -139,6 +139,22 @@ def test_a_limit_that_an_operator_has_set_stays_and_may_be_lower(start: Start) -
     assert counts(again) == {"succeeded": 1}
 
 
+def test_the_last_word_about_a_limit_counts_with_and_without_the_code(start: Start, store_url: str) -> None:
+    harness = start(asking(Budget("usd", 0.10, per="day")))
+    harness.enqueue(Ask(1))
+    harness.drain()
+    bare = App(store_url).on(store_url, clock=harness.clock)
+    try:
+        for app, limit in ((harness.app, 5), (bare, 3), (harness.app, 4), (bare, 2)):
+            assert [one.limit for one in app.raise_budget("usd", limit)] == [limit]
+    finally:
+        bare.close()
+    harness.clock.advance(DAY_S)
+    harness.enqueue(Ask(2))
+    harness.drain()
+    assert only(harness.app).limit == 2
+
+
 def test_a_higher_limit_in_the_code_wakes_those_who_wait(start: Start) -> None:
     harness = start(asking(Budget("usd", 0.02)))
     harness.app.enqueue_many([Ask(1), Ask(2)])

@@ -133,6 +133,8 @@ def set_limit(name: str, scope: str, ceiling: int, author: str, now: int) -> Op[
     """Give a budget another limit, for its present window and those to come; returns how many tasks were woken."""
     said = {"name": name, "scope": scope, "ceiling": ceiling, "now": now}
     yield Query("lock_budget_limits")
+    if scope == EVERY_SCOPE:  # who has no code says that of a budget of the app too, which is nobody in particular
+        yield Query("drop_budget_limits_of_app", {"name": name})
     yield Query("set_budget_limit", {**said, "author": author})
     if name == LINEAGE and scope != EVERY_SCOPE:
         yield from open_lineage_budgets([(scope, ceiling)])

@@ -90,6 +90,11 @@ INSERT INTO onceward_budget_limit (name, scope, ceiling, at, author)
 VALUES (:name, :scope, :ceiling, :now, :author)
 ON CONFLICT (name, scope) DO UPDATE SET ceiling = excluded.ceiling, at = excluded.at, author = excluded.author
 
+-- name: drop_budget_limits_of_app
+DELETE FROM onceward_budget_limit
+WHERE name = :name
+  AND scope = ''
+
 -- name: change_ceilings
 -- Windows that are not over get another ceiling, and are open again; not those for which an operator has said something
 -- else in particular.

@@ -25,7 +25,7 @@ from onceward.errors import ConfigError, LeaseLost, StageEnded
 from onceward.logs import bound_logger
 from onceward.model import codec
 from onceward.model.batch import name_taken
-from onceward.model.budget import CALLS, WHOLE, Amount, Bill, Budget, Charge, amount_of
+from onceward.model.budget import CALLS, WHOLE, Amount, Bill, Budget, Charge, amount_of, read_amount
 from onceward.model.connection import Connection
 from onceward.model.decide import readable
 from onceward.model.gates import Told
@@ -275,9 +275,11 @@ class Context(Generic[P]):
         if name not in known:
             has = f"it has: {', '.join(known)}" if known else "it has none"
             raise ConfigError(f"stage {self._stage.name!r} does not draw from a budget {name!r}; {has}")
-        spent = amount_of(amount, f"what stage {self._stage.name!r} charges")
+        what = f"what stage {self._stage.name!r} charges"
+        spent = amount_of(amount, what)
         with _pen:
             self._refuse_if_ended()
+            amount_of(read_amount(self._charges.get(name, 0) + spent), f"{what} in all")
             self._charge(name, spent)
 
     # What a stage may want written

@@ -410,6 +410,24 @@ def test_a_closed_budget_holds_those_who_say_that_they_cost_nothing(start: Start
     assert statuses(harness, [first, *later]) == ["succeeded", "succeeded", "succeeded"]  # both were taken together
 
 
+def test_charges_that_cannot_be_added_up_are_an_error_of_the_stage(start: Start) -> None:
+    tokens = Budget("tokens", 10, unit="tokens")
+    pipeline = Pipeline(Ask)
+
+    @pipeline.stage(budget=tokens, estimate=1)
+    def ask(ctx: Context[Ask]) -> None:
+        for _ in range(3):
+            ctx.charge(tokens, 4 * 10**9)
+
+    harness = start(pipeline)
+    task = harness.enqueue(Ask(1))
+    harness.drain()
+    history = harness.task(task).history
+    assert any("more than 4,000,000,000 cannot be counted" in str(one.note) for one in history)
+    assert (harness.task(task).status, harness.task(task).failures) == (Status.WAITING, 1)
+    assert (only(harness.app).spent, only(harness.app).reserved, only(harness.app).is_closed) == (4 * 10**9, 0, True)
+
+
 def test_a_charge_for_a_budget_that_the_stage_does_not_declare_is_an_error(start: Start) -> None:
     budget, other = Budget("usd", 1), Budget("other", 1)
     pipeline = Pipeline(Ask, retry=Retry(retries=0))

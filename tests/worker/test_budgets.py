@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from decimal import Decimal
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -176,6 +177,33 @@ def test_a_window_that_is_over_wakes_those_who_wait(start: Start) -> None:
     harness.drain()
     assert counts(harness) == {"succeeded": 2}
     assert only(harness.app).spent == usd("0.01")
+
+
+@pytest.mark.parametrize(("before", "after"), [*permutations(("hour", "day", "total"), 2)])
+def test_a_budget_whose_window_the_code_has_changed_begins_anew_when_the_code_says(
+    start: Start, before: Any, after: Any
+) -> None:
+    old = start(asking(Budget("usd", "0.02", per=before), estimate="0.01"))
+    old.clock.advance(DAY_S - old.clock.now() // 1_000 % DAY_S)
+    for number in range(6):  # from midnight on, two an hour
+        old.app.enqueue_many([Ask(2 * number), Ask(2 * number + 1)])
+        old.drain(wait_for_due=False)
+        old.clock.advance(3_600)
+    old.app.enqueue_many([Ask(number) for number in range(20, 50)])
+    old.drain(wait_for_due=False)
+    done = counts(old)["succeeded"]
+    harness = start(asking(Budget("usd", "0.02", per=after), estimate="0.01"), after=old)
+    harness.drain(wait_for_due=False)
+    assert counts(harness)["succeeded"] - done in (0, 2)
+    [shown] = harness.app.budgets()
+    assert (shown.per, shown.left, shown.waiting) == (after, 0, 42 - counts(harness)["succeeded"])
+    done = counts(harness)["succeeded"]
+    harness.app.raise_budget("usd", "0.03")
+    harness.drain(wait_for_due=False)
+    assert counts(harness)["succeeded"] == done + 1
+    harness.clock.advance({"hour": 3_600, "day": DAY_S, "total": 10 * DAY_S}[after])
+    harness.drain(wait_for_due=False)
+    assert counts(harness)["succeeded"] == done + (1 if after == "total" else 4)
 
 
 @pytest.mark.parametrize("ending", ["returns", "filtered", "skipped", "failed", "waiting"])

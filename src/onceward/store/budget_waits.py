@@ -121,12 +121,24 @@ def budget_waited_for(waiting_for: str | None, now: int) -> Op[Account | None]:
 
 
 def declare(rules: Iterable[BudgetRule], now: int) -> Op[None]:
-    """Let budgets have the limits that the code gives them, where no operator has said otherwise."""
+    """Let budgets have the limits that the code gives them, where no operator has said otherwise, and its windows."""
     for rule in sorted(rules, key=lambda rule: rule.name):
+        yield from _declare_windows(rule, now)
         declared = {"name": rule.name, "ceiling": rule.ceiling, "now": now}
         if others := (yield Query("other_ceilings", declared)):
             yield Many("hold_budgets", [tuple(row) for row in others])
             yield Query("declare_ceiling", declared)
+
+
+def _declare_windows(rule: BudgetRule, now: int) -> Op[None]:
+    """End the windows of a budget that begins anew at other times by now. One of them may have begun when the present
+    one did: then it goes on as that."""
+    window_at, ends_at = rule.window(now)
+    length_ms = 0 if ends_at is None else ends_at - window_at
+    declared = {"name": rule.name, "window_at": window_at, "until": ends_at or 0, "length_ms": length_ms, "now": now}
+    if others := (yield Query("other_windows", declared)):
+        yield Many("hold_budgets", [tuple(row) for row in others])
+        yield Query("declare_windows", declared)
 
 
 def set_limit(name: str, scope: str, ceiling: int, author: str, now: int) -> Op[int]:

@@ -132,6 +132,28 @@ WHERE name = :name
       AND l.scope IN (onceward_budget.scope, '*')
   )
 
+-- name: other_windows
+-- Windows that are not over and not as long as the code says, and the present one if it does not end when it should.
+SELECT name, scope, window_at
+FROM onceward_budget
+WHERE name = :name
+  AND CASE
+      WHEN window_at = :window_at
+      THEN coalesce(ends_at, 0) <> :until
+      ELSE (ends_at IS NULL OR ends_at > :now) AND coalesce(ends_at - window_at, 0) <> :length_ms
+  END
+
+-- name: declare_windows
+-- Whoever asks this holds the rows.
+UPDATE onceward_budget
+SET ends_at = CASE WHEN window_at <> :window_at THEN :now WHEN :until > 0 THEN :until END
+WHERE name = :name
+  AND CASE
+      WHEN window_at = :window_at
+      THEN coalesce(ends_at, 0) <> :until
+      ELSE (ends_at IS NULL OR ends_at > :now) AND coalesce(ends_at - window_at, 0) <> :length_ms
+  END
+
 -- name: read_budgets
 -- As people look at them: windows that are not over, and how many tasks wait for each.
 SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed, (

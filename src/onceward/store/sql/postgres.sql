@@ -1046,7 +1046,7 @@ WHERE b.name = c.name
   AND b.window_at = c.window_at
 
 -- name: newest_accounts
--- Budgets as they stand in their newest windows that have begun.
+-- Budgets as they stand in their newest windows that have begun: those that are not over, if there are such.
 WITH wanted (name, scope, begun_by) AS (
     ROWS (name text, scope text, begun_by bigint)
 )
@@ -1054,9 +1054,11 @@ SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.e
 FROM wanted w
 JOIN onceward_budget b ON b.name = w.name AND b.scope = w.scope
 WHERE b.window_at = (
-    SELECT max(n.window_at)
+    SELECT n.window_at
     FROM onceward_budget n
     WHERE n.name = w.name AND n.scope = w.scope AND n.window_at <= w.begun_by
+    ORDER BY CASE WHEN n.ends_at <= w.begun_by THEN 1 ELSE 0 END, n.window_at DESC
+    LIMIT 1
 )
 
 -- name: change_reservations

@@ -660,14 +660,16 @@ WHERE onceward_budget.name = c.column1
   AND onceward_budget.window_at = c.column3
 
 -- name: newest_accounts
--- Budgets as they stand in their newest windows that have begun.
+-- Budgets as they stand in their newest windows that have begun: those that are not over, if there are such.
 SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed
 FROM (ROWS (name text, scope text, begun_by bigint)) AS w
 JOIN onceward_budget b ON b.name = w.column1 AND b.scope = w.column2
 WHERE b.window_at = (
-    SELECT max(n.window_at)
+    SELECT n.window_at
     FROM onceward_budget n
     WHERE n.name = w.column1 AND n.scope = w.column2 AND n.window_at <= w.column3
+    ORDER BY CASE WHEN n.ends_at <= w.column3 THEN 1 ELSE 0 END, n.window_at DESC
+    LIMIT 1
 )
 
 -- name: change_reservations

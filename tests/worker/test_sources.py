@@ -563,3 +563,34 @@ def test_a_probe_that_is_put_off_by_another_source_decides_nothing(start: Start)
     harness.drain()
     [status] = harness.app.source("own")
     assert (harness.task(task).status, status.state) == (Status.SUCCEEDED, SourceState.OPEN)
+
+
+@pytest.mark.parametrize("faster", [{"rate": "60/min", "burst": 5}, {}])
+@pytest.mark.parametrize("per", [None, host])
+def test_a_rate_that_the_code_has_raised_holds_at_once(start: Start, faster: dict[str, Any], per: Any) -> None:
+    server = Server()
+    old = start(fetching(Source("web", per=per, rate="10/day", burst=10), server, lambda: ms(old)()))
+    old.app.enqueue_many([Fetch(f"a/{number}") for number in range(12)])
+    old.drain(wait_for_due=False)
+    assert len(server.called) == 10
+    harness = start(fetching(Source("web", per=per, **faster), server, lambda: ms(harness)()), after=old)
+    harness.drain()
+    began = ms(old)()
+    assert [at - began for at, _ in server.called[10:]] == ([1_000, 2_000] if faster else [0, 0])
+
+
+def test_a_rate_that_has_not_changed_is_not_begun_anew_by_another_worker(start: Start) -> None:
+    server = Server()
+    pipeline = Pipeline(Fetch)
+    web = Source("web", rate="60/min", burst=2, retries=2)
+
+    @pipeline.stage(source=web, calls=5)
+    def fetch(ctx: Context[Fetch]) -> str:
+        return server.get(ms(first)(), ctx.payload.url)
+
+    first = start(pipeline)
+    first.app.enqueue_many([Fetch("a/1"), Fetch("a/2")])
+    first.drain(wait_for_due=False)
+    first.drain()
+    [one, two] = [at for at, _ in server.called]
+    assert two - one == 5_000

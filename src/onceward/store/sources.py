@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from onceward.model.gates import Gate, read_gates
@@ -94,6 +94,19 @@ def _waiting(source: str | None) -> Op[dict[str, tuple[int, int | None]]]:
 def belongs(gate: Gate, source: str) -> bool:
     """Whether a gate is the one that is meant, or one of its instances."""
     return gate.name == source or gate.name.startswith(f"{source}/")
+
+
+def declare(longest_us: Mapping[str, int], now: int) -> Op[None]:
+    """Let no bucket of these sources take longer to be full again than their rates allow: one that does was emptied at
+    a rate that the code no longer has. Whoever waits behind it is looked at now."""
+    for source, us in sorted(longest_us.items()):
+        tat = now * 1_000 + us
+        emptier = [row[0] for row in (yield Query("emptier_gates", {"source": source, "tat": tat}))]
+        for gate in emptier:
+            yield Query("hold_gate", {"gate": gate})
+            yield Query("fill_gate", {"gate": gate, "tat": tat})
+        if emptier:
+            yield from wake_source(source, now)
 
 
 def enable(gates: Sequence[str], source: str, now: int) -> Op[None]:

@@ -25,6 +25,7 @@ from onceward.store.lines import look
 from onceward.store.op import Op, drive
 from onceward.store.operate import wake_for_code
 from onceward.store.reader import Reader
+from onceward.store.sources import declare as declare_sources
 from onceward.store.workers import Death, NewWorker, Seen, bury, living, register, stop
 from onceward.testing.bounds import bounded
 from onceward.testing.clock import FakeClock
@@ -235,6 +236,7 @@ class _InlineWorker:
         for pipeline in self._app.registry:
             yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
         yield from know_last_stages(*self._app.registry.kinds_at_expiry)
+        yield from declare_sources(self._app.registry.longest_us, now)
         yield from declare_budgets(self._app.registry.budgets.values(), now)
         return worker
 

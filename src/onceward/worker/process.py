@@ -32,6 +32,7 @@ from onceward.store.op import Op, Query, drive
 from onceward.store.operate import wake_for_code
 from onceward.store.reader import Line, Reader
 from onceward.store.session import GONE, ConnectionLost, Session, TryAgainLater
+from onceward.store.sources import declare as declare_sources
 from onceward.store.workers import NewWorker, register, stop
 from onceward.worker import points, presence
 from onceward.worker.committer import Committer
@@ -298,6 +299,7 @@ class WorkerProcess:
             for pipeline in self._registry:
                 yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
             yield from know_last_stages(*self._registry.kinds_at_expiry)
+            yield from declare_sources(self._registry.longest_us, now)
             yield from declare_budgets(self._registry.budgets.values(), now)
             return worker
 

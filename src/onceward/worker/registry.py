@@ -94,6 +94,16 @@ class Registry:
             any(rule.unit == USD and rule.scope == "app" for rule in stage.costs.drawn) for stage in using
         )
 
+    @property
+    def longest_us(self) -> dict[str, int]:
+        """How long the bucket of each source takes at most to be full again: after a burst, or after all calls of the
+        stage that makes the most."""
+        calls: dict[str, int] = {}
+        for stage in (stage for one in self for stage in one.every_stage if stage.source is not None):
+            calls[stage.source.name] = max(calls.get(stage.source.name, 1), stage.calls)
+        gates = {name: source.gate for name, source in self.sources.items()}
+        return {name: max(gate.burst, calls[name]) * (gate.interval_us or 0) for name, gate in gates.items()}
+
     def limits_of(self, gate: str) -> GateLimits:
         """What a gate lets through. One that the code no longer has lets everything through: whoever passes it is put
         where it belongs before it runs."""

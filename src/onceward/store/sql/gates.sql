@@ -112,6 +112,23 @@ WHERE substr(name, 1, 1) NOT IN ('=', '#', '$')
     OR (name >= CAST(:source AS text) || '/' AND name < CAST(:source AS text) || '0')
   )
 
+-- name: emptier_gates
+-- The gates of a source whose buckets are full again later than at a time.
+SELECT name
+FROM onceward_gate
+WHERE (
+    name = :source
+    OR (name >= CAST(:source AS text) || '/' AND name < CAST(:source AS text) || '0')
+  )
+  AND tat > :tat
+ORDER BY name
+
+-- name: fill_gate
+UPDATE onceward_gate
+SET tat = :tat
+WHERE name = :gate
+  AND tat > :tat
+
 -- name: read_gates
 SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at, why, calls, failures, hits, misses,
     last_success_at, last_failure_at, last_error

@@ -170,6 +170,7 @@ class App(
             registry.budgets.values(),
             usd_per_1000_calls=usd_per_1000_calls,
             covered=registry.is_covered,
+            most_calls=registry.most_calls(self.config.call_retries),
         )
         if measured:
             now = self._store.clock.now()

@@ -1,7 +1,8 @@
 """What an hour can come to at worst, from the configuration alone: runs, compute minutes, tasks, calls, money.
 
 Ticks are what runs by itself: one every so often, and as many after it as the chain allows, each with a limit on time
-and on tasks. Every task may call outside as often as the retries allow. Rates of sources and budgets hold besides.
+and on tasks. Every task may call outside as often as the retries allow, and its stages say. Rates of sources and
+budgets hold besides.
 """
 
 from __future__ import annotations
@@ -91,12 +92,14 @@ def hourly(
     *,
     usd_per_1000_calls: float | None = None,
     covered: bool = False,
+    most_calls: int = 0,
 ) -> Hourly:
-    """The worst case of an hour. `covered`: whatever uses a source is under a budget of the whole app, in USD."""
+    """The worst case of an hour. `covered`: whatever uses a source is under a budget of the whole app, in USD.
+    `most_calls`: what a stage may make by its own word, with the retries of its source."""
     rules = sorted(budgets, key=lambda rule: rule.name)
     runs = -(-HOUR_MS // config.tick_every_ms) * (1 + config.chain)
     tasks = runs * config.tick_tasks
-    calls = tasks * (1 + config.call_retries)
+    calls = tasks * max(1 + config.call_retries, most_calls)
     usd, bounded_by = None, "nobody has said what a call costs, and not everything is under a budget of the app"
     if usd_per_1000_calls is not None:
         usd, bounded_by = calls * usd_per_1000_calls / 1_000, "the price of its calls"

@@ -24,6 +24,26 @@ def test_the_three_profiles(profile: str, runs: int, minutes: int, tasks: int, c
     assert found.bounded_by == "the price of its calls"
 
 
+@pytest.mark.parametrize(
+    ("source", "calls", "each"),
+    [
+        (Source("web"), 1, 7),
+        (Source("web", retries=0), 1, 7),  # ctx.call may be of any other source
+        (Source("web", retries=20, timeout="1s"), 1, 21),
+        (Source("web", retries=1), 10, 20),
+        (Source("web", timeout="1s"), 3, 21),
+    ],
+)
+def test_calls_and_retries_that_the_code_declares_are_in_it(source: Source, calls: int, each: int) -> None:
+    pipeline = Pipeline(Page)
+
+    @pipeline.stage(source=source, calls=calls)
+    def ask(ctx: Context[Page]) -> None: ...
+
+    found = App("sqlite:///:memory:", [pipeline]).envelope(usd_per_1000_calls=1).hourly
+    assert (found.calls, found.usd) == (36_000 * each, 36.0 * each)
+
+
 def test_without_a_price_nobody_knows() -> None:
     found = hourly(Config(), [], [])
     assert found.usd is None

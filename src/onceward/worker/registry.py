@@ -94,6 +94,12 @@ class Registry:
             any(rule.unit == USD and rule.scope == "app" for rule in stage.costs.drawn) for stage in using
         )
 
+    def most_calls(self, usual_retries: int) -> int:
+        """How many calls a stage can make in one attempt, with the retries of its source, if it makes those it says."""
+        using = [stage for one in self for stage in one.every_stage if stage.source is not None]
+        retries = [usual_retries if one.source.retries is None else one.source.retries for one in using]
+        return max((one.calls * (1 + more) for one, more in zip(using, retries, strict=True)), default=0)
+
     @property
     def longest_us(self) -> dict[str, int]:
         """How long the bucket of each source takes at most to be full again: after a burst, or after all calls of the

@@ -66,6 +66,16 @@ def test_a_stage_that_is_under_no_budget_leaves_the_hour_open() -> None:
     assert app.envelope().hourly.usd is None
 
 
+def test_what_is_done_at_expiry_under_no_budget_leaves_the_hour_open() -> None:
+    web = Source("web")
+    pipeline = asking(web, Budget("model-usd", 5, per="day"))
+
+    @pipeline.at_expiry(source=web)
+    def cancel(ctx: Context[Page]) -> None: ...
+
+    assert App("sqlite:///:memory:", [pipeline]).envelope().hourly.usd is None
+
+
 class Page(Payload, kind="page"):
     url: str
 

@@ -89,7 +89,7 @@ class Registry:
     @property
     def is_covered(self) -> bool:
         """Whether every stage that uses a source draws from a budget of the whole app, in USD."""
-        using = [stage for one in self for stage in one.stages if stage.source is not None]
+        using = [stage for one in self for stage in one.every_stage if stage.source is not None]
         return bool(using) and all(
             any(rule.unit == USD and rule.scope == "app" for rule in stage.costs.drawn) for stage in using
         )

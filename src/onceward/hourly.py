@@ -110,7 +110,7 @@ def hourly(
             usd, bounded_by = ceiling, f"the budget {' and '.join(rule.name for rule in money)}"
     return Hourly(
         runs=runs,
-        minutes=runs * config.tick_limit_ms // 60_000,
+        minutes=-(-runs * config.tick_limit_ms // 60_000),
         tasks=tasks,
         calls=calls,
         usd=usd,

@@ -76,6 +76,10 @@ def test_what_is_done_at_expiry_under_no_budget_leaves_the_hour_open() -> None:
     assert App("sqlite:///:memory:", [pipeline]).envelope().hourly.usd is None
 
 
+def test_minutes_that_have_begun_count() -> None:
+    assert hourly(Config(tick_every="1h", chain=0, tick_limit="50s"), [], []).minutes == 1
+
+
 class Page(Payload, kind="page"):
     url: str
 

@@ -594,3 +594,23 @@ def test_a_rate_that_has_not_changed_is_not_begun_anew_by_another_worker(start: 
     first.drain()
     [one, two] = [at for at, _ in server.called]
     assert two - one == 5_000
+
+
+def test_code_that_takes_the_last_source_away_finds_the_tasks_that_stand_behind_it(start: Start) -> None:
+    server = Server()
+    old = start(fetching(Source("web", rate="1/min"), server, lambda: ms(old)()))
+    tasks = old.app.enqueue_many([Fetch(f"a/{number}") for number in range(3)])
+    old.drain(wait_for_due=False)
+    assert statuses(old, tasks) == ["succeeded", "pending", "pending"]
+    pipeline = Pipeline(Fetch)
+
+    @pipeline.stage
+    def fetch(ctx: Context[Fetch]) -> str:
+        return ctx.payload.url
+
+    harness = start(pipeline, after=old)
+    harness.drain()
+    assert statuses(harness, tasks) == ["succeeded", "succeeded", "succeeded"]
+    harness.enqueue(Fetch("a/3"))
+    harness.drain()
+    assert harness.app.counts()[Status.SUCCEEDED] == 4

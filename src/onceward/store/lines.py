@@ -69,12 +69,16 @@ def stand_ranked(ready: Mapping[Line, list[tuple[int, int]]], now: int) -> Op[No
 
 
 def heed_pauses(reader: Reader, now: int) -> Op[None]:
-    """Learn what an operator has paused: now and then, and with every look as long as something is."""
+    """Learn what an operator has paused: now and then, and with every look as long as something is. And whether
+    somebody stands behind gates of which the code knows nothing any more."""
     if reader.pauses or not 0 <= now - reader.pauses_read_at < PAUSES_EVERY_MS:
         reader.pauses_read_at = now
         pauses = yield from read_pauses()
         if pauses != reader.pauses:
             reader.pauses, reader.busy_line, reader.busy_lane = pauses, None, None
+        if reader.limits_of is None and reader.limits_of_old is not None:
+            [(turn_at,)] = yield Query("next_turn", {"lines": list(reader.lanes)})
+            reader.limits_of = None if turn_at is None else reader.limits_of_old
 
 
 def make_due(reader: Reader, now: int) -> Op[int]:

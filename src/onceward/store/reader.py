@@ -116,6 +116,8 @@ class Reader:
     governed: set[Line] = field(default_factory=set)
     """The governed lines in which places are remembered."""
     budgets_of: BudgetsOf = no_budgets
+    limits_of_old: LimitsOf | None = None
+    """What gates let through if somebody stands in a governed line after all: the code had gates, and has none now."""
 
     def due_by(self, now: int) -> int:
         """By when those were due who were taken by this claim, if some clock was ahead of ours."""

@@ -166,11 +166,12 @@ class _InlineWorker:
         self._worker = self._session.transact(lambda: self._enter(new))
         sweeps = self._store.dialect == "postgres"
         limits_of = registry.limits_of if registry.governs else None
+        rules: dict[str, Any] = {"budgets_of": registry.budgets_of, "limits_of_old": registry.limits_of}
         writer = Writer(
             self._session,
             self._worker,
-            Reader(registry.lanes(None), limits_of, sweeps, budgets_of=registry.budgets_of),
-            Reader(registry.lanes(None, suspect=True), limits_of, sweeps, budgets_of=registry.budgets_of),
+            Reader(registry.lanes(None), limits_of, sweeps, **rules),
+            Reader(registry.lanes(None, suspect=True), limits_of, sweeps, **rules),
         )
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -200,7 +201,7 @@ class _InlineWorker:
         seen = -1
         for _ in range(MOST_ROUNDS):
             await self._settle(writer, runner)
-            sight = drive(look(Reader(registry.lanes(None), limits_of)), self._session)
+            sight = drive(look(Reader(registry.lanes(None), registry.limits_of)), self._session)
             if sight.heads and self._submitted != seen:  # somebody else has enqueued it meanwhile
                 seen = self._submitted
                 runner.look_again()

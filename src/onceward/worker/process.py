@@ -311,8 +311,10 @@ class WorkerProcess:
         return entered
 
     def _new_reader(self, lanes: tuple[str, ...]) -> Reader:
-        limits_of = self._registry.limits_of if self._registry.governs else None
-        return Reader(lanes, limits_of, sweeps=self._store.dialect == "postgres", budgets_of=self._registry.budgets_of)
+        registry = self._registry
+        limits_of = registry.limits_of if registry.governs else None
+        sweeps = self._store.dialect == "postgres"
+        return Reader(lanes, limits_of, sweeps, budgets_of=registry.budgets_of, limits_of_old=registry.limits_of)
 
     def _wakeup(self, session: Session, heard: Callable[[str], None]) -> tuple[Wakeup, Listener | None]:
         if self._store.dialect == "sqlite":

@@ -166,6 +166,28 @@ def test_a_higher_limit_in_the_code_wakes_those_who_wait(start: Start) -> None:
     assert counts(again) == {"succeeded": 2}
 
 
+@pytest.mark.parametrize("instead", [None, Budget("llm-usd", "0.05")])
+def test_those_who_wait_for_a_budget_that_the_code_no_longer_has_go_on(start: Start, instead: Budget | None) -> None:
+    old = start(asking(Budget("usd", 0.04)))
+    tasks = [old.enqueue(Ask(number, cost="0.02")) for number in range(6)]
+    old.drain()
+    assert statuses(old, tasks) == ["succeeded"] * 2 + ["waiting"] * 4
+    pipeline = Pipeline(Ask)
+
+    @pipeline.stage(budget=instead, estimate=None if instead is None else 0.02)
+    def ask(ctx: Context[Ask]) -> int:
+        if instead is not None:
+            ctx.charge(instead, ctx.payload.cost)
+        return ctx.payload.number
+
+    harness = start(pipeline, after=old)
+    harness.drain()
+    held = 0 if instead is None else 2
+    assert statuses(harness, tasks) == ["succeeded"] * (6 - held) + ["waiting"] * held
+    assert {harness.task(task).waiting_for for task in tasks} == ({None, "budget:llm-usd"} if held else {None})
+    assert words(harness, tasks[2]).count("woken") == 1
+
+
 def test_a_window_that_is_over_wakes_those_who_wait(start: Start) -> None:
     harness = start(asking(Budget("usd", 0.02, per="day")))
     harness.app.enqueue_many([Ask(1), Ask(2)])

@@ -5,7 +5,7 @@ Woken are the oldest, as many as may fit. Whoever comes too late, because others
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from onceward.logs import EngineLog
 from onceward.model.budget import (
@@ -26,6 +26,7 @@ from onceward.store.budgets import open_lineage_budgets, settle_orphans
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, drive
+from onceward.store.reader import BudgetsOf
 from onceward.store.session import Session, TryAgainLater
 
 WOKEN_AT_ONCE = 500
@@ -85,7 +86,9 @@ def wake_for_budgets(now: int) -> Op[int]:
         amounts = [_needed(name, account, estimate, gates) for _, estimate, gates in rows]
         fitting = may_fit(amounts, sum(amounts) if account is None else account.left_at(now))
         if fitting:
-            woken += yield from _wake(sorted(rows[place][0] for place in fitting), waiting_for, now)
+            woken += yield from _wake(
+                sorted(rows[place][0] for place in fitting), waiting_for, "has something left", now
+            )
     return woken
 
 
@@ -96,10 +99,10 @@ def _needed(name: str, account: Account | None, estimate: int | None, gates: str
     return estimate or 0
 
 
-def _wake(tasks: list[int], waiting_for: str, now: int) -> Op[int]:
+def _wake(tasks: list[int], waiting_for: str, why: str, now: int) -> Op[int]:
     rows = yield Query("wake_for_budget", {"ids": tasks, "waiting_for": waiting_for, "now": now})
     name, scope = account_waited_for(waiting_for)
-    note = f"budget {name}{f' of {scope}' if scope else ''} has something left"
+    note = f"budget {name}{f' of {scope}' if scope else ''} {why}"
     yield from log(
         Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, note)
         for task, run, fence, _, _, _, _, stage, _ in rows
@@ -112,6 +115,17 @@ def _wake(tasks: list[int], waiting_for: str, now: int) -> Op[int]:
         now,
     )
     return len(rows)
+
+
+def wake_for_code(kinds: Sequence[str], rules_of: BudgetsOf, now: int) -> Op[None]:
+    """Wake those of some kinds that wait for a budget from which the code of their stage draws no more."""
+    for kind, stage, waiting_for in (yield Query("budget_waits_of_kinds", {"kinds": list(kinds)})):
+        name, _ = account_waited_for(waiting_for)
+        if name == LINEAGE or name in {rule.name for rule in rules_of(kind, stage)}:
+            continue
+        waiting = {"kind": kind, "stage": stage, "waiting_for": waiting_for, "count": WOKEN_AT_ONCE}
+        while rows := (yield Query("waiting_at_stage", waiting)):
+            yield from _wake(sorted(row[0] for row in rows), waiting_for, "is no longer asked", now)
 
 
 def budget_waited_for(waiting_for: str | None, now: int) -> Op[Account | None]:

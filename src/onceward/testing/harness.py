@@ -19,6 +19,7 @@ from onceward.model.times import Duration
 from onceward.store import cache
 from onceward.store.budget_waits import declare as declare_budgets
 from onceward.store.budget_waits import sweep_budgets
+from onceward.store.budget_waits import wake_for_code as wake_for_budgets_of_code
 from onceward.store.expiry import expire_batches, expire_lineages, expire_tasks, know_last_stages, next_look_at
 from onceward.store.growth import Growth
 from onceward.store.lines import look
@@ -237,6 +238,7 @@ class _InlineWorker:
         for pipeline in self._app.registry:
             yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
         yield from know_last_stages(*self._app.registry.kinds_at_expiry)
+        yield from wake_for_budgets_of_code(self._app.registry.kinds, self._app.registry.budgets_of, now)
         yield from declare_sources(self._app.registry.longest_us, now)
         yield from declare_budgets(self._app.registry.budgets.values(), now)
         return worker

@@ -25,6 +25,7 @@ from onceward.running_stage import is_worker
 from onceward.store import one_library
 from onceward.store.budget_waits import declare as declare_budgets
 from onceward.store.budget_waits import sweep_budgets
+from onceward.store.budget_waits import wake_for_code as wake_for_budgets_of_code
 from onceward.store.expiry import know_last_stages
 from onceward.store.idle import anything_left, ready_now
 from onceward.store.lines import line_told
@@ -299,6 +300,7 @@ class WorkerProcess:
             for pipeline in self._registry:
                 yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
             yield from know_last_stages(*self._registry.kinds_at_expiry)
+            yield from wake_for_budgets_of_code(self._registry.kinds, self._registry.budgets_of, now)
             yield from declare_sources(self._registry.longest_us, now)
             yield from declare_budgets(self._registry.budgets.values(), now)
             return worker

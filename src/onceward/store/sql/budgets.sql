@@ -77,6 +77,23 @@ WHERE waiting_for = :waiting_for
 ORDER BY id
 LIMIT :count
 
+-- name: budget_waits_of_kinds
+-- What tasks of these kinds wait for at each of their stages.
+SELECT DISTINCT kind, CASE WHEN expiry IS NULL THEN stage ELSE '!' END, waiting_for
+FROM onceward_task
+WHERE waiting_for >= 'budget:'
+  AND waiting_for < 'budget;'
+  AND kind IN TEXTS :kinds
+
+-- name: waiting_at_stage
+SELECT id
+FROM onceward_task
+WHERE waiting_for = :waiting_for
+  AND kind = :kind
+  AND coalesce(CASE WHEN expiry IS NULL THEN stage ELSE '!' END, '') = coalesce(CAST(:stage AS text), '')
+ORDER BY id
+LIMIT :count
+
 -- name: wake_for_budget
 UPDATE onceward_task
 SET status = 0, waiting_for = NULL, due_at = :now, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END

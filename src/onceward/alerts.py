@@ -15,7 +15,7 @@ from typing import Any
 from onceward.errors import ConfigError
 from onceward.model.connection import Connection
 from onceward.model.times import moment
-from onceward.model.watch import ADVICE, LONGEST_SUBJECT, MOST_TASKS, Finding, of_watch
+from onceward.model.watch import ADVICE, LONGEST_SUBJECT, MOST_TASKS, PRUNING, Finding, of_watch
 from onceward.store.alerts import AlertRow
 from onceward.store.guard import GuardedConnection
 
@@ -42,7 +42,7 @@ class Watch:
     def __post_init__(self) -> None:
         if not _is_text(self.name) or len(self.name) > LONGEST_SUBJECT:
             raise ConfigError(f"{self.name!r} is no name of a watch")
-        if self.name in ADVICE:
+        if self.name in ADVICE or self.name == PRUNING:
             raise ConfigError(f"a watch cannot be called {self.name!r}: that is a rule of the engine")
         if not callable(self.query) and not (isinstance(self.query, str) and self.query.strip()):
             raise ConfigError(f"watch {self.name!r}: its query is SQL, or a function that is given a connection")

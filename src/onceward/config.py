@@ -78,7 +78,7 @@ class Config:
     max_tasks: int = _number(10_000, "How many tasks a lineage may hold.")
     max_children: int = _number(1_000, "How many children a task may ask for.")
     deadline: Duration = _number(None, "How long a batch or lineage may take.")
-    keep: Duration = _number("30d", "How old an ended task must be for `prune` to delete it.")
+    keep: Duration = _number("30d", "How long ended tasks are kept; then workers, or `prune`, delete them.")
     prepare: bool = _number(
         True, "Whether statements are prepared on the server.", fixed="it is about connections that are open"
     )

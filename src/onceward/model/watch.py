@@ -41,6 +41,8 @@ ADVICE: Mapping[str, str] = {
     WATCH_FAILED: "Correct the watch: as long as it fails, nobody looks for what it was made for.",
 }
 """The rules of the engine, each with what to do about what it finds."""
+PRUNING = "pruning"
+"""The name under which it is known when old tasks were deleted last. No watch can have it."""
 _BY_NAME = frozenset({"source", "budget nearly spent", "budget"})
 """Rules whose subjects are a name of the code and, behind a slash, for whom."""
 

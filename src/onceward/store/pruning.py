@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass
 from functools import partial
 
 from onceward.errors import StoreUnavailable
 from onceward.model.lineage import EVERYWHERE
-from onceward.model.times import StoreClock
+from onceward.model.times import NEVER, StoreClock
 from onceward.store.asking import scopes_in
 from onceward.store.op import Many, Op, Query, Row, Rows
 from onceward.store.rows import as_uuid
@@ -46,19 +46,36 @@ class Pruned:
         return Pruned(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
 
-def prune(session: Session, before: int, now: int, *, limit: int | None = None) -> Pruned:
-    """Delete tasks that ended before a time, at most `limit` of them, and all that only they had needed."""
+def prune(
+    session: Session,
+    before: int,
+    now: int,
+    *,
+    limit: int | None = None,
+    is_thorough: bool = True,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> Pruned:
+    """Delete tasks that ended before a time, at most `limit` of them, and all that only they had needed.
+
+    Unless it is thorough this ends at the first task that is younger: those after it are, too, but for imported ones.
+    So whoever asks again and again walks over old rows alone. `goes_on` is asked between two transactions.
+    """
     total = Pruned()
-    after = 0
-    while limit is None or total.tasks < limit:
+    after, upto = 0, NEVER
+    if not is_thorough:
+        [(first,)] = _read(session, Query("first_younger_task", {"before": before}))
+        upto = NEVER if first is None else first
+    while (limit is None or total.tasks < limit) and goes_on():
         count = TASKS_AT_ONCE if limit is None else min(TASKS_AT_ONCE, limit - total.tasks)
-        rows = _read(session, Query("prunable_tasks", {"after": after, "before": before, "count": count}))
+        wanted = {"after": after, "upto": upto, "before": before, "count": count}
+        rows = _read(session, Query("prunable_tasks", wanted))
         if not rows:
             break
         ids = [row[0] for row in rows]
         after = ids[-1]
         total += session.transact(partial(prune_tasks, ids, before))
-    total += session.transact(prune_places)
+    if total.tasks or is_thorough:
+        total += session.transact(prune_places)
     total += _prune_claims(session, before)
     total += session.transact(partial(prune_workers, before))
     total += session.transact(partial(prune_batches, before))

@@ -1,7 +1,7 @@
 """Looking for trouble: every five minutes one process looks, keeps what it finds, and tells whoever wants to know.
 
 A thread of its own, on a connection of its own. A slow watch delays no lease, and a webhook that is down or hangs no
-work: it is told later, from the stored row, by whoever comes to it first.
+work: it is told later, from the stored row, by whoever comes to it first. Old tasks are deleted in this thread, too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from onceward.model.watch import Finding, failed_watch
 from onceward.store import alerts, watches
 from onceward.store.op import Op, drive
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.worker.pruner import Pruner
 
 ENGINE = ""
 """The name under which the rules of the engine are looked at, all together."""
@@ -46,6 +47,7 @@ class Watcher:
         self._watches = {watch.name: watch for watch in declared}
         self._read = read
         self._stopping = threading.Event()
+        self._pruner = Pruner(session, config, goes_on=lambda: not self._stopping.is_set())
         self._thread = threading.Thread(target=self._work, name="onceward watcher", daemon=True)
 
     def start(self) -> None:
@@ -71,11 +73,13 @@ class Watcher:
     def _guarded_step(self) -> float:
         """A step of a loop that must live: what goes wrong is logged, and the next look may do better."""
         try:
-            return min(max(SHORTEST_PAUSE_S, self.step() / 1_000), LONGEST_PAUSE_S)
+            to_next_ms = self.step()
+            self._pruner.step()
+            return min(max(SHORTEST_PAUSE_S, to_next_ms / 1_000), LONGEST_PAUSE_S)
         except _AWAY as error:
             logger.warning("the watches could not reach the database", error=str(error))
         except Exception:
-            logger.exception("looking at the watches failed")
+            logger.exception("looking at the watches, or deleting old tasks, failed")
         finally:
             self._session.close()  # it is needed for a moment, and then not for half a minute
         return LONGEST_PAUSE_S

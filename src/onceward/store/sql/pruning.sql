@@ -6,6 +6,7 @@
 SELECT id
 FROM onceward_task
 WHERE id > :after
+  AND id < :upto
   AND status >= 4
   AND ended_at < :before
   AND NOT EXISTS (
@@ -23,6 +24,16 @@ WHERE id > :after
   )
 ORDER BY id
 LIMIT :count
+
+-- name: first_younger_task
+-- Where those begin that were made after a time, and so cannot have ended before it.
+SELECT (
+    SELECT id
+    FROM onceward_task
+    WHERE created_at >= :before
+    ORDER BY id
+    LIMIT 1
+)
 
 -- name: prune_tasks
 -- Asked again, because an operator may have opened one of them since.

@@ -156,6 +156,12 @@ class Purchase(Payload, kind="purchase"):
 purchase = Pipeline(Purchase, retry=RETRY, unique="no")
 
 
+@purchase.stage
+async def choose(ctx: Context[Purchase]) -> None:
+    await live(ctx)
+    write(ctx)
+
+
 @purchase.stage(source=api, budget=usd, estimate=1)
 async def pay(ctx: Context[Purchase]) -> str:
     world = stand_ins.here

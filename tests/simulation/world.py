@@ -267,9 +267,9 @@ class World:
                 worker.has_heard = False
 
     def _stand_twice(self) -> None:
-        """A task is delivered once more: it stands in line a second time, whatever has become of it."""
-        ungoverned = "SELECT id, kind, queue, band, rank FROM onceward_task WHERE gates IS NULL ORDER BY id"
-        if rows := self.database.ask(ungoverned):
+        """A task is delivered once more: it stands a second time in the line that it had at first, whatever has become
+        of it, and whatever it has to pass by now."""
+        if rows := self.database.ask("SELECT id, kind, queue, band, rank FROM onceward_task ORDER BY id"):
             self.struck("twice in line")
             task, kind, queue, band, rank = self.chance.choice(rows)
             [(seq,)] = self.database.ask("SELECT coalesce(max(seq), 0) + 1 FROM onceward_ready")

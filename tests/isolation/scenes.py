@@ -262,6 +262,8 @@ def _one_key(left: Lease, right: Lease, unique: str) -> Scene:
 def spawn_and_prune(hands: Hands, _: str) -> Scene:
     """In one lineage, for work that is to be there once: it is found done, with its task or after that has gone."""
     left, right = _two_parents(hands, 100)
+    [(top,)] = hands.sql("SELECT parent FROM onceward_task WHERE id = ?", left.task)
+    hands.do(lambda: operate.cancel(top, "nobody asks any more", NOON))
     known = (EVERYWHERE, identity("note", "left"), left.task)
     hands.sql("INSERT INTO onceward_identity (scope, hash, task) VALUES (?, ?, ?)", *known)
     hands.commit(left, DONE)

@@ -35,7 +35,7 @@ from onceward import (
     Status,
     Waiting,
 )
-from onceward.store.budget_waits import sweep_budgets
+from onceward.store.budget_waits import WOKEN_AT_ONCE, sweep_budgets
 from onceward.store.budgets import change, hold, set_aside
 from onceward.testing import Harness, run_stage
 from tests.worker.conftest import Start, assert_verified, statuses, words
@@ -124,6 +124,43 @@ def test_raising_a_budget_wakes_those_who_fit_at_once(start: Start) -> None:
     task = harness.app.tasks()[0]
     assert task.cost == usd("0.01")
     assert words(harness, task.id)[:2] == ["parked", "woken"]
+
+
+def test_whoever_fits_is_woken_however_many_wait_before_who_do_not(start: Start) -> None:
+    harness = start(asking(Budget("usd", 1), estimate=lambda ask: ask.cost))
+    harness.app.enqueue_many([Ask(0, "1"), *(Ask(number, "0.5") for number in range(1, WOKEN_AT_ONCE + 2))])
+    small = harness.enqueue(Ask(-1, "0.01"))
+    harness.drain()
+    harness.app.raise_budget("usd", "1.02")
+    assert counts(harness) == {"succeeded": 1, "waiting": WOKEN_AT_ONCE + 1, "pending": 1}
+    harness.drain()
+    assert harness.task(small).status is Status.SUCCEEDED
+    harness.app.raise_budget("usd", "1.51")
+    harness.drain()
+    assert harness.app.tasks(status="succeeded")[-2].payload == Ask(1, "0.5")
+
+
+def test_whoever_makes_few_calls_is_woken_however_many_wait_before_who_make_more(start: Start) -> None:
+    web, calls = Source("web"), Budget("calls", 2, unit="calls")
+    twice, once = Pipeline(Ask), Pipeline(Tell)
+
+    @twice.stage(source=web, calls=2, budget=calls)
+    def ask(ctx: Context[Ask]) -> None:
+        ctx.call(web, lambda: None)
+        ctx.call(web, lambda: None)
+
+    @once.stage(source=web, budget=calls)
+    def tell(ctx: Context[Tell]) -> None:
+        ctx.call(web, lambda: None)
+
+    harness = start(twice, once)
+    harness.app.enqueue_many([Ask(number) for number in range(WOKEN_AT_ONCE + 2)])
+    small = harness.enqueue(Tell(1))
+    harness.drain()
+    assert counts(harness) == {"succeeded": 1, "waiting": WOKEN_AT_ONCE + 2}
+    harness.app.raise_budget("calls", 3)
+    harness.drain()
+    assert harness.task(small).status is Status.SUCCEEDED
 
 
 def test_a_limit_that_an_operator_has_set_stays_and_may_be_lower(start: Start) -> None:

@@ -81,15 +81,25 @@ def wake_for_budgets(now: int) -> Op[int]:
     waits = [row[0] for row in (yield Query("budget_waits"))]
     woken = 0
     for waiting_for, account in sorted((yield from _with_room(waits, now)).items()) if waits else ():
-        rows = yield Query("oldest_waiting", {"waiting_for": waiting_for, "count": WOKEN_AT_ONCE})
-        name, _ = account_waited_for(waiting_for)
+        fitting = yield from _oldest_that_fit(waiting_for, account, now)
+        if fitting:
+            woken += yield from _wake(fitting, waiting_for, "has something left", now)
+    return woken
+
+
+def _oldest_that_fit(waiting_for: str, account: Account | None, now: int) -> Op[list[int]]:
+    """The oldest that fit into what is left of a budget together, behind however many that are too large for it."""
+    name, _ = account_waited_for(waiting_for)
+    most = None if account is None or account.unit == CALLS else account.left_at(now)
+    asked = {"waiting_for": waiting_for, "most": most, "count": WOKEN_AT_ONCE}
+    after = 0
+    while rows := (yield Query("oldest_that_may_fit", {**asked, "after": after})):
         amounts = [_needed(name, account, estimate, gates) for _, estimate, gates in rows]
         fitting = may_fit(amounts, sum(amounts) if account is None else account.left_at(now))
         if fitting:
-            woken += yield from _wake(
-                sorted(rows[place][0] for place in fitting), waiting_for, "has something left", now
-            )
-    return woken
+            return [rows[place][0] for place in fitting]
+        after = rows[-1][0]
+    return []
 
 
 def _needed(name: str, account: Account | None, estimate: int | None, gates: str | None) -> int:

@@ -71,9 +71,19 @@ WHERE waiting_for >= 'budget:'
   AND waiting_for < 'budget;'
 
 -- name: oldest_waiting
+SELECT id
+FROM onceward_task
+WHERE waiting_for = :waiting_for
+ORDER BY id
+LIMIT :count
+
+-- name: oldest_that_may_fit
+-- Those whose estimate is not above what is left. Without it for calls: what a task needs of them its gates say.
 SELECT id, estimate, gates
 FROM onceward_task
 WHERE waiting_for = :waiting_for
+  AND id > :after
+  AND (coalesce(estimate, 0) <= :most) IS NOT FALSE
 ORDER BY id
 LIMIT :count
 

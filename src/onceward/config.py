@@ -24,6 +24,7 @@ FILE = "onceward.toml"
 HEARTBEATS_PER_LEASE = 15
 CHECKS_PER_LEASE = 5
 FEWEST_HEARTBEATS_PER_LEASE = 3
+SHORTEST_LEASE_MS = 100
 
 DEFAULT_PROFILE = "balanced"
 PROFILES: Mapping[str, Mapping[str, Any]] = {
@@ -145,8 +146,9 @@ class Config:
         for name in by_profile.keys() - self.given:
             object.__setattr__(self, name, by_profile[name])
         lease_ms = milliseconds(self.lease)
-        if lease_ms < 100:
-            raise ConfigError(f"a lease of {spoken(lease_ms)} cannot be kept; take at least 0.1s")
+        for one_ms in (lease_ms, milliseconds(self.tick_lease)):
+            if one_ms < SHORTEST_LEASE_MS:
+                raise ConfigError(f"a lease of {spoken(one_ms)} cannot be kept; take at least 0.1s")
         heartbeat_ms = lease_ms // HEARTBEATS_PER_LEASE if self.heartbeat is None else milliseconds(self.heartbeat)
         if heartbeat_ms * FEWEST_HEARTBEATS_PER_LEASE > lease_ms:
             raise ConfigError(

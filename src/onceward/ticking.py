@@ -101,17 +101,13 @@ class Ticking(Client):
         if left > allowed:
             raise ConfigError(f"chain_left={left} is more than chain={allowed}")
         refuse_long_stages(self.registry, bounds.limit_ms)
-        number = self._transact(partial(begin_tick, allowed - left, self._store.clock.now()))
-        started = time.monotonic()
         path = locate.location_of(self)
         pinned: dict[str, Any] = {} if concurrency is None else {"concurrency": concurrency}
         self._in_force.pin(**pinned, lease=config.tick_lease, heartbeat=None, check=None)
         try:
-            summary = self.work(Orders(None if queues is None else list(queues), app_path=path, tick=bounds))
-        except BaseException as error:
-            with suppress(StoreError):  # a row that never says how it ended is counted as an error too
-                self._end_tick(number, None, 0, f"error: {described(error)}", triggered=False)
-            raise
+            number = self._transact(partial(begin_tick, allowed - left, self._store.clock.now()))
+            started = time.monotonic()
+            summary = self._worked(number, Orders(None if queues is None else list(queues), app_path=path, tick=bounds))
         finally:
             self._in_force.pin()
         work_left = self._is_work_ready(queues)
@@ -125,6 +121,14 @@ class Ticking(Client):
             summary.swept.reclaimed, summary.swept.expired, round(time.monotonic() - started, 3), summary.ended,
             work_left, why_not is None, why_not,
         )  # fmt: skip
+
+    def _worked(self, number: int, orders: Orders) -> Summary:
+        try:
+            return self.work(orders)
+        except BaseException as error:
+            with suppress(StoreError):  # a row that never says how it ended is counted as an error too
+                self._end_tick(number, None, 0, f"error: {described(error)}", triggered=False)
+            raise
 
     def _is_work_ready(self, queues: Sequence[str] | None) -> bool:
         lanes = self.registry.lanes(queues) + self.registry.lanes(queues, suspect=True)

@@ -40,6 +40,7 @@ def test_a_heartbeat_above_a_third_of_the_lease_is_refused() -> None:
     ("options", "says"),
     [
         ({"lease": "0s"}, "cannot be kept"),
+        ({"tick_lease": "10ms"}, "cannot be kept"),
         ({"lease": "forever"}, "'forever' is not a duration"),
         ({"concurrency": 0}, "concurrency=0"),
         ({"concurrency": "many"}, "concurrency='many'"),

@@ -228,6 +228,18 @@ def test_bounds_that_make_no_sense_are_refused(ticks: Ticks, options: dict[str, 
         ticks.app(notes()).tick(**options)
 
 
+def test_a_tick_that_is_refused_leaves_nothing_behind(ticks: Ticks) -> None:
+    app = ticks.app(notes())
+    with pytest.raises(ConfigError, match="concurrency=0: it is a whole number from 1"):
+        app.tick(concurrency=0)
+    assert rows(app) == []
+    app.set("poll", "2s")
+    assert app.config.poll_ms == 2_000
+    with pytest.raises(ConfigError, match=r"a lease of 0\.01s cannot be kept"):
+        app.set("tick_lease", "10ms")
+    assert app.tick().ended == "idle"
+
+
 def test_a_tick_sweeps_before_it_claims(ticks: Ticks) -> None:
     """Dead workers, batches and tasks whose time is over, schedules that are due."""
     slow: Pipeline[Slow] = Pipeline(Slow, deadline="1s")

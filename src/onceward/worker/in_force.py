@@ -73,9 +73,14 @@ class InForce:
         self._told.append(somebody)
 
     def pin(self, **values: Any) -> None:
-        """Fix numbers of the engine for this process, whatever the live ones say."""
+        """Fix numbers of the engine for this process, whatever the live ones say. What is refused is not pinned."""
+        before = self._pinned
         self._pinned = values
-        self._adopt(self._live)
+        try:
+            self._adopt(self._live)
+        except ConfigError:
+            self._pinned = before
+            raise
 
     # Looking
 

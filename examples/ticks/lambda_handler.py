@@ -24,6 +24,8 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         time_limit=min(TIME_LIMIT_S, left_s),
         chain=event.get("chain", 2),
         chain_left=event.get("chain_left"),
+        concurrency=event.get("concurrency"),
+        queues=event.get("queues"),
         trigger=LambdaTrigger(),
     )
     return asdict(report)

@@ -111,7 +111,8 @@ class Ticking(Client):
         finally:
             self._in_force.pin()
         work_left = self._is_work_ready(queues)
-        following = NextTick(path, bounds.max_tasks, bounds.limit_ms / 1_000, allowed, left - 1)
+        only = None if queues is None else tuple(queues)
+        following = NextTick(path, bounds.max_tasks, bounds.limit_ms / 1_000, allowed, left - 1, only, concurrency)
         why_not = _why_not(summary, work_left, left) or _trigger(trigger or SubprocessTrigger(), following)
         released = summary.outcomes.pop("released", 0)
         tasks = summary.outcomes.total()

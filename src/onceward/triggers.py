@@ -17,10 +17,12 @@ from typing import Any
 from onceward.errors import ConfigError
 from onceward.model.times import Duration, milliseconds
 
+_ALWAYS_SENT = ("app", "max_tasks", "time_limit_s", "chain", "chain_left")
+
 
 @dataclass(frozen=True, slots=True)
 class NextTick:
-    """The tick that is to be started: with the same bounds, and one self-trigger less."""
+    """The tick that is to be started: for the same work, with the same bounds, and one self-trigger less."""
 
     app: str | None
     """Where it finds the app, as module:name; None if the app cannot be found from another process."""
@@ -28,11 +30,15 @@ class NextTick:
     time_limit_s: float
     chain: int
     chain_left: int
+    queues: tuple[str, ...] | None = None
+    """The queues whose work it does; None for all."""
+    concurrency: int | None = None
+    """How many tasks it works on at a time; None for as many as the settings say."""
 
     @property
     def document(self) -> dict[str, Any]:
-        """What is sent to whoever starts it elsewhere."""
-        return asdict(self)
+        """What is sent to whoever starts it elsewhere; `queues` and `concurrency` only if they were given."""
+        return {name: value for name, value in asdict(self).items() if name in _ALWAYS_SENT or value is not None}
 
 
 Trigger = Callable[[NextTick], None]
@@ -63,7 +69,12 @@ class SubprocessTrigger:
         """The command line of the next tick."""
         bounds = ["--max-tasks", f"{tick.max_tasks}", "--time-limit", f"{tick.time_limit_s:g}"]
         chain = ["--chain", f"{tick.chain}", "--chain-left", f"{tick.chain_left}"]
-        return [self.python, "-m", "onceward", "tick", str(tick.app), *bounds, *chain, *self.arguments]
+        work = [] if tick.concurrency is None else ["--concurrency", f"{tick.concurrency}"]
+        if tick.queues is not None:
+            if odd := [queue for queue in tick.queues if "," in queue or queue != queue.strip()]:
+                raise ConfigError(f"the queue {odd[0]!r} cannot be named on a command line; take another trigger")
+            work.append(f"--queues={','.join(tick.queues)}")
+        return [self.python, "-m", "onceward", "tick", str(tick.app), *bounds, *chain, *work, *self.arguments]
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,6 +331,27 @@ def test_the_command_of_the_next_tick() -> None:
     ]  # fmt: skip
 
 
+def test_the_next_tick_does_the_same_work(ticks: Ticks) -> None:
+    slow: Pipeline[Slow] = Pipeline(Slow, queue="night")
+
+    @slow.stage
+    async def work(ctx: Context[Slow]) -> None: ...
+
+    app = ticks.app(notes(), slow)
+    app.enqueue_many([*(Note(number) for number in range(3)), *(Slow(number) for number in range(3))])
+    assert app.tick(max_tasks=1, queues=["night"], concurrency=7, trigger=ticks.trigger).triggered
+    [following] = ticks.triggered
+    assert (following.queues, following.concurrency) == (("night",), 7)
+    assert following.document["queues"] == ("night",)
+    command = SubprocessTrigger().command(NextTick("shop:app", 1, 60.0, 2, 1, following.queues, following.concurrency))
+    assert command[-3:] == ["--concurrency", "7", "--queues=night"]
+
+
+def test_a_queue_that_no_command_line_can_name_is_not_taken_for_two(ticks: Ticks) -> None:
+    with pytest.raises(ConfigError, match="the queue 'day, night' cannot be named on a command line"):
+        SubprocessTrigger().command(NextTick("shop:app", 1, 60.0, 2, 1, ("day, night",)))
+
+
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """A server that notes what is posted to it; /no refuses, /elsewhere sends away."""

@@ -10,10 +10,11 @@ import pytest
 
 from onceward.model.lineage import Bounds
 from onceward.model.payload import identity
+from onceward.model.source import GateLimits
 from onceward.model.status import Status
 from onceward.model.task import Commit, Finish, NewTask, band_of, lane_of
 from onceward.store import batches, claims, commits
-from onceward.store.reader import Reader
+from onceward.store.reader import LimitsOf, Reader
 from tests.store.children import child, together
 from tests.store.conftest import Hands
 
@@ -38,22 +39,28 @@ class Crew:
         self.worker = self.hands.worker()
         self.roots, self.leaves = self._reader("note"), self._reader("leaf")
 
-    def _reader(self, kind: str) -> Reader:
-        return Reader((lane_of("default", kind),), sweeps=self.hands.session.dialect == "postgres")
+    def _reader(self, *kinds: str, limits_of: LimitsOf | None = None) -> Reader:
+        lanes = tuple(lane_of("default", kind) for kind in kinds)
+        return Reader(lanes, limits_of, sweeps=self.hands.session.dialect == "postgres")
 
-    def root(self, name: str, children: int) -> None:
+    def sees(self, *kinds: str) -> None:
+        """Leaves are of these kinds from now on, and there may be gates before them, which are open."""
+        self.leaves = self._reader(*kinds, limits_of=lambda _: GateLimits())
+
+    def root(self, name: str, children: int, kind: str = "leaf", gates: str | None = None) -> None:
         """A root that has spawned so many, of which none has run."""
         self.hands.enqueue(key=name)
         claimed = self.hands.do(lambda: claims.claim(self.roots, self.worker, 1, self.hands.later(5)))
         [lease] = claimed.leases
         self.names[lease.lineage_bytes] = name
-        spawns = together(name, *(child(f"{name} {number}", "leaf") for number in range(children)), defaults=ROOMY)
+        asked = [child(f"{name} {number}", kind, gates=gates) for number in range(children)]
+        spawns = together(name, *asked, defaults=ROOMY)
         one = Commit(lease, ENDED, spawns=spawns)
         assert self.hands.do(lambda: commits.commit([one], self.hands.now)) == [True]
 
-    def alone(self, name: str, count: int) -> None:
+    def alone(self, name: str, count: int, kind: str = "leaf") -> None:
         """Leaves that nobody has spawned."""
-        for task in self.hands.enqueue(count, kind="leaf"):
+        for task in self.hands.enqueue(count, kind=kind):
             [(lineage,)] = self.hands.sql("SELECT lineage FROM onceward_task WHERE id = ?", task)
             self.names[lineage.bytes if isinstance(lineage, uuid.UUID) else bytes(lineage)] = name
 
@@ -62,7 +69,8 @@ class Crew:
         ran: list[str] = []
         while len(ran) < tasks:
             count = min(AT_ONCE, tasks - len(ran))
-            claimed = self.hands.do(lambda n=count: claims.claim(self.leaves, self.worker, n, self.hands.later(50)))  # type: ignore[misc]
+            now = self.hands.later(50)
+            claimed = self.hands.do(lambda n=count, at=now: claims.claim(self.leaves, self.worker, n, at, slots=n))  # type: ignore[misc]
             if not claimed.leases:
                 break
             self.hands.commit_all([(lease, ENDED) for lease in claimed.leases])
@@ -134,6 +142,59 @@ def test_everything_runs_in_the_end_and_nothing_twice(crew: Crew) -> None:
     crew.hands.later(2_000)  # whatever stood behind the places seen is found by the next sweep
     rest += crew.work(10_000)
     assert Counter(first + rest) == {"one": 500, "two": 300, "three": 100}
+
+
+# Of other kinds, and behind other gates: those stand in other lines
+
+
+@pytest.mark.parametrize("small", [None, "mill"])
+@pytest.mark.parametrize("huge", [None, "shop"])
+def test_a_small_lineage_does_not_wait_for_a_huge_one_in_another_line(
+    crew: Crew, huge: str | None, small: str | None
+) -> None:
+    crew.sees("leaf", "twig")
+    crew.root("huge", 2_000, gates=huge)
+    crew.work(200)
+    crew.root("small", 50, "twig", small)
+    ran = Counter(crew.work(240))
+    assert ran["small"] == 50, "it has ended"
+    assert ran["huge"] >= 100, "and the huge one has gone on meanwhile"
+
+
+def test_a_small_lineage_does_not_wait_for_huge_ones_in_two_other_lines(crew: Crew) -> None:
+    crew.sees("leaf", "twig", "root")
+    crew.root("huge", 2_000)
+    crew.work(40)
+    crew.root("vast", 2_000, "twig")
+    crew.work(200)
+    crew.root("small", 50, "root")
+    ran = Counter(crew.work(400))
+    assert ran["small"] == 50
+    assert min(ran["huge"], ran["vast"]) >= 80
+
+
+def test_a_huge_batch_does_not_hold_up_what_nobody_has_spawned_in_another_line(crew: Crew) -> None:
+    crew.sees("leaf", "twig")
+    crew.root("huge", 2_000)
+    crew.work(200)
+    crew.alone("alone", 50, "twig")
+    assert crew.work(240).count("alone") == 50
+
+
+def test_a_lineage_is_not_put_off_by_what_nobody_has_spawned_in_another_line(crew: Crew) -> None:
+    crew.sees("leaf", "twig")
+    crew.root("lineage", 200)
+    crew.work(40)
+    crew.alone("later", 1_000, "twig")
+    assert crew.work(400).count("lineage") == 160
+
+
+def test_what_nobody_has_spawned_is_done_in_the_order_of_arrival_in_all_lines(crew: Crew) -> None:
+    crew.sees("leaf", "twig")
+    for number in range(4):
+        crew.alone(f"{number}", 50, "twig" if number % 2 else "leaf")
+        crew.hands.later(1_000)
+    assert [crew.work(50) for _ in range(4)] == [[f"{number}"] * 50 for number in range(4)]
 
 
 @pytest.mark.torture

@@ -78,13 +78,14 @@ def claim(
     leasing = Leasing(worker)
     busy = reader.busy_governed(now) if sight is None else None
     if busy is None:
+        reader.gives_way = not reader.gives_way
         yield from gates.tell(reader, now)
         if sight is None or sight.is_due(now):
             sight = yield from look_and_make_due(reader, now, turns=False)
         governed = yield from gates.look(reader, slots, now)
     else:
         governed = yield from gates.look_at_one(reader, busy, room, now)
-    first = yield from gates.pop(governed, leasing, room, before=NEVER if sight is None else sight.oldest)
+    first = yield from gates.pop(governed, leasing, room, before=NEVER if sight is None else sight.oldest(reader))
     if governed.is_stale and busy is not None:
         governed = yield from gates.look_at_one(reader, busy._replace(is_compared=False), room, now)
         first = yield from gates.pop(governed, leasing, room, before=NEVER)

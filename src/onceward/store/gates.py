@@ -98,7 +98,7 @@ def _look(reader: Reader, room: int, now: int, *, locks: bool) -> Op[Governed]:
         elif what == _HEAD:
             band, at, standing, task, rank, seq = numbers[:6]
             first = None if task is None else Popped([task], (rank, seq), at)
-            heads.setdefault(name, []).append(Head(aged(at, band), band, standing, first))
+            heads.setdefault(name, []).append(Head(aged(reader.since((name, band), at), band), band, standing, first))
         else:
             states[name] = GateState.stored(*numbers)
     names = {gate.name for lane in lanes.values() for gate in lane.gates}

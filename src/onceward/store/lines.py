@@ -1,7 +1,7 @@
 """Standing in line: where ready work waits, and how it is popped in order.
 
 Between lines the heads are compared by age; each level of priority counts as five minutes of age, so that high goes
-first and low is never starved.
+first and low is never starved. Every other time what a lineage or batch has in line stands back behind the others.
 """
 
 from __future__ import annotations
@@ -121,10 +121,16 @@ class Sight:
         """When it is worth looking again."""
         return min((at for at in (self.next_due_at, self.next_turn_at) if at is not None), default=None)
 
-    @property
-    def oldest(self) -> int:
+    def in_order(self, reader: Reader) -> list[tuple[int, Line]]:
+        """The lines in which somebody stands, the oldest head first: since when, as old as its priority makes it."""
+        heads = [
+            (reader.since((lane, band), at) + band * BAND_BONUS_MS, (lane, band)) for lane, band, *_, at in self.heads
+        ]
+        return sorted(heads, key=lambda head: head[0])
+
+    def oldest(self, reader: Reader) -> int:
         """Since when the oldest stands in line, as old as its priority makes it."""
-        return min((at + band * BAND_BONUS_MS for _, band, _, _, at in self.heads), default=NEVER)
+        return min((since for since, _ in self.in_order(reader)), default=NEVER)
 
 
 def look(reader: Reader, *, turns: bool = True) -> Op[Sight]:
@@ -196,12 +202,14 @@ def pop(reader: Reader, count: int, now: int, sight: Sight | None = None) -> Op[
     reader.busy_line = None
     if sight is None or sight.is_due(now):
         sight = yield from look_and_make_due(reader, now)
-    for lane, band, *_ in sorted(sight.heads, key=lambda head: head[4] + head[1] * BAND_BONUS_MS):
+    if reader.limits_of is None:  # else the claim has, with the governed lines
+        reader.gives_way = not reader.gives_way
+    for _, line in sight.in_order(reader):
         if count == 0:
             break
-        more = yield from _pop_line(reader, (lane, band), count, ANY_RANK, now)
+        more = yield from _pop_line(reader, line, count, ANY_RANK, now)
         if len(more) == count:
-            reader.busy_line, reader.busy_until = (lane, band), now + COMPARE_EVERY_MS
+            reader.busy_line, reader.busy_until = line, now + COMPARE_EVERY_MS
         count -= len(more)
         taken += more
     return taken

@@ -86,6 +86,10 @@ class Reader:
     """The ranks that were marked in a line, for those who stand in it later."""
     unmarked: dict[Line, int] = field(default_factory=dict)
     """The ranks up to which was claimed at once, to be marked with the next transaction."""
+    shared: dict[Line, int] = field(default_factory=dict)
+    """When something was last taken from a line in which ranks are shares."""
+    gives_way: bool = False
+    """Whether such lines stand back this time, when the heads of all lines are compared."""
     highest: dict[Line, Place] = field(default_factory=dict)
     """The last place ever taken from a line."""
     floor: dict[Line, Place] = field(default_factory=dict)
@@ -131,6 +135,7 @@ class Reader:
             highest=dict(self.highest),
             floor=dict(self.floor),
             marked=dict(self.marked),
+            shared=dict(self.shared),
             next_floor=dict(self.next_floor),
             marks=list(self.marks),
             governed=set(self.governed),
@@ -165,6 +170,20 @@ class Reader:
             return seen
         mark = self.marked.get(line)
         return START if mark is None else min(seen, (mark.before, -1))
+
+    def since(self, line: Line, at: int) -> int:
+        """Since when the first of a line stands there, where that is compared with other lines.
+
+        A huge lineage or batch would come before all who come later, wherever they stand, until its last task has run.
+        So every other time a line of shares counts from when it was last taken from: whoever waits goes first.
+        """
+        return max(at, self.shared.get(line, at)) if self.gives_way else at
+
+    def took_shares(self, line: Line, now: int) -> None:
+        """Remember when it has taken from a line of shares, of which there may be very many."""
+        if line not in self.shared and len(self.shared) >= MOST_GOVERNED:
+            self.shared.clear()
+        self.shared[line] = now
 
     def took(self, line: Line, last: Place) -> None:
         """Remember how far it has taken from a line."""
@@ -204,6 +223,7 @@ class Reader:
 
 def mark(reader: Reader, line: Line, rank: int, now: int) -> Op[None]:
     """Note how far the claims have come in a line, now and then: nobody who comes later stands further ahead."""
+    reader.took_shares(line, now)
     made = reader.marked.get(line)
     if made is None or (rank > made.last and now - made.at >= MARK_EVERY_MS):
         reader.marked[line] = LineMark(-1 if made is None else made.last, rank, now)

@@ -557,6 +557,98 @@ def test_a_root_that_has_never_spawned_has_its_own_time_only(start: Start) -> No
     assert harness.task(task).status is Status.SUCCEEDED
 
 
+# A branch
+
+
+def branching() -> tuple[Pipeline[Job], Pipeline[Part]]:
+    """A root with a child that has an hour and a child of its own, and another that has the time of the lineage."""
+    job: Pipeline[Job] = Pipeline(Job)
+
+    @job.stage
+    def divide(ctx: Context[Job]) -> None:
+        ctx.spawn(Part("short"), limits=Limits(deadline="1h"))
+        ctx.spawn(Part("long"))
+
+    @job.stage(join=True)
+    def gather(ctx: Context[Job]) -> list[str]:
+        return [child.status for child in ctx.children]
+
+    part: Pipeline[Part] = Pipeline(Part, deadline="900h")
+
+    @part.stage
+    def begin(ctx: Context[Part]) -> None:
+        if ctx.payload.name == "short":
+            ctx.spawn(Part("below"))
+
+    @part.stage
+    def work(ctx: Context[Part]) -> None:
+        raise Waiting(after="10m")
+
+    return job, part
+
+
+def parts_of(harness: Harness, task: Enqueued) -> dict[str, tuple[str, str | None]]:
+    """How the descendants of a root stand."""
+    parts = {name: part_of(harness, task, name) for name in ("short", "below", "long")}
+    return {name: (part.status.word, part.reason if part.ended_at else None) for name, part in parts.items()}
+
+
+def test_a_branch_fails_at_its_own_deadline_and_nothing_beside_it(start: Start) -> None:
+    harness = start(*branching())
+    task = harness.enqueue(Job())
+    harness.drain(wait_for_due=False)
+    harness.advance("59m")
+    harness.drain(wait_for_due=False)
+    assert {status for status, _ in parts_of(harness, task).values()} == {"pending"}
+    harness.advance("1m")
+    harness.drain(wait_for_due=False)
+    over = ("failed", "branch exceeded 1 h")
+    assert parts_of(harness, task) == {"short": over, "below": over, "long": ("pending", None)}
+    assert harness.task(task).status is Status.WAITING
+    harness.advance("47h")
+    harness.drain(wait_for_due=False)
+    assert parts_of(harness, task)["long"] == ("failed", "lineage exceeded 48 h")
+    session = harness.app._store.session()
+    assert expire_lineages(session, harness.clock.now()) == 0
+    session.close()
+
+
+def test_a_branch_that_gets_more_time_is_looked_at_again(start: Start) -> None:
+    harness = start(*branching())
+    task = harness.enqueue(Job())
+    harness.drain(wait_for_due=False)
+    short, below = (part_of(harness, task, name).id for name in ("short", "below"))
+    with pytest.raises(ConfigError, match=f"the branch of task {short} has deadline 1h: raise that first"):
+        harness.app.raise_limits(below, Limits(deadline="2h"))
+    harness.app.raise_limits(short, Limits(deadline="2h"))
+    harness.advance("1h")
+    harness.drain(wait_for_due=False)
+    assert parts_of(harness, task)["below"] == ("pending", None)
+    harness.advance("1h")
+    harness.drain(wait_for_due=False)
+    assert parts_of(harness, task)["below"] == ("failed", "branch exceeded 2 h")
+    harness.app.raise_limits(short, Limits(deadline="3h"))
+    harness.app.retry(below)
+    harness.drain(wait_for_due=False)
+    assert parts_of(harness, task)["below"] == ("pending", None)
+    harness.advance("1h")
+    harness.drain(wait_for_due=False)
+    assert parts_of(harness, task)["below"] == ("failed", "branch exceeded 3 h")
+
+
+def test_a_branch_that_has_a_deadline_alone_gets_the_room_of_its_lineage(start: Start) -> None:
+    harness = start(*branching())
+    task = harness.enqueue(Job(), limits=Limits(max_tasks=3))
+    harness.drain(wait_for_due=False)
+    assert not harness.app.find(Part("below"), lineage=harness.task(task).lineage).tasks
+    harness.app.raise_limits(harness.task(task).lineage, Limits(max_tasks=4))
+    short = part_of(harness, task, "short").id
+    harness.app.cancel(short)
+    harness.app.retry(short, fresh=True)
+    harness.drain(wait_for_due=False)
+    assert part_of(harness, task, "below").status is Status.PENDING
+
+
 # What is done at expiry
 
 

@@ -212,7 +212,8 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
     bounds: Bounds | None = None
     """Its own limits, where they are narrower than its parent's."""
     scope: uuid.UUID | None = None
-    """A new scope in which the tasks and the money of its subtree are counted, if it has narrower limits on them."""
+    """A new scope in which the tasks and the money of its subtree are counted, and which ends it at its deadline, if it
+    has narrower limits on them."""
     stopped: str | None = None
     """What the stop list says of it."""
     batch: str | None = None

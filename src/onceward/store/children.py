@@ -17,7 +17,7 @@ import msgspec
 
 from onceward.logs import EngineLog
 from onceward.model.decide import readable, signal_wait
-from onceward.model.lineage import NOT_UNIQUE, Refused, Spawn, parked_note, spawn_note
+from onceward.model.lineage import MOST_TASKS, NOT_UNIQUE, Refused, Spawn, parked_note, spawn_note
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, lane_of
 from onceward.store.asking import Asked, Decision, Parent
@@ -94,7 +94,7 @@ def make(new: Sequence[New], now: int) -> Op[None]:
     """Make children and put them in line."""
     narrower = [one for one in new if one[0].spawn.scope is not None]
     if narrower:
-        yield from _open_scopes(narrower, now)
+        yield from _open_scopes(narrower)
     alike = _grouped(new, now)
     few = [(group.common, *one) for group in alike if len(group.tasks) < MANY_ALIKE for one in group.each]
     if few:
@@ -129,13 +129,17 @@ def _grouped(new: Sequence[New], now: int) -> list[_Group]:
     return list(groups.values())
 
 
-def _open_scopes(narrower: Sequence[New], now: int) -> Op[None]:
+def _open_scopes(narrower: Sequence[New]) -> Op[None]:
     """Children with limits of their own get counters of their own."""
     rows, budgets = [], []
     for one, parent, task in narrower:
         scope, bounds = one.spawn.scope, one.spawn.bounds
         if scope is not None and bounds is not None:
-            rows.append((scope, task, bounds.max_depth, bounds.max_tasks, bounds.max_children, NEVER, 1, now))
+            begun_at = parent.rooms[0].created_at  # a deadline runs from the root's enqueue
+            is_sooner = bounds.deadline_ms < parent.bounds.deadline_ms
+            deadline_at = begun_at + bounds.deadline_ms if is_sooner else NEVER
+            most = bounds.max_tasks if bounds.max_tasks < parent.bounds.max_tasks else MOST_TASKS
+            rows.append((scope, task, bounds.max_depth, most, bounds.max_children, deadline_at, 1, begun_at))
             if bounds.budget is not None and bounds.budget != parent.bounds.budget:
                 budgets.append((str(scope), bounds.budget))
     yield Many("open_lineages", rows)

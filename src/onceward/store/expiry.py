@@ -19,9 +19,10 @@ from onceward.model.status import Event, Status
 from onceward.model.task import lane_of
 from onceward.model.time_limits import exceeded, limit_at_expiry
 from onceward.store.families import Ended, after_end
+from onceward.store.lineages import Head
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
-from onceward.store.op import Many, Op, Query
+from onceward.store.op import Many, Op, Query, drive
 from onceward.store.pauses import read_pauses
 from onceward.store.rows import as_uuid
 from onceward.store.session import Session, TryAgainLater
@@ -96,38 +97,53 @@ def expire_batch(batch: int, reason: str, now: int) -> Op[int]:
 
 
 def expire_lineages(session: Session, now: int) -> int:
-    """Fail the open tasks of lineages whose deadline is over; returns how many that were."""
+    """Fail the open tasks of lineages, and of branches of them, whose deadline is over; returns how many that were."""
     expired = 0
-    for found, created_at, deadline_at in session.run(Query("overdue_lineages", {"now": now})):
+    for found, root, created_at, deadline_at in session.run(Query("overdue_lineages", {"now": now})):
         lineage = as_uuid(found)
-        reason = exceeded(deadline_at - created_at, "lineage")
+        head = drive(_head(lineage, root), session)
+        what = "lineage" if head.lineage == lineage else "branch"
+        reason = exceeded(deadline_at - created_at, what)
         before = expired
         try:
-            while not session.transact(partial(close_lineage, lineage, now)):
-                expired += session.transact(partial(expire_lineage, lineage, reason, now))
+            while not session.transact(partial(close_lineage, lineage, head, now)):
+                expired += session.transact(partial(expire_lineage, lineage, head, reason, now))
         except _Locked as error:
-            logger.warning("an overdue lineage cannot be ended yet", lineage=str(lineage), error=str(error))
+            logger.warning(f"an overdue {what} cannot be ended yet", lineage=str(head.lineage), error=str(error))
         if expired > before:
-            logger.warning("lineage failed at its deadline", lineage=str(lineage), tasks=expired - before)
+            logger.warning(f"{what} failed at its deadline", lineage=str(head.lineage), tasks=expired - before)
     return expired
 
 
-def close_lineage(lineage: uuid.UUID, now: int) -> Op[bool]:
-    """Let nobody spawn in a lineage any more, if nothing of it is open; whether that was so, or its deadline is no
-    longer over: then nothing is left to be done."""
+def _head(lineage: uuid.UUID, root: int) -> Op[Head]:
+    """Where a lineage begins, or the branch of one that has its deadline under an id of its own."""
+    rows = yield Query("head_by_task", {"task": root})
+    of, depth = (as_uuid(rows[0][0]), rows[0][2]) if rows else (lineage, 0)
+    return Head(of, root, depth, whole=of == lineage)
+
+
+def _still_open(head: Head, count: int) -> Query:
+    if head.whole:
+        return Query("open_in_lineage", {"lineage": head.lineage, "after": 0, "count": count})
+    return Query("open_in_branch", {**head.params, "count": count})
+
+
+def close_lineage(lineage: uuid.UUID, head: Head, now: int) -> Op[bool]:
+    """Let nobody spawn in a lineage or branch any more, if nothing of it is open; whether that was so, or its deadline
+    is no longer over: then nothing is left to be done."""
     if not (yield Query("close_lineage", {"lineage": lineage, "overdue": 1, "now": now})):
         return True
-    if not (yield Query("open_in_lineage", {"lineage": lineage, "after": 0, "count": 1})):
+    if not (yield _still_open(head, 1)):
         return True
     yield Query("close_lineage", {"lineage": lineage, "overdue": 0, "now": now})
     return False
 
 
-def expire_lineage(lineage: uuid.UUID, reason: str, now: int) -> Op[int]:
-    """Fail open tasks of a lineage; returns how many, at most so many as can be locked at once."""
+def expire_lineage(lineage: uuid.UUID, head: Head, reason: str, now: int) -> Op[int]:
+    """Fail open tasks of a lineage or branch; returns how many, at most so many as can be locked at once."""
     yield Query("wait_briefly")
     try:
-        found = yield Query("open_in_lineage", {"lineage": lineage, "after": 0, "count": TASKS_AT_ONCE})
+        found = yield _still_open(head, TASKS_AT_ONCE)
         ids = [row[0] for row in found]
         yield Query("lock_parents", {"ids": ids})
         if not (yield Query("is_overdue", {"lineage": lineage, "now": now})):

@@ -8,14 +8,16 @@ goes on have inherited the old limits, so it looks again until nobody has them.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
 import msgspec
 
 from onceward.errors import ConfigError
 from onceward.model.budget import LINEAGE, Account, read_amount
-from onceward.model.lineage import Bounds, Limits
+from onceward.model.lineage import MOST_TASKS, Bounds, Limits
 from onceward.model.status import Event, Status
 from onceward.model.times import spoken
+from onceward.store.asking import scopes_in
 from onceward.store.budget_waits import wake_for_budgets
 from onceward.store.lineages import Head, LimitsRow, head_of
 from onceward.store.log import Entry, log
@@ -45,8 +47,11 @@ def raise_limits(head: Head, limits: Limits, defaults: Bounds, now: int) -> Op[B
     yield from _change_tasks(head, before, after, changed, of_lineage)
     if head.whole:
         yield from _change_row(head.lineage, after, lineage.created_at + after.deadline_ms)
-    elif "max_tasks" in changed:
-        yield from _change_scope(head, bytes(scopes or b""), after)
+    else:
+        if "deadline_ms" in changed:
+            yield from _change_deadline(head, scopes_in(scopes), after, lineage.created_at)
+        if "max_tasks" in changed:
+            yield from _change_scope(head, bytes(scopes or b""), after)
     if "budget" in changed:
         yield from _raise_budget(head, bytes(scopes or b""), before, after, now)
     note = ", ".join(f"{_named(name)} {_said(name, before)} → {_said(name, after)}" for name in changed)
@@ -87,9 +92,24 @@ def _change_scope(head: Head, scopes: bytes, after: Bounds) -> Op[None]:
     """Widen the counter that the tasks of a part are counted in, if that part was given one of its own."""
     own = uuid.UUID(bytes=scopes[-16:]) if scopes else None
     rows = (yield Query("read_lineage", {"lineage": own})) if own is not None else []
-    if own is None or not rows:
+    if own is None or not rows or rows[0][2] == MOST_TASKS:
         raise ConfigError(f"task {head.task} has no max_tasks of its own: raise that of lineage {head.lineage}")
     yield from _change_row(own, after, LimitsRow(*rows[0]).deadline_at)
+
+
+def _change_deadline(head: Head, scopes: Sequence[uuid.UUID], after: Bounds, created_at: int) -> Op[None]:
+    """Put off the time when a branch is ended. What is part of one that ends sooner cannot have more than that."""
+    deadline_at = created_at + after.deadline_ms
+    for scope in scopes:
+        row = LimitsRow(*(yield Query("read_lineage", {"lineage": scope}))[0])
+        [(root,)] = yield Query("begins_with", {"lineage": scope})
+        if row.deadline_at >= deadline_at:
+            continue
+        if root != head.task:
+            has = spoken(row.deadline_at - created_at)
+            raise ConfigError(f"the branch of task {root} has deadline {has}: raise that first")
+        kept = Bounds(row.max_depth, row.max_children, after.deadline_ms, row.max_tasks)
+        yield from _change_row(scope, kept, deadline_at)
 
 
 def _change_row(lineage: uuid.UUID, bounds: Bounds, deadline_at: int) -> Op[None]:

@@ -193,7 +193,7 @@ class _Guard:
         too_deep = refused_by_depth(parent.depth + 1, lineage.max_depth)
         refused = [] if too_deep is None else [too_deep]
         deadline_at = min(lineage.deadline_at, lineage.created_at + parent.bounds.deadline_ms)
-        if self.now >= deadline_at or lineage.overdue:
+        if self.now >= deadline_at or any(room.overdue for room in parent.rooms):
             after = spoken(deadline_at - lineage.created_at)
             refused.append(Refused(Rule.LIMIT, f"the deadline of its lineage, {after}, is over"))
         return refused

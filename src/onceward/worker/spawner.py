@@ -85,7 +85,8 @@ class Spawner:
         bounds = scope = None
         if limits is not None:
             bounds = None if limits.is_empty else self.bounds_of(lease).narrowed(limits)
-            scope = None if (limits.max_tasks, limits.budget) == (None, None) else uuid.uuid4()
+            has_own = (limits.max_tasks, limits.budget, limits.deadline) != (None, None, None)
+            scope = uuid.uuid4() if has_own else None
         stopped = None if self._stop_list is None else self._stop_list.match(key_bytes.decode(), title_of(payload))
         return Spawn(sort, key, hashed, data, key_hash, bounds, scope, stopped)
 

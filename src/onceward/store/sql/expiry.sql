@@ -32,8 +32,8 @@ DELETE FROM onceward_at_expiry
 WHERE kind IN TEXTS :kinds
 
 -- name: overdue_lineages
--- Lineages whose deadline is over, and that nobody has closed yet.
-SELECT id, created_at, deadline_at
+-- Lineages, and branches of them, whose deadline is over, and that nobody has closed yet.
+SELECT id, root, created_at, deadline_at
 FROM onceward_lineage
 WHERE overdue = 0
   AND deadline_at <= :now
@@ -49,6 +49,18 @@ WHERE lineage = :lineage
   AND status IN (0, 1, 2, 3)
   AND expiry IS NULL
 ORDER BY id
+LIMIT :count
+
+-- name: open_in_branch
+-- The same for a task and all that descend from it.
+SELECT t.id
+FROM onceward_task t
+WHERE t.lineage = :lineage
+  AND t.id >= :task
+  AND (:whole = 1 OR t.id = :task OR substr(t.ancestry, :offset, 8) = :mark)
+  AND t.status IN (0, 1, 2, 3)
+  AND t.expiry IS NULL
+ORDER BY t.id
 LIMIT :count
 
 -- name: is_overdue

@@ -264,6 +264,11 @@ WHERE lineage = :lineage
   AND (:whole = 1 OR id = :task OR substr(ancestry, :offset, 8) = :mark)
   AND (limits = :old_limits OR (:had_none = 1 AND limits IS NULL))
 
+-- name: begins_with
+SELECT root
+FROM onceward_lineage
+WHERE id = :lineage
+
 -- name: change_lineage
 UPDATE onceward_lineage
 SET max_depth = :max_depth, max_tasks = :max_tasks, max_children = :max_children,

@@ -14,7 +14,7 @@ from onceward.config import Config, with_profile
 from onceward.envelope import Envelope, envelope
 from onceward.errors import ConfigError
 from onceward.governing import Governing
-from onceward.hourly import hourly
+from onceward.hourly import checked_price, hourly
 from onceward.lineage_operations import LineageOperations
 from onceward.model.lineage import Limits
 from onceward.model.schedule import Cron
@@ -163,6 +163,7 @@ class App(
         `limits` are those that a root is enqueued with. The database is not asked, but with `measured` for what an hour
         has really come to.
         """
+        checked_price(usd_per_1000_calls)
         registry = self.registry
         hour = hourly(
             self.config,

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from onceward.client import Client
 from onceward.errors import BudgetNotFound, ConfigError
+from onceward.model import asked
 from onceward.model.budget import APP, EVERY_SCOPE, LINEAGE, Account, Amount, BudgetRule, amount_of, read_amount
 from onceward.model.times import moment
 from onceward.setting_operations import checked_author
@@ -46,7 +47,8 @@ class Budgeting(Client):
     def budgets(self, name: str | None = None, *, limit: int = MOST_SHOWN) -> list[BudgetStatus]:
         """How budgets stand in their present windows, by name and scope; all of them, or one."""
         now = self._store.clock.now()
-        found = self._ask(lambda: budget_waits.read_budgets(name, now, limit))
+        sought, most = asked.some_text_of(name, "name of a budget"), asked.most_of(limit)
+        found = self._ask(lambda: budget_waits.read_budgets(sought, now, most))
         statuses = [_status(account, waiting) for account, waiting in found]
         drawn = {one.name for one in statuses}
         statuses += [
@@ -66,12 +68,15 @@ class Budgeting(Client):
         of the lineage. `author` is who does this, by default the user of this process.
         """
         by, now = checked_author(author), self._store.clock.now()
+        asked.text_of(name, "name of a budget")
         ceiling = amount_of(limit, f"the limit of budget {name!r}")
         whose = EVERY_SCOPE if scope is None else scope
         if name == LINEAGE and scope is None:
             raise ConfigError("the budget of which lineage? Give its id as the scope")
-        if not isinstance(whose, str) or (whose == EVERY_SCOPE and scope is not None):
-            raise ConfigError(f"scope={scope!r}: it is a pipeline, a source, a lineage's id or the number of a batch")
+        if not isinstance(whose, str) or not asked.is_held(whose) or (whose == EVERY_SCOPE and scope is not None):
+            raise ConfigError(
+                f"scope={asked.shown(scope)}: it is a pipeline, a source, a lineage's id or the number of a batch"
+            )
 
         def act() -> Op[None]:
             rule = self.registry.budgets.get(name)

@@ -7,6 +7,7 @@ from typing import Any
 
 from onceward.client import Client
 from onceward.errors import ConfigError
+from onceward.model import asked
 from onceward.model.cache import hash_of
 from onceward.store import cache
 
@@ -40,7 +41,8 @@ class CacheOperations(Client):
 
     def cache(self, source: str | None = None) -> list[CacheStatus]:
         """What the cache has of each source, or of one, by name, and how often it had what was wanted."""
-        return [CacheStatus(*row) for row in self._ask(lambda: cache.contents(source))]
+        sought = asked.some_text_of(source, "name of a source")
+        return [CacheStatus(*row) for row in self._ask(lambda: cache.contents(sought))]
 
     def clear_cache(self, source: str | None = None, key: Any = None) -> int:
         """Forget all answers, those of a source, or the one for a key of it; returns how many.
@@ -49,8 +51,9 @@ class CacheOperations(Client):
         """
         if key is not None and source is None:
             raise ConfigError("a key belongs to a source: clear_cache(source, key)")
+        sought = asked.some_text_of(source, "name of a source")
         hashed = None if key is None else hash_of(key)
-        return cache.clear(self._transact, source, hashed, self._store.clock.now())
+        return cache.clear(self._transact, sought, hashed, self._store.clock.now())
 
 
 def _share(hits: int, misses: int) -> float | None:

@@ -23,7 +23,7 @@ from onceward.calls import Calls
 from onceward.desk import Desk
 from onceward.errors import ConfigError, LeaseLost, StageEnded
 from onceward.logs import bound_logger
-from onceward.model import codec
+from onceward.model import asked, codec
 from onceward.model.batch import name_taken
 from onceward.model.budget import CALLS, WHOLE, Amount, Bill, Budget, Charge, amount_of, read_amount
 from onceward.model.connection import Connection
@@ -348,8 +348,10 @@ class Context(Generic[P]):
     def progress(self, done: int, total: int | None = None, note: str | None = None) -> None:
         """Show how far this stage has come, and start its time limit anew."""
         self._refuse_if_ended()
-        told = readable(note) if note else note
-        self._desk.report(self._lease, Report(self._stage.name, int(done), total, told))
+        come, whole = asked.count_of(done, "done"), None if total is None else asked.count_of(total, "total")
+        if note is not None and not isinstance(note, str):
+            raise ConfigError(f"note={asked.shown(note)}: it is a text, or None")
+        self._desk.report(self._lease, Report(self._stage.name, come, whole, readable(note) if note else note))
 
     def _made_calls(self) -> Calls:
         self._refuse_if_ended()

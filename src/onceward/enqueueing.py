@@ -23,7 +23,7 @@ from onceward.filling import FarFilling, RootFilling, StageFilling, not_followed
 from onceward.hop import Far, far_task
 from onceward.importing import Imported, Importer, ItemReader, Line, Problem
 from onceward.model import codec
-from onceward.model.lineage import Limits, Spawn, StageBatch, checked_deadline
+from onceward.model.lineage import Limits, Spawn, StageBatch, checked_deadline, checked_limits
 from onceward.model.payload import Payload
 from onceward.model.status import Status
 from onceward.model.task import Lease, NewTask
@@ -256,6 +256,8 @@ class Enqueueing(Client):
         room, it is a refusal of the task, and the batch ends without it. A task that opens its batch once more means
         the same one. While a request is served under `onceward.incoming`, all this holds for the task that has sent it.
         """
+        if limits is not None:
+            checked_limits(limits)
         far = far_task(root)
         context = spawning_stage(root, None) if far is None else None
         most = None if limits is None else limits.max_tasks

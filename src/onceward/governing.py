@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from onceward.errors import ConfigError, SourceNotFound
+from onceward.model import asked
 from onceward.model.gates import source_of
 from onceward.model.pause import scope_of
 from onceward.model.source import GateLimits, tokens_there
@@ -137,6 +138,7 @@ class Governing(Operating):
         return self._transact(switching)
 
     def _found(self, name: str) -> Op[list[GateFacts]]:
+        asked.text_of(name, "name of a source")
         declared = self.registry.sources.get(source_of(name))
         fits = declared is not None and (declared.per is not None) == ("/" in name)
         found = yield from sources.read_sources(name, [name] if fits else [])

@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from onceward.config import Config
-from onceward.model.budget import USD, WHOLE, BudgetRule, spoken_amount
+from onceward.errors import ConfigError
+from onceward.model.asked import shown
+from onceward.model.budget import USD, WHOLE, BudgetRule, amount_of, spoken_amount
 from onceward.model.hours import HOUR_MS, Typical
 from onceward.model.source import Source
 
@@ -83,6 +85,19 @@ class Hourly:
     def exceeds(self, usd: float) -> bool:
         """Whether an hour can cost more than that. What has no known bound does."""
         return self.usd is None or self.usd > usd
+
+
+def checked_price(usd: Any) -> None:
+    """Refuse what is no price."""
+    if usd is None:
+        return
+    try:
+        amount_of(usd, "a price")
+        is_price = not isinstance(usd, str)
+    except ConfigError:
+        is_price = False
+    if not is_price:
+        raise ConfigError(f"usd_per_1000_calls={shown(usd)}: it is what a thousand calls cost, in USD")
 
 
 def hourly(

@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from onceward.client import Client
 from onceward.lineage_view import Lineage, LineageId, LineageSummary, as_id, as_lineage, as_summary
+from onceward.model import asked
 from onceward.model.budget import read_amount
-from onceward.model.lineage import Limits
+from onceward.model.lineage import Limits, checked_limits
 from onceward.store import lineages, operate, pausing
 from onceward.store.limits import raise_limits
 from onceward.store.lineages import Head
@@ -27,17 +28,19 @@ class LineageOperations(Client):
 
         It holds at most `limit` tasks, the oldest, and says how many there are besides.
         """
-        wanted = as_id(id)
-        tree = self._ask(lambda: lineages.tree(wanted, subtree=subtree, limit=max(1, limit)))
+        wanted, most = as_id(id), asked.most_of(limit)
+        tree = self._ask(lambda: lineages.tree(wanted, subtree=subtree, limit=most))
         return as_lineage(tree, self.config.bounds)
 
     def lineages(self, limit: int = 20, *, largest: bool = False) -> list[LineageSummary]:
         """The newest lineages, or the largest: those whose root has spawned or was given limits of its own."""
-        return [as_summary(row) for row in self._ask(lambda: lineages.lineages(limit=limit, largest=largest))]
+        most = asked.most_of(limit)
+        return [as_summary(row) for row in self._ask(lambda: lineages.lineages(limit=most, largest=largest))]
 
     def cancel_lineage(self, id: LineageId, reason: str = "cancelled by an operator") -> list[int]:
         """Cancel whatever is open in a lineage or a part of it; returns the tasks that were cancelled."""
-        return self._on_lineage(id, lambda head, now: operate.cancel_all(head, reason, now))
+        why = asked.reason_of(reason)
+        return self._on_lineage(id, lambda head, now: operate.cancel_all(head, why, now))
 
     def retry_lineage(self, id: LineageId) -> operate.Retried:
         """Open all failed tasks of a lineage or a part of it again, as `retry` does: some hundred in a transaction, so
@@ -74,6 +77,7 @@ class LineageOperations(Client):
         What somebody below has narrowed stays narrow. A stage that is running knows the new limits when it is next
         begun; its commit knows them at once.
         """
+        checked_limits(limits)
         given = self.config.bounds
         now_has = self._on_lineage(id, lambda head, now: raise_limits(head, limits, given, now))
         budget = None if now_has.budget is None else read_amount(now_has.budget)

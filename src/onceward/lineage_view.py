@@ -11,6 +11,7 @@ from decimal import Decimal
 import msgspec
 
 from onceward.errors import ConfigError
+from onceward.model import asked
 from onceward.model.budget import read_amount
 from onceward.model.lineage import Bounds, Rule
 from onceward.model.status import Status
@@ -187,22 +188,24 @@ class Found:
 
 def as_id(wanted: LineageId) -> int | uuid.UUID:
     """The number of a task or the id of a lineage, whichever is meant."""
-    if isinstance(wanted, uuid.UUID) or (isinstance(wanted, int) and not isinstance(wanted, bool)):
+    if isinstance(wanted, uuid.UUID):
         return wanted
-    text = str(wanted).strip()
+    if not isinstance(wanted, str):
+        return asked.task_number(wanted)
+    text = wanted.strip()
     if text.isascii() and text.isdecimal() and len(text) < 19:
         return int(text)
     try:
         return uuid.UUID(text)
     except ValueError:
-        raise ConfigError(f"{wanted!r} is neither the number of a task nor the id of a lineage") from None
+        raise ConfigError(f"{asked.shown(wanted)} is neither the number of a task nor the id of a lineage") from None
 
 
 def as_lineage_id(wanted: str | uuid.UUID) -> uuid.UUID:
     """The id of a lineage."""
     found = as_id(wanted)
     if not isinstance(found, uuid.UUID):
-        raise ConfigError(f"{wanted!r} is not the id of a lineage, which looks like {uuid.UUID(int=0)}")
+        raise ConfigError(f"{asked.shown(wanted)} is not the id of a lineage, which looks like {uuid.UUID(int=0)}")
     return found
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from onceward.batch import BatchStatus, as_batch_status
 from onceward.client import Client
-from onceward.errors import BatchNotFound, ConfigError, TaskNotFound
+from onceward.errors import BatchNotFound, ConfigError, PayloadError, TaskNotFound
 from onceward.lineage_view import Found, as_lineage_id, as_refusal
-from onceward.model import codec
+from onceward.model import asked, codec
 from onceward.model.batch import BatchOutcome
 from onceward.model.payload import Payload, has_own_key, identity, payload_key
 from onceward.model.status import Status, status_named
@@ -19,7 +19,6 @@ from onceward.store.op import Op
 from onceward.view import Task, as_task
 from onceward.why import Why, why
 
-LARGEST_ID = 2**63 - 1
 MOST_FOUND = 1_000
 """How many tasks and refusals `find` looks at."""
 
@@ -29,14 +28,15 @@ class Operating(Client):
 
     def task(self, task_id: int) -> Task:
         """A task as it stands now, with its results and its history."""
+        number = asked.task_number(task_id)
 
         def look() -> Op[Task]:
-            row = yield from reports.task(_possible(task_id))
+            row = yield from reports.task(number)
             if row is None:
-                raise TaskNotFound(task_id)
-            results = yield from reports.results(task_id)
-            events = yield from reports.events(task_id)
-            progress = yield from reports.progress(task_id)
+                raise TaskNotFound(number)
+            results = yield from reports.results(number)
+            events = yield from reports.events(number)
+            progress = yield from reports.progress(number)
             return as_task(row, self.registry, results, events, progress)
 
         return self._ask(look)
@@ -53,12 +53,14 @@ class Operating(Client):
         limit: int = 20,
     ) -> list[Task]:
         """The newest tasks, filtered. `stuck`: running, but their worker has been silent for longer than its lease."""
-        wanted = status_named(status) if isinstance(status, str) else status
+        wanted = None if status is None else status_named(status)
+        of_kind, of_key = asked.some_text_of(kind, "kind"), asked.some_text_of(key, "key")
+        depth, most = asked.depth_of(min_depth), asked.most_of(limit)
         before = self._store.clock.now() if stuck else None
         within = None if lineage is None else as_lineage_id(lineage)
         rows = self._ask(
             lambda: reports.tasks(
-                status=wanted, kind=kind, key=key, lineage=within, min_depth=min_depth, stuck_at=before, limit=limit
+                status=wanted, kind=of_kind, key=of_key, lineage=within, min_depth=depth, stuck_at=before, limit=most
             )
         )
         return [as_task(row, self.registry) for row in rows]
@@ -66,6 +68,8 @@ class Operating(Client):
     def find(self, payload: Payload, lineage: str | uuid.UUID | None = None) -> Found:
         """Whether this work is active, done or refused, in a lineage or anywhere: its tasks and refusals."""
         within = None if lineage is None else as_lineage_id(lineage)
+        if not isinstance(payload, Payload):
+            raise PayloadError(f"{asked.shown(payload)} is no payload")
         sought = identity(payload.__kind__, payload_key(payload))
 
         def look() -> Op[Found]:
@@ -77,10 +81,10 @@ class Operating(Client):
 
     def why(self, task_id: int) -> Why:
         """Why a task is not running, and until when, where that is known."""
-        now = self._store.clock.now()
-        found = self._ask(lambda: waits.standing(_possible(task_id), now))
+        number, now = asked.task_number(task_id), self._store.clock.now()
+        found = self._ask(lambda: waits.standing(number, now))
         if found is None:
-            raise TaskNotFound(task_id)
+            raise TaskNotFound(number)
         return why(found, now, self.registry.limits_of)
 
     def counts(self) -> dict[Status, int]:
@@ -89,15 +93,17 @@ class Operating(Client):
 
     def batches(self, *, status: str | None = None, limit: int = 20) -> list[BatchStatus]:
         """The newest batches; `status` is open, succeeded, partial or failed."""
-        if status is not None and status.upper() not in BatchOutcome.__members__:
+        if status is not None and (not isinstance(status, str) or status.upper() not in BatchOutcome.__members__):
             words = ", ".join(one.word for one in BatchOutcome)
-            raise ConfigError(f"{status!r} is no status of a batch; there are: {words}")
+            raise ConfigError(f"{asked.shown(status)} is no status of a batch; there are: {words}")
         wanted = None if status is None else int(BatchOutcome[status.upper()])
-        return [as_batch_status(row) for row in self._ask(lambda: batches.read_batches(status=wanted, limit=limit))]
+        most = asked.most_of(limit)
+        return [as_batch_status(row) for row in self._ask(lambda: batches.read_batches(status=wanted, limit=most))]
 
     def batch_status(self, name: str) -> BatchStatus:
         """A batch as it stands now."""
-        rows = self._ask(lambda: batches.read_batches(name=name))
+        sought = asked.text_of(name, "name of a batch")
+        rows = self._ask(lambda: batches.read_batches(name=sought))
         if not rows:
             raise BatchNotFound(name)
         return as_batch_status(rows[0])
@@ -112,31 +118,33 @@ class Operating(Client):
 
     def cancel(self, task_id: int, reason: str = "cancelled by an operator") -> None:
         """Cancel a task that has not ended. After this returns nothing of it is written any more."""
-        self._transact(lambda: operate.cancel(_possible(task_id), reason, self._store.clock.now()))
+        number, why = asked.task_number(task_id), asked.reason_of(reason)
+        self._transact(lambda: operate.cancel(number, why, self._store.clock.now()))
 
     def retry(self, task_id: int, *, fresh: bool = False, stage: str | Any = None) -> None:
         """Open an ended task again. Finished stages are kept, unless `fresh`; from `stage` on they are forgotten."""
         if fresh and stage is not None:
             raise ConfigError("give fresh=True or stage=, not both")
-        name = stage if stage is None or isinstance(stage, str) else stage.name
+        number = asked.task_number(task_id)
+        name = stage if stage is None or isinstance(stage, str) else getattr(stage, "name", stage)
         forget: list[str] = []
         queue, joins = None, False
         if name is not None:
-            task = self.task(task_id)
+            task = self.task(number)
             stages = {one.name: one for one in self.registry[task.kind].stages}
             names = list(stages)
             if name not in names:
-                raise ConfigError(f"there is no stage {name!r}; the stages are {', '.join(names)}")
+                raise ConfigError(f"there is no stage {asked.shown(name)}; the stages are {', '.join(names)}")
             before, after = names[: names.index(name)], names[names.index(name) :]
             if missing := [one for one in before if one not in task.results]:
-                raise ConfigError(f"task {task_id} cannot start at {name!r}: {missing[0]!r} has no stored result")
+                raise ConfigError(f"task {number} cannot start at {name!r}: {missing[0]!r} has no stored result")
             forget = after + [one for one in task.results if one not in names]
             queue, joins = stages[name].queue, stages[name].joins
-        elif fresh and (kind := self.task(task_id).kind) in self.registry.kinds:
+        elif fresh and (kind := self.task(number).kind) in self.registry.kinds:
             queue = self.registry[kind].stages[0].queue
         self._transact(
             lambda: operate.reopen(
-                _possible(task_id),
+                number,
                 fresh=fresh,
                 stage=name,
                 forget=forget,
@@ -148,11 +156,12 @@ class Operating(Client):
 
     def signal(self, task_id: int, name: str, value: Any = True) -> None:
         """Send a signal to a task, before or while it waits for it. Its stage reads the value with `ctx.signal`."""
+        number = asked.task_number(task_id)
         codec.checked_name(name, "a signal")
         if value is None:
             raise ConfigError(f"None is what a stage reads as long as {name!r} has not come; send another value")
         data = codec.encoded(value, f"the value of signal {name!r}")
-        self._transact(lambda: operate.signal(_possible(task_id), name, data, self._store.clock.now()))
+        self._transact(lambda: operate.signal(number, name, data, self._store.clock.now()))
 
     def verify(self) -> verify.Report:
         """Check every invariant of the engine on the database as it is now."""
@@ -165,10 +174,3 @@ class Operating(Client):
         age_ms = self.config.keep_ms if older_than is None else milliseconds(older_than)
         with self._lock:
             return pruning.prune(self._session(), now - age_ms, now)
-
-
-def _possible(task_id: int) -> int:
-    """The id of a task, if there can be one: a larger number than a database holds is that of none."""
-    if isinstance(task_id, int) and task_id > LARGEST_ID:
-        raise TaskNotFound(task_id)
-    return task_id

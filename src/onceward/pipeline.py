@@ -12,6 +12,7 @@ import msgspec
 from onceward.context import Context
 from onceward.errors import ConfigError
 from onceward.model import codec
+from onceward.model.asked import shown
 from onceward.model.budget import Budget, BudgetRule, Counted, Estimate
 from onceward.model.gates import KEY, PIPELINE, Gate, written_gates, written_kind
 from onceward.model.lineage import Rule, checked_deadline
@@ -383,7 +384,9 @@ def checked_limit(name: str, value: Any) -> None:
 def checked_priority(priority: int) -> int:
     """A priority, from -2 to 2."""
     if not isinstance(priority, int) or not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
-        raise ConfigError(f"priority {priority!r}: it is a whole number from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}")
+        raise ConfigError(
+            f"priority {shown(priority)}: it is a whole number from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}"
+        )
     return priority
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from onceward.enqueueing import Enqueued, Enqueueing
 from onceward.errors import ConfigError, ScheduleNotFound
+from onceward.model import asked
 from onceward.model.schedule import Cron
 from onceward.model.times import moment
 from onceward.model.wishes import NO_WISHES
@@ -71,6 +72,7 @@ class Scheduling(Enqueueing):
         """Enqueue the work of a schedule now, besides its times, which stay as they are; also if it is paused."""
         if spawning_stage(root=False, conn=None) is not None:
             raise ConfigError("run_now begins a lineage of its own; it is nothing for a stage, which spawns its work")
+        asked.text_of(name, "name of a schedule")
         if name not in self._schedules:
             known = ", ".join(cron.name for cron in self._schedules) or "none"
             raise ConfigError(
@@ -81,6 +83,7 @@ class Scheduling(Enqueueing):
         return Enqueued(begun.task, begun.is_new, None if begun.is_new else begun.task, begun.reason)
 
     def _set_paused(self, name: str, paused: bool) -> None:
+        asked.text_of(name, "name of a schedule")
         now = self._store.clock.now()
 
         def change() -> Op[bool]:

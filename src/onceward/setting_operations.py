@@ -7,6 +7,7 @@ from typing import Any
 
 from onceward.client import Client
 from onceward.errors import ConfigError
+from onceward.model import asked
 from onceward.model.setting import SettingValue
 from onceward.store import settings
 from onceward.store.settings import LiveSetting
@@ -46,6 +47,7 @@ class SettingOperations(Client):
     def unset(self, name: str) -> bool:
         """Take back a live change, so that a setting is what the environment, the file or the code says; returns
         whether there was one."""
+        asked.text_of(name, "name of a setting")
         rows = self._transact(lambda: settings.remove(name, self._in_force.refuse))
         if rows is None:
             self._in_force.kind(name)  # a name that nobody knows is a typing error
@@ -58,8 +60,8 @@ def checked_author(author: str | None) -> str:
     """Who does something: the given one, or the user of this process."""
     if author is None:
         return _user()
-    if not isinstance(author, str) or not author.strip() or "\x00" in author or len(author) > LONGEST_AUTHOR:
-        raise ConfigError(f"author={author!r}: it is who does this, in at most {LONGEST_AUTHOR} letters")
+    if not isinstance(author, str) or not author.strip() or not asked.is_held(author) or len(author) > LONGEST_AUTHOR:
+        raise ConfigError(f"author={asked.shown(author)}: it is who does this, in at most {LONGEST_AUTHOR} letters")
     return author
 
 

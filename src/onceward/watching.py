@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from onceward.alerts import Alert, Watch, as_alert
 from onceward.client import Client
 from onceward.errors import ConfigError
+from onceward.model import asked
 from onceward.store import alerts
 from onceward.worker.watcher import Watcher
 
@@ -28,7 +29,8 @@ class Watching(Client):
 
     def alerts(self, *, open_only: bool = True, limit: int = 100) -> list[Alert]:
         """The alerts that last, newest first; or the newest of all."""
-        rows = self._ask(lambda: alerts.newest(open_only=open_only, limit=limit))
+        most = asked.most_of(limit)
+        rows = self._ask(lambda: alerts.newest(open_only=bool(open_only), limit=most))
         return [as_alert(row) for row in rows]
 
     def watch_now(self, *, if_due: bool = False) -> list[Alert]:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from onceward.errors import ConfigError
+from onceward.model.asked import shown
 from onceward.model.gates import BUDGET
 
 Amount = int | float | str | Decimal
@@ -47,19 +48,19 @@ _SCOPES = ("app", "pipeline", "source", "lineage", "batch")
 def amount_of(value: Any, what: str) -> int:
     """So much of a unit, as a whole number of 10^-9 of it, rounded up."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-        raise ConfigError(f"{what} is {value!r}; it is a number")
+        raise ConfigError(f"{what} is {shown(value)}; it is a number")
     if isinstance(value, float) and not isfinite(value):
-        raise ConfigError(f"{what} is {value!r}; it is a number that one can count to")
+        raise ConfigError(f"{what} is {shown(value)}; it is a number that one can count to")
     try:
         number = Decimal(repr(value) if isinstance(value, float) else value)
     except (InvalidOperation, ValueError):
-        raise ConfigError(f"{what} is {value!r}; it is a number") from None
+        raise ConfigError(f"{what} is {shown(value)}; it is a number") from None
     if not number.is_finite():
-        raise ConfigError(f"{what} is {value!r}; it is a number that one can count to")
+        raise ConfigError(f"{what} is {shown(value)}; it is a number that one can count to")
     if number < 0:
-        raise ConfigError(f"{what} is {value}; it is not below zero")
+        raise ConfigError(f"{what} is {shown(value)}; it is not below zero")
     if number > MOST:
-        raise ConfigError(f"{what} is {value}; more than {MOST:,} cannot be counted")
+        raise ConfigError(f"{what} is {shown(value)}; more than {MOST:,} cannot be counted")
     if number.adjusted() < -18:
         return int(number != 0)
     return int(_EXACT.multiply(number, Decimal(WHOLE)).to_integral_value(ROUND_CEILING))

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from onceward.errors import ConfigError, PayloadError
+from onceward.model.asked import shown
 
 LARGEST_VALUE = 16 * 1024 * 1024
 """The most bytes that a payload, a result, a cursor or a part may take."""
@@ -128,7 +129,7 @@ def _reads_null(expected: Any) -> bool:
 def checked_name(name: str, what: str, longest: int | None = LONGEST_NAME) -> str:
     """A name that both databases hold: of a signal, or of a part of a stage."""
     if not isinstance(name, str) or not name or not name.isprintable():
-        raise ConfigError(f"{name!r} is no name of {what}; take a short printable one")
+        raise ConfigError(f"{shown(name)} is no name of {what}; take a short printable one")
     if longest is not None and len(name.encode()) > longest:
         raise ConfigError(
             f"the name {name[:100]!r}… of {what} has more than {longest:,} bytes; take a shorter one, or a hash of it"

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from onceward.errors import ConfigError
+from onceward.model.asked import shown
 from onceward.model.budget import Amount, Counted, amount_of, read_amount
 from onceward.model.status import Status
 from onceward.model.times import Duration, milliseconds, spoken
@@ -88,6 +89,7 @@ class Bounds(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     def replaced(self, limits: Limits) -> Bounds:
         """These bounds with others put in, as only the root may."""
+        checked_limits(limits)
         return Bounds(
             self.max_depth if limits.max_depth is None else limits.max_depth,
             self.max_children if limits.max_children is None else limits.max_children,
@@ -146,6 +148,7 @@ class Limits:
             ("max_children", self.max_children, 0, MOST_CHILDREN),
         ):
             checked_number(name, value, least, most)
+            object.__setattr__(self, name, None if value is None else int(value))  # as one of an enumeration is stored
         object.__setattr__(self, "deadline_ms", checked_deadline(self.deadline))
         amount = None if self.budget is None else amount_of(self.budget, "the budget of a lineage")
         object.__setattr__(self, "budget_amount", amount)
@@ -161,7 +164,13 @@ def checked_number(name: str, value: Any, least: int, most: int) -> None:
     if value is None:
         return
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ConfigError(f"{name}={value!r}: it is a whole number from {least} to {most:,}")
+        raise ConfigError(f"{name}={shown(value)}: it is a whole number from {least} to {most:,}")
+
+
+def checked_limits(limits: Any) -> None:
+    """Refuse as the limits of a lineage what is none."""
+    if not isinstance(limits, Limits):
+        raise ConfigError(f"limits={shown(limits)}: they are given as in Limits(max_tasks=500)")
 
 
 def checked_deadline(deadline: Duration | None) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from onceward.errors import ConfigError
+from onceward.model.asked import shown
 from onceward.model.gates import read_gates, source_of
 
 EVERYTHING = "everything"
@@ -23,7 +24,7 @@ def scope_of(*, pipeline: str | None, source: str | None, queue: str | None) -> 
         raise ConfigError(f"give one of {', '.join(given)} at a time; each is paused by itself")
     for what, name in given.items():
         if not isinstance(name, str) or not name.isprintable() or len(name) > LONGEST_NAME:
-            raise ConfigError(f"{name!r} is no name of a {what}")
+            raise ConfigError(f"{shown(name)} is no name of a {what}")
         return f"{what}:{name}"
     return EVERYTHING
 

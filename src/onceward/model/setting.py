@@ -16,6 +16,7 @@ import msgspec
 
 from onceward.errors import ConfigError, PayloadError
 from onceward.model import codec
+from onceward.model.asked import shown
 from onceward.model.times import milliseconds
 
 Where = Literal["code", "file", "environment", "live"]
@@ -28,6 +29,8 @@ _NAME = re.compile(r"(?=.{1,100}\Z)[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*")
 _WORDS = {
     "1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False,
 }  # fmt: skip
+_NOT_ONE = (ValueError, TypeError, OverflowError, ConfigError, PayloadError)
+"""What is raised where a value is not of the type that a setting has."""
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
 
@@ -45,16 +48,16 @@ class Kind:
         try:
             value = self._read(text)
             self._written(value)
-        except (ValueError, TypeError, KeyError, ConfigError, PayloadError, msgspec.DecodeError) as error:
-            raise ConfigError(f"{name}={text!r}: it is {self.what}") from error
+        except (*_NOT_ONE, KeyError, msgspec.DecodeError) as error:
+            raise ConfigError(f"{name}={shown(text)}: it is {self.what}") from error
         return value
 
     def text(self, value: Any, name: str) -> str:
         """A value as a text; refused under `name` where it is of another type."""
         try:
             return self._written(value)
-        except (ValueError, TypeError, ConfigError, PayloadError) as error:
-            raise ConfigError(f"{name}={value!r}: it is {self.what}") from error
+        except _NOT_ONE as error:
+            raise ConfigError(f"{name}={shown(value)}: it is {self.what}") from error
 
 
 def as_duration_text(length_ms: int) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from onceward.errors import ConfigError, IllegalTransition
+from onceward.model.asked import shown
 
 
 class Status(IntEnum):
@@ -99,12 +100,14 @@ TRANSITIONS: dict[Event, tuple[frozenset[Status], frozenset[Status]]] = {
 record is the claim row. Events that are not here (signalled, lost, spawned, refused, paused, …) move nothing."""
 
 
-def status_named(word: str) -> Status:
-    """The status that a person means by a word."""
+def status_named(word: Status | str) -> Status:
+    """The status that a person means by a word; one that is given as such is meant."""
+    if isinstance(word, Status):
+        return word
     try:
         return Status[word.upper()]
-    except KeyError:
-        raise ConfigError(f"{word!r} is no status; there are: {', '.join(one.word for one in Status)}") from None
+    except (KeyError, AttributeError, TypeError):
+        raise ConfigError(f"{shown(word)} is no status; there are: {', '.join(one.word for one in Status)}") from None
 
 
 def check_transition(event: Event, before: Status, after: Status) -> None:

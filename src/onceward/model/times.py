@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from onceward.errors import BadDuration, ConfigError
+from onceward.model.asked import shown
 
 Duration = str | int | float | timedelta
 """`"90s"`, `"1h30m"`, a `timedelta`, or a number of seconds."""
@@ -37,17 +38,17 @@ def milliseconds(duration: Duration) -> int:
     if isinstance(duration, timedelta):
         length = duration.total_seconds() * 1_000
     elif isinstance(duration, bool) or not isinstance(duration, int | float | str):
-        raise BadDuration(f"{duration!r} is not a duration; write it like '90s', '5m' or '1h30m'")
+        raise BadDuration(f"{shown(duration)} is not a duration; write it like '90s', '5m' or '1h30m'")
     elif isinstance(duration, int | float):
         length = duration * 1_000
     else:
         text = duration.strip().replace(" ", "")
         parts = _PART.findall(text) if len(text) <= _LONGEST_WRITTEN else ()  # or digits alone would take very long
         if not parts or "".join(number + unit for number, unit in parts) != text:
-            raise BadDuration(f"{duration!r} is not a duration; write it like '90s', '5m', '1h30m' or '2d'")
+            raise BadDuration(f"{shown(duration)} is not a duration; write it like '90s', '5m', '1h30m' or '2d'")
         length = sum(float(number) * _UNIT_MS[unit] for number, unit in parts)
     if not 0 <= length <= HUNDRED_YEARS_MS:
-        raise BadDuration(f"{duration!r} is out of range; a duration lies between 0 and 100 years")
+        raise BadDuration(f"{shown(duration)} is out of range; a duration lies between 0 and 100 years")
     return round(length)
 
 
@@ -66,6 +67,8 @@ def spoken(length_ms: int) -> str:
 
 def instant(moment: datetime) -> int:
     """The instant of an aware datetime; a naive one is refused, because it names a different moment everywhere."""
+    if not isinstance(moment, datetime):
+        raise ConfigError(f"at={shown(moment)}: it is a datetime with a time zone; a duration is said with after=")
     if moment.tzinfo is None:
         raise ConfigError(
             f"{moment.isoformat()} has no time zone; say which one, for example {moment.isoformat()}+00:00"

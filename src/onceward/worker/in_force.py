@@ -16,6 +16,7 @@ from onceward.config import ENGINE, Config, Level
 from onceward.contradictions import check
 from onceward.errors import ConfigError
 from onceward.logs import EngineLog
+from onceward.model.asked import text_of
 from onceward.model.setting import Kind, Setting, SettingValue, Where
 from onceward.model.times import moment
 from onceward.store.op import drive
@@ -137,7 +138,7 @@ class InForce:
 
     def kind(self, name: str) -> Kind:
         """Of what kind a setting is; one that nobody declares is refused."""
-        if name in ENGINE:
+        if text_of(name, "name of a setting") in ENGINE:
             return ENGINE[name][0]
         if name in self._declared:
             return self._declared[name].kind

@@ -1,0 +1,105 @@
+"""What callers of an app may ask for: looked at once, before any database sees it, so that both answer alike.
+
+What cannot be meant is a `ConfigError` that says what can. What can be meant and cannot be there, as a task with a
+number of a hundred digits, is not there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onceward.errors import ConfigError, TaskNotFound
+
+LARGEST_ID = 2**63 - 1
+MOST_LISTED = 2**31 - 1
+"""How much any list holds; whoever asks for more gets as much."""
+_LONGEST_SHOWN = 200
+
+
+def shown(value: object) -> str:
+    """A value as an error quotes it: never endless, and never an error of its own."""
+    try:
+        text = repr(value)
+    except Exception:  # a number of thousands of digits has no text, and of other people's classes anything may come
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def task_number(given: Any) -> int:
+    """The number of a task; `TaskNotFound` of one that no database holds."""
+    number = _whole(given)
+    if number is None or number.bit_length() > _LONGEST_SHOWN:
+        raise ConfigError(f"{shown(given)} is not the number of a task, which is a whole number like 17")
+    if not 0 <= number <= LARGEST_ID:
+        raise TaskNotFound(number)
+    return number
+
+
+def most_of(limit: Any) -> int:
+    """How many a list may hold at most."""
+    number = _whole(limit)
+    if number is None or number < 1:
+        raise ConfigError(f"limit={shown(limit)}: it is a whole number from 1")
+    return min(number, MOST_LISTED)
+
+
+def depth_of(depth: Any) -> int | None:
+    """A depth to look from; None if none is asked for."""
+    if depth is None:
+        return None
+    number = _whole(depth)
+    if number is None or number < 0:
+        raise ConfigError(f"min_depth={shown(depth)}: it is a whole number from 0")
+    return min(number, 2**15 - 1)
+
+
+def text_of(text: Any, what: str) -> str:
+    """A text that both databases can be asked about: the name or the key of something."""
+    if not isinstance(text, str):
+        raise ConfigError(f"{shown(text)} is no {what}, which is a text")
+    if not is_held(text):
+        raise ConfigError(f"{shown(text)} is no {what}: there is none with NUL or half a character in it")
+    return text
+
+
+def some_text_of(text: Any, what: str) -> str | None:
+    """Such a text; None if nothing is asked for."""
+    return None if text is None else text_of(text, what)
+
+
+def count_of(count: Any, name: str) -> int:
+    """How many there are of something, as a stage tells it; what it has counted in fractions is cut."""
+    try:
+        number = None if isinstance(count, bool | str | bytes) else int(count)
+    except Exception:  # infinite, or nothing to count with
+        number = None
+    if number is None or not -LARGEST_ID <= number <= LARGEST_ID:
+        raise ConfigError(f"{name}={shown(count)}: it is a number that one can count to")
+    return number
+
+
+def reason_of(reason: Any) -> str:
+    """Why an operator does something."""
+    if not isinstance(reason, str):
+        raise ConfigError(f"reason={shown(reason)}: it is a text that says why")
+    return reason
+
+
+def is_held(text: str) -> bool:
+    """Whether both databases hold a text as it is."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\x00" not in text
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number as a plain one; None if it is something else. What counts as one by itself, as the integers of
+    NumPy do, is one; true and false are none."""
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        return None
+    try:
+        return int(value.__index__())
+    except Exception:  # an array of NumPy has it, and refuses
+        return None

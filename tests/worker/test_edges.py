@@ -1,0 +1,232 @@
+"""The edge of an app: what cannot be meant is refused there, in the same words whatever the database."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import IntEnum
+from typing import Any
+
+import pytest
+
+from onceward import (
+    App,
+    ConfigError,
+    Context,
+    Cron,
+    Limits,
+    OncewardError,
+    Payload,
+    PayloadError,
+    Pipeline,
+    Setting,
+    Source,
+    TaskNotFound,
+)  # fmt: skip
+from onceward.testing import Harness
+from tests.worker.conftest import Start
+
+
+class Job(Payload, kind="job"):
+    name: str = "job"
+
+
+class Number(IntEnum):
+    ONE = 1
+
+
+class Mute:
+    """Something that cannot even be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("nothing to say")
+
+
+NEITHER = [b"x", [], {}, object(), int, Decimal("1.5"), datetime.now(UTC), timedelta(days=1), Mute(), 1.5, True]
+"""Neither a whole number nor a text."""
+NO_NUMBERS = [*NEITHER, "x", "", "1", "a\x00b", "a\ud800", float("nan"), float("inf"), 1.0, uuid.UUID(int=5)]
+NO_TEXTS = [*NEITHER, 0, -1, 2**63, 10**400, 10**5_000, uuid.UUID(int=5), "a\x00b", "a\ud800"]
+
+Ask = Callable[[App, Any], object]
+
+OF_A_TASK: dict[str, Ask] = {
+    "task": lambda app, task: app.task(task),
+    "why": lambda app, task: app.why(task),
+    "cancel": lambda app, task: app.cancel(task),
+    "retry": lambda app, task: app.retry(task),
+    "retry fresh": lambda app, task: app.retry(task, fresh=True),
+    "retry a stage": lambda app, task: app.retry(task, stage="go"),
+    "signal": lambda app, task: app.signal(task, "go"),
+    "approve": lambda app, task: app.approve(task),
+}
+OF_A_LINEAGE: dict[str, Ask] = {
+    "lineage": lambda app, task: app.lineage(task),
+    "cancel_lineage": lambda app, task: app.cancel_lineage(task),
+    "retry_lineage": lambda app, task: app.retry_lineage(task),
+    "pause_lineage": lambda app, task: app.pause_lineage(task),
+    "resume_lineage": lambda app, task: app.resume_lineage(task),
+    "raise_limits": lambda app, task: app.raise_limits(task, Limits(max_depth=20)),
+}
+LISTS: dict[str, Ask] = {
+    "tasks": lambda app, limit: app.tasks(limit=limit),
+    "tasks by identity": lambda app, limit: app.tasks(kind="job", key="x", limit=limit),
+    "tasks of a lineage": lambda app, limit: app.tasks(lineage=uuid.UUID(int=5), limit=limit),
+    "batches": lambda app, limit: app.batches(limit=limit),
+    "lineage": lambda app, limit: app.lineage(1, limit=limit),
+    "lineages": lambda app, limit: app.lineages(limit),
+    "largest lineages": lambda app, limit: app.lineages(limit, largest=True),
+    "budgets": lambda app, limit: app.budgets(limit=limit),
+    "alerts": lambda app, limit: app.alerts(limit=limit),
+}
+NAMES: dict[str, Ask] = {
+    "tasks by kind": lambda app, text: app.tasks(kind=text),
+    "tasks by key": lambda app, text: app.tasks(key=text),
+    "tasks by kind and key": lambda app, text: app.tasks(kind="job", key=text),
+    "tasks by status": lambda app, text: app.tasks(status=text),
+    "batches by status": lambda app, text: app.batches(status=text),
+    "batch_status": lambda app, text: app.batch_status(text),
+    "cancel": lambda app, text: app.cancel(1, text if not isinstance(text, str) else 0),  # type: ignore[arg-type]
+    "cancel_lineage": lambda app, text: app.cancel_lineage(1, text if not isinstance(text, str) else 0),  # type: ignore[arg-type]
+    "retry": lambda app, text: app.retry(1, stage=text),
+    "signal": lambda app, text: app.signal(1, text),
+    "budgets": lambda app, text: app.budgets(text),
+    "raise_budget": lambda app, text: app.raise_budget(text, 5),
+    "raise_budget for a scope": lambda app, text: app.raise_budget("usd", 5, scope=text),
+    "raise_budget by an author": lambda app, text: app.raise_budget("usd", 5, author=text),
+    "source": lambda app, text: app.source(text),
+    "enable_source": lambda app, text: app.enable_source(text),
+    "disable_source": lambda app, text: app.disable_source(text),
+    "cache": lambda app, text: app.cache(text),
+    "clear_cache": lambda app, text: app.clear_cache(text),
+    "clear_cache of a key": lambda app, text: app.clear_cache(text, "key"),
+    "pause a queue": lambda app, text: app.pause(queue=text or "\n"),
+    "pause a source": lambda app, text: app.pause(source=text or "\n"),
+    "resume a pipeline": lambda app, text: app.resume(pipeline=text or "\n"),
+    "pause_schedule": lambda app, text: app.pause_schedule(text),
+    "resume_schedule": lambda app, text: app.resume_schedule(text),
+    "run_now": lambda app, text: app.run_now(text),
+    "setting": lambda app, text: app.setting(text),
+    "set": lambda app, text: app.set(text, 1),
+    "set by an author": lambda app, text: app.set("concurrency", 5, author=text),
+    "unset": lambda app, text: app.unset(text),
+    "batch": lambda app, text: app.batch(text),
+}
+NO_LIMITS = [*NO_NUMBERS, 5]
+LIMITS: dict[str, Ask] = {
+    "enqueue": lambda app, limits: app.enqueue(Job(), limits=limits),
+    "batch": lambda app, limits: app.batch("one", limits=limits),
+    "raise_limits": lambda app, limits: app.raise_limits(1, limits),
+    "envelope": lambda app, limits: app.envelope(limits),
+}
+
+
+@pytest.fixture
+def harness(start: Start) -> Harness:
+    """An app with one task, which waits in line."""
+    job = Pipeline(Job)
+
+    @job.stage(source=Source("web"))
+    def go(ctx: Context[Job]) -> None: ...
+
+    harness = start(
+        job, settings=[Setting("share", 0.5, float, "A share.")], schedules=[Cron("0 0 * * *", Job(), name="nightly")]
+    )
+    harness.app.enqueue(Job())
+    return harness
+
+
+def refused(ask: Ask, app: App, values: list[Any], kinds: type[OncewardError] = ConfigError) -> None:
+    """None of these values is taken, and the error is ours."""
+    for value in values:
+        with pytest.raises(kinds):
+            ask(app, value)
+
+
+@pytest.mark.parametrize("name", OF_A_TASK)
+def test_what_is_no_number_is_that_of_no_task(harness: Harness, name: str) -> None:
+    refused(OF_A_TASK[name], harness.app, [*NO_NUMBERS, None, 10**5_000])
+    refused(OF_A_TASK[name], harness.app, [-1, -(2**63) - 1, 2**63, 10**30], TaskNotFound)
+
+
+@pytest.mark.parametrize("name", OF_A_LINEAGE)
+def test_a_lineage_is_asked_for_by_the_number_of_a_task_or_by_its_id(harness: Harness, name: str) -> None:
+    no_ids = [value for value in NO_NUMBERS if not isinstance(value, uuid.UUID) and value != "1"]
+    refused(OF_A_LINEAGE[name], harness.app, [*no_ids, None, 10**5_000])
+    refused(OF_A_LINEAGE[name], harness.app, [-1, 2**63, 10**30], TaskNotFound)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_holds_one_at_least_and_as_many_as_there_are_at_most(harness: Harness, name: str) -> None:
+    refused(LISTS[name], harness.app, [*NO_NUMBERS, None, 0, -1, -(2**63) - 1])
+    for many in (1, 2**31, 2**63, 10**400):
+        LISTS[name](harness.app, many)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_no_text_that_a_database_holds_is_no_name(harness: Harness, name: str) -> None:
+    refused(NAMES[name], harness.app, NO_TEXTS)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_are_no_limits_is_refused_as_such(harness: Harness, name: str) -> None:
+    refused(LIMITS[name], harness.app, NO_LIMITS)
+
+
+def test_a_depth_to_look_from_is_a_whole_number(harness: Harness) -> None:
+    refused(lambda app, depth: app.tasks(min_depth=depth), harness.app, [*NO_NUMBERS, -1])
+    assert len(harness.app.tasks(min_depth=0)) == 1
+    assert harness.app.tasks(min_depth=10**400) == []
+
+
+def test_only_payloads_are_looked_for(harness: Harness) -> None:
+    refused(lambda app, payload: app.find(payload), harness.app, [*NO_NUMBERS, None], PayloadError)
+
+
+def test_a_time_to_begin_at_is_a_datetime(harness: Harness) -> None:
+    values = [value for value in [*NO_NUMBERS, 5] if not isinstance(value, datetime)]
+    refused(lambda app, at: app.enqueue(Job(), at=at), harness.app, values)
+
+
+def test_a_price_is_a_number(harness: Harness) -> None:
+    values = [value for value in [*NO_NUMBERS, -1, 10**400] if value not in (1.0, 1.5) or value is True]
+    refused(lambda app, usd: app.envelope(usd_per_1000_calls=usd), harness.app, values)
+    assert harness.app.envelope(usd_per_1000_calls=0.4).hourly is not None
+
+
+def test_a_number_that_is_one_of_an_enumeration_is_that_number(harness: Harness) -> None:
+    app = harness.app
+    assert app.task(Number.ONE).id == app.why(Number.ONE).task == 1
+    assert len(app.tasks(limit=Number.ONE)) == 1
+    app.enqueue(Job(), limits=Limits(max_depth=Number.ONE, max_tasks=Number.ONE, max_children=Number.ONE))
+
+
+@pytest.mark.parametrize("name", ["share", "watch_chain", "watch_budget"])
+def test_a_setting_that_is_a_number_is_one_that_can_be_stored(harness: Harness, name: str) -> None:
+    values = [10**400, -(10**400), 10**5_000, float("inf"), "x", None, Mute()]
+    refused(lambda app, value: app.set(name, value), harness.app, values)
+
+
+def test_progress_is_told_in_numbers(start: Start) -> None:
+    job = Pipeline(Job)
+    values: list[Any] = ["x", "7", b"7", float("inf"), float("nan"), 2**63, -(10**30), 10**5_000, [], {}, True, Mute()]
+
+    @job.stage
+    def go(ctx: Context[Job]) -> None:
+        for value in values:
+            with pytest.raises(ConfigError, match="done="):
+                ctx.progress(value)
+            with pytest.raises(ConfigError, match="total="):
+                ctx.progress(1, value)
+        for note in (0, 5, b"x", Mute()):
+            with pytest.raises(ConfigError, match="note="):
+                ctx.progress(1, 2, note)  # type: ignore[arg-type]
+        ctx.progress(2.5, 7.9, "two and a half")  # type: ignore[arg-type]
+
+    harness = start(job)
+    harness.app.enqueue(Job())
+    harness.drain()
+    progress = harness.app.task(1).progress
+    assert progress is not None
+    assert (progress.done, progress.total, progress.note) == (2, 7, "two and a half")

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from onceward.errors import ConfigError
+from onceward.model.asked import shown
 from onceward.model.lineage import Bounds, Limits
 from onceward.model.setting import Kind, Setting, Where, as_variable, kind_of_annotation
 from onceward.model.times import Duration, milliseconds, spoken
@@ -32,15 +33,18 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     "balanced": {"task_limit": "2h", "deadline": "48h", "chain": 2, "call_retries": 6},
     "aggressive": {"task_limit": "4h", "deadline": "96h", "chain": 5, "call_retries": 10},
 }
-_LEAST = {
-    "concurrency": 1,
-    "threads": 1,
-    "max_lost_workers": 1,
-    "call_retries": 0,
-    "tick_tasks": 1,
-    "chain": 0,
-    "cache_size": 0,
+_RANGES = {
+    "concurrency": (1, 100_000),
+    "threads": (1, 10_000),
+    "max_lost_workers": (1, 1_000_000),
+    "call_retries": (0, 1_000_000),
+    "tick_tasks": (1, 1_000_000_000),
+    "chain": (0, 1_000_000),
+    "cache_size": (0, 2**60),
 }
+"""From where to where the whole numbers go. Beyond that a worker could not even begin, or no database hold them."""
+_LEAST_MS = {"poll": 10, "heartbeat": 1, "check": 1, "watch_every": 1_000}
+"""How often something may be looked at: oftener, and looking would be all that is done."""
 _SOME_TIME = (
     "task_limit", "stage_timeout", "call_timeout", "tick_limit", "tick_lease", "tick_every", "cache_ttl", "watch_every",
     "watch_window", "watch_snapshot",
@@ -156,10 +160,14 @@ class Config:
                 f"at most every {spoken(lease_ms // FEWEST_HEARTBEATS_PER_LEASE)}"
             )
         check_ms = lease_ms // CHECKS_PER_LEASE if self.check is None else milliseconds(self.check)
-        for name, least in _LEAST.items():
+        for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(f"{name}={value!r}: it is a whole number from {least}")
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+                raise ConfigError(f"{name}={shown(value)}: it is a whole number from {least} to {most:,}")
+        for name, least_ms in _LEAST_MS.items():
+            value = getattr(self, name)
+            if value is not None and milliseconds(value) < least_ms:
+                raise ConfigError(f"{name}={value!r} is too often; take at least {spoken(least_ms)}")
         for name in ("prepare", "cache"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name}={getattr(self, name)!r}: it is true or false")
@@ -172,7 +180,7 @@ class Config:
             ("heartbeat_ms", max(1, heartbeat_ms)),
             ("check_ms", max(1, check_ms)),
             ("grace_ms", milliseconds(self.grace)),
-            ("poll_ms", max(1, milliseconds(self.poll))),
+            ("poll_ms", milliseconds(self.poll)),
             ("keep_ms", milliseconds(self.keep)),
         ):
             object.__setattr__(self, name, value)

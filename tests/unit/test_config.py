@@ -93,11 +93,41 @@ def test_other_variables_of_the_environment_are_not_ours(tmp_path: Path) -> None
         ("ONCEWARD_PREPARE", "perhaps", "it is true or false"),
         ("ONCEWARD_LEASE", "5 parsecs", "it is a duration like"),
         ("ONCEWARD_HEARTBEAT", "299s", "too seldom"),
+        ("ONCEWARD_POLL", "0s", "is too often; take at least 0.01s"),
     ],
 )
 def test_a_variable_that_cannot_be_meant_is_refused(tmp_path: Path, variable: str, text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         effective(Config(), {variable: text}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("poll", 0, "poll=0 is too often; take at least 0.01s"),
+        ("poll", "9ms", "poll='9ms' is too often; take at least 0.01s"),
+        ("heartbeat", "0s", "heartbeat='0s' is too often; take at least 0.001s"),
+        ("check", "0s", "check='0s' is too often; take at least 0.001s"),
+        ("watch_every", "999ms", "watch_every='999ms' is too often; take at least 1s"),
+    ],
+)
+def test_nothing_is_looked_at_without_a_pause(name: str, value: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        Config(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "concurrency", "threads", "max_lost_workers", "call_retries", "tick_tasks", "chain", "cache_size",
+        "watch_samples", "watch_repeats", "watch_key_repeats", "watch_depth", "watch_timeouts", "watch_expired",
+        "watch_reclaims", "watch_log",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("power", [63, 1_000, 20_000])
+def test_a_number_that_no_worker_could_go_by_is_refused_with_the_most_there_may_be(name: str, power: int) -> None:
+    with pytest.raises(ConfigError, match=f"{name}=.*: it is a whole number from . to [1-9]"):
+        Config(**{name: 2**power})
 
 
 # Profiles

@@ -230,3 +230,16 @@ def test_progress_is_told_in_numbers(start: Start) -> None:
     progress = harness.app.task(1).progress
     assert progress is not None
     assert (progress.done, progress.total, progress.note) == (2, 7, "two and a half")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["watch_samples", "watch_repeats", "watch_key_repeats", "watch_timeouts", "watch_expired", "watch_reclaims",
+     "watch_depth", "watch_log"],
+)  # fmt: skip
+def test_the_largest_threshold_of_an_alert_can_be_looked_at(harness: Harness, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}=.* to ([0-9,]+)$") as refusal:
+        harness.app.set(name, 10**400)
+    harness.app.set("check", "36500d")
+    harness.app.set(name, int(str(refusal.value).rpartition(" ")[2].replace(",", "")))
+    assert harness.app.watch_now() == []

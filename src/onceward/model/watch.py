@@ -12,11 +12,15 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from onceward.errors import ConfigError
+from onceward.model.asked import shown
 from onceward.model.budget import spoken_amount
 from onceward.model.times import spoken
 
 MOST_TASKS = 20
 """How many tasks an alert names."""
+MOST, MOST_CHECKS, MOST_BYTES = 1_000_000_000, 1_000_000, 2**60
+DEEPEST = 32_767
+"""How far thresholds go: beyond that no database holds them, and the rule would fail at every look."""
 LONGEST_SUBJECT = 200
 LONGEST_KEY = 300
 FEWEST_LOOKS = 6
@@ -73,18 +77,18 @@ class Thresholds:
     log_bytes: int
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("watch_samples", self.samples),
-            ("watch_repeats", self.repeats),
-            ("watch_key_repeats", self.key_repeats),
-            ("watch_depth", self.depth),
-            ("watch_timeouts", self.timeouts),
-            ("watch_expired", self.expired_checks),
-            ("watch_reclaims", self.reclaims),
-            ("watch_log", self.log_bytes),
+        for name, value, most in (
+            ("watch_samples", self.samples, MOST),
+            ("watch_repeats", self.repeats, MOST),
+            ("watch_key_repeats", self.key_repeats, MOST),
+            ("watch_depth", self.depth, DEEPEST),
+            ("watch_timeouts", self.timeouts, MOST),
+            ("watch_expired", self.expired_checks, MOST_CHECKS),
+            ("watch_reclaims", self.reclaims, MOST),
+            ("watch_log", self.log_bytes, MOST_BYTES),
         ):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name}={value!r}: it is a whole number from 1")
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+                raise ConfigError(f"{name}={shown(value)}: it is a whole number from 1 to {most:,}")
         for name, share in (
             ("watch_chain", self.chain_share),
             ("watch_batches", self.batch_share),

@@ -44,4 +44,4 @@ class Watching(Client):
             Watcher(session, lambda: self.config, self._watches, self._readers.read).step(at_once=not if_due)
         finally:
             session.close()
-        return self.alerts()
+        return self.alerts(limit=asked.MOST_LISTED)

@@ -24,6 +24,7 @@ from onceward import (
     Setting,
     Source,
     TaskNotFound,
+    Watch,
 )  # fmt: skip
 from onceward.testing import Harness
 from tests.worker.conftest import Start
@@ -243,3 +244,8 @@ def test_the_largest_threshold_of_an_alert_can_be_looked_at(harness: Harness, na
     harness.app.set("check", "36500d")
     harness.app.set(name, int(str(refusal.value).rpartition(" ")[2].replace(",", "")))
     assert harness.app.watch_now() == []
+
+
+def test_a_look_returns_all_alerts_that_last(start: Start) -> None:
+    rules = [Watch(f"rule {number}", "SELECT 1", above=0, advice="Do something.") for number in range(101)]
+    assert len(start(Pipeline(Job), watches=rules).app.watch_now()) == 101

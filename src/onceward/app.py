@@ -16,7 +16,8 @@ from onceward.errors import ConfigError
 from onceward.governing import Governing
 from onceward.hourly import checked_price, hourly
 from onceward.lineage_operations import LineageOperations
-from onceward.model.lineage import Limits
+from onceward.model import codec
+from onceward.model.lineage import Limits, checked_number
 from onceward.model.schedule import Cron
 from onceward.model.setting import Setting
 from onceward.model.stop_list import StopList
@@ -30,10 +31,12 @@ from onceward.store.migrate import Migration
 from onceward.ticking import Ticking
 from onceward.watching import Watching, checked_watches
 from onceward.worker import locate
-from onceward.worker.looping import run_on_loop
+from onceward.worker.looping import refuse_running_loop, run_on_loop
 from onceward.worker.orders import Orders, Summary
 from onceward.worker.process import WorkerProcess
 from onceward.worker.supervisor import Supervisor
+
+MOST_PROCESSES = 10_000
 
 
 class App(
@@ -114,6 +117,11 @@ class App(
         Without `processes` in this process; with a number, as a supervisor of that many, which can also stop code
         that holds the interpreter. Then the app must stand in a module.
         """
+        refuse_running_loop("run")
+        if processes is not None:
+            checked_number("processes", processes, 1, MOST_PROCESSES)
+        if name is not None:
+            codec.checked_name(name, "a worker")
         self.prepare()
         self.registry.check_runnable()
         self._in_force.check()

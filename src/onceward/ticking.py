@@ -24,6 +24,7 @@ from onceward.store.idle import ready_now
 from onceward.store.ticks import begin_tick, end_tick
 from onceward.triggers import NextTick, SubprocessTrigger, Trigger
 from onceward.worker import locate
+from onceward.worker.looping import refuse_running_loop
 from onceward.worker.orders import Orders, Summary, Tick
 from onceward.worker.process import WorkerProcess
 from onceward.worker.registry import Registry
@@ -87,6 +88,7 @@ class Ticking(Client):
         """
         if current.get() is not None:
             raise ConfigError("a tick is a worker; it cannot be started by a stage that another worker runs")
+        refuse_running_loop("tick")
         self._look_at_settings(at_once=True)
         self.registry.check_runnable()
         self._in_force.check()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from onceward.errors import WrongTwin
 from onceward.logs import EngineLog
 
 T = TypeVar("T")
@@ -15,6 +16,18 @@ LAST_WORDS_S = 10.0
 """How long the tasks that stages have left behind may take to end, once they are cancelled."""
 
 logger = EngineLog("onceward.worker")
+
+
+def refuse_running_loop(what: str) -> None:
+    """Refuse to be a worker in the midst of an event loop, which would stand still meanwhile: that of a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise WrongTwin(
+        f"app.{what}() is a worker with an event loop of its own, and here one is running, as in a notebook; "
+        f"use: await asyncio.to_thread(app.{what}, …), with its arguments behind it, or a process of its own"
+    )
 
 
 def run_on_loop(main: Coroutine[Any, Any, T], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:

@@ -131,6 +131,8 @@ class Registry:
 
     def lanes(self, queues: Sequence[str] | None, *, suspect: bool = False) -> tuple[str, ...]:
         """The lines in which work for this app stands, in all queues or in some."""
+        if queues is not None and (isinstance(queues, str) or not all(isinstance(queue, str) for queue in queues)):
+            raise ConfigError(f"queues={queues!r}: they are given as in ['slow', 'default']")
         wanted = set(self.queues if queues is None else queues)
         if queues is not None and (unknown := wanted - set(self.queues)):
             raise ConfigError(

@@ -9,6 +9,7 @@ from string import ascii_letters
 from typing import Any
 
 import pytest
+from psycopg import InterfaceError, OperationalError
 
 from onceward import (
     App,
@@ -342,3 +343,57 @@ def test_a_row_that_the_database_cannot_index_fails_its_task_alone(start: Start)
     else:
         assert harness.task(long).status is Status.FAILED
         assert "index row" in str(harness.task(long).reason)
+
+
+def stop_itself(connection: Connection, how: str) -> None:
+    """What goes wrong on PostgreSQL while the connection is as good as ever; SQLite has nothing like it."""
+    if connection.dialect == "sqlite" or how == "fine":
+        return
+    if how == "misused":
+        connection.execute("SELECT 1").close()
+        raise InterfaceError("the cursor is closed")
+    if how == "elsewhere":
+        raise OperationalError("another server is away")
+    connection.execute(how)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60)",
+        "SELECT repeat('x', 1000000000) || repeat('x', 1000000000)",
+        "misused",
+        "elsewhere",
+        "SET TRANSACTION READ ONLY",
+        "SET statement_timeout = 1",
+        "SET LOCAL lock_timeout = 1",
+        "SELECT set_config('search_path', 'nowhere', false)",
+        "RESET ALL",
+        "DEALLOCATE ALL",
+    ],
+)
+def test_a_function_that_stops_itself_fails_its_task_alone(start: Start, how: str) -> None:
+    def save(ctx: Context[Job]) -> None:
+        ctx.write(stop_itself, ctx.payload.name)
+
+    harness = start(pipeline_of(save, retry=Retry(retries=0)))
+    stopped, fine = harness.enqueue(Job(how)), harness.enqueue(Job("fine"))
+    harness.drain()
+    assert harness.task(fine).status is Status.SUCCEEDED
+    assert (harness.task(stopped).status is Status.SUCCEEDED) is (harness.app.dialect == "sqlite")
+
+
+def test_a_function_may_have_settings_of_its_own(start: Start) -> None:
+    def said(connection: Connection) -> None:
+        if connection.dialect == "postgres":
+            connection.execute("SET CONSTRAINTS ALL DEFERRED")
+            connection.execute("SET LOCAL shop.customer = 'ada'")
+            connection.execute("SELECT set_config('shop.customer', %s, true)", ("ada",))
+
+    def save(ctx: Context[Job]) -> None:
+        ctx.write(said)
+
+    harness = start(pipeline_of(save, retry=Retry(retries=0)))
+    task = harness.enqueue(Job("fine"))
+    harness.drain()
+    assert harness.task(task).status is Status.SUCCEEDED

@@ -24,6 +24,26 @@ _OWN_TABLE = re.compile(r"\b(?:insert\s+into|update|delete\s+from|merge\s+into|d
 _LASTING = re.compile(r"(?:^|;)\s*(?:set|listen|load|declare|create)\b|\bset_config\s*\(", re.I)
 """What may change a connection for whoever uses it next."""
 
+_SESSION_WORDS = frozenset({"set", "reset", "discard", "deallocate", "listen", "unlisten", "load"})
+_OF_ITS_OWN = re.compile(r"set\s+constraints\b|set\s+local\s+\w+\.", re.I)
+_CONFIG = re.compile(r"\bset_config\s*\((?!\s*'\w+\.)", re.I)
+
+
+def refuse_session_changes(sql: str) -> None:
+    """Raise if a text would change the connection for the rest of the engine's transaction, or for whoever has it next.
+    Settings with a dot in their name are the application's own."""
+    for statement in _QUOTED.sub(" ", sql).split(";"):
+        words = statement.split(None, 1)
+        if words and words[0].lower() in _SESSION_WORDS and not _OF_ITS_OWN.match(statement.strip()):
+            raise WriteRefused(
+                f"{words[0].upper()} is not allowed in ctx.write: the connection is the engine's, for others as well"
+            )
+    if _CONFIG.search(sql):
+        raise WriteRefused(
+            "set_config is allowed in ctx.write for settings of your own, as in set_config('shop.customer', %s, true): "
+            "the connection is the engine's, for others as well"
+        )
+
 
 def refuse_transaction_control(sql: str) -> None:
     """Raise if a text holds a statement that would begin, end or split a transaction, or write the engine's tables."""
@@ -64,9 +84,10 @@ def call(function: Callable[..., object], connection: GuardedConnection, argumen
 class GuardedConnection:
     """A connection that checks every statement before the database sees it."""
 
-    def __init__(self, raw: Any, dialect: Dialect) -> None:
+    def __init__(self, raw: Any, dialect: Dialect, *, is_shared: bool = False) -> None:
         self._raw = raw
         self._dialect = dialect
+        self._is_shared = is_shared
         self._open = True
         self._ending = threading.Lock()
         self.leaves_trace = False
@@ -101,4 +122,6 @@ class GuardedConnection:
             raise WriteRefused("this connection was lent to one function and is closed now; keep no reference to it")
         if self._dialect == "postgres":  # SQLite asks its authorizer, which cannot be deceived
             refuse_transaction_control(sql)
+            if self._is_shared:
+                refuse_session_changes(sql)
             self.leaves_trace = self.leaves_trace or _LASTING.search(sql) is not None

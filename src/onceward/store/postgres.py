@@ -145,7 +145,14 @@ class PostgresSession(Session):
         except psycopg.Error as error:
             if isinstance(error, pg.InvalidSqlStatementName):
                 wire.forget()
-            raise _meant(error) from error
+            meant = _meant(error)
+            if (
+                isinstance(request, Call)
+                and isinstance(meant, ConnectionLost)
+                and not (connection.closed or self.is_lost())
+            ):
+                raise  # a time limit, memory, a cursor used wrongly, another connection: an error of its stage
+            raise meant from error
 
     def begin_with_receipt(self, token: bytes, before: bytes | None) -> None:
         # In one message, and with its values in the text: the way to the server and back costs more than what it does.
@@ -168,7 +175,7 @@ class PostgresSession(Session):
             raise _meant(error) from error
 
     def _lend(self, connection: psycopg.Connection[Any], request: Call) -> None:
-        guarded = GuardedConnection(connection, self.dialect)
+        guarded = GuardedConnection(connection, self.dialect, is_shared=True)
         began = time.monotonic()
         try:
             for function, arguments in request.functions:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from email.message import Message
 from email.utils import formatdate
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 from hypothesis import given
@@ -151,6 +153,13 @@ def test_a_server_is_heard_in_every_form_it_may_use(error: Exception, wait_ms: i
 )
 def test_an_absurd_wish_is_a_number_that_can_be_stored(error: Exception) -> None:
     assert retry_after_ms(error, NOW) == HUNDRED_YEARS_MS
+
+
+def test_a_server_is_heard_that_answers_urllib() -> None:
+    headers = Message()
+    headers["Retry-After"] = "7"
+    with HTTPError("http://shop.example", 429, "slow down", headers, None) as error:
+        assert retry_after_ms(error, NOW) == 7_000
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any
@@ -104,7 +103,7 @@ def backoff_ms(retry: Retry, failures: int, dice: random.Random) -> int:
 
 
 def retry_after_ms(error: BaseException, now: int) -> int | None:
-    """How long a server asked us to wait, if the error carries its answer (httpx, requests and SDK errors do). Of an
+    """How long a server asked us to wait, if the error carries its answer (httpx, requests, urllib and SDKs). Of an
     absurd length a hundred years are heard."""
     asked_ms = _asked_ms(error, now)
     return None if asked_ms is None else round(min(max(asked_ms, 0), HUNDRED_YEARS_MS))
@@ -115,12 +114,12 @@ def _asked_ms(error: BaseException, now: int) -> float | None:
     if isinstance(own, int | float) and not isinstance(own, bool) and -math.inf < own < math.inf:
         return own * 1_000
     headers = _attribute(_attribute(error, "response"), "headers")
-    if not isinstance(headers, Mapping):
-        return None
-    precise = _number(headers.get("retry-after-ms"))
+    if headers is None:
+        headers = _attribute(error, "headers")  # urllib and aiohttp
+    precise = _number(_header(headers, "retry-after-ms"))
     if precise is not None:
         return precise
-    asked: Any = headers.get("retry-after") or headers.get("Retry-After")
+    asked: Any = _header(headers, "retry-after") or _header(headers, "Retry-After")
     seconds = _number(asked)
     if seconds is not None:
         return seconds * 1_000
@@ -140,6 +139,14 @@ def _attribute(thing: Any, name: str) -> Any:
     try:
         return getattr(thing, name, None)
     except Exception:  # a property of somebody's error may raise, and the task must be judged all the same
+        return None
+
+
+def _header(headers: Any, name: str) -> Any:
+    """A header, of a mapping or of a message of the email package, which is none; None if it is not there."""
+    try:
+        return headers.get(name)
+    except Exception:  # whatever it is that somebody calls headers
         return None
 
 

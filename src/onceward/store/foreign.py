@@ -26,7 +26,7 @@ from onceward.store.sqlite import bound
 
 Placeholder = Callable[[str, int], str]
 _statements = cache(catalogue.Statements)
-_MISSING_TABLE = re.compile(r'no such table: onceward_|relation "onceward_\w+" does not exist')
+_MISSING_TABLE = re.compile(r'no such table: (?:onceward_|sqlite_sequence)|relation "onceward_\w+" does not exist')
 
 _TAKEN = (
     "enqueue takes a connection of sqlite3, apsw or psycopg, a Connection or Session of SQLAlchemy, or "
@@ -224,6 +224,26 @@ class _Apsw(ForeignDriver):
         return State(self._connection.in_transaction, True)
 
 
+@cache
+def _plain_adapters() -> Any:
+    """How psycopg reads and writes values where nobody has taught it anything else, for a connection or for all."""
+    from types import SimpleNamespace
+
+    from psycopg import adapt, postgres
+
+    plain = adapt.AdaptersMap(types=postgres.types)
+    postgres.register_default_adapters(SimpleNamespace(adapters=plain, connection=None))
+    return plain
+
+
+def _speak_plainly(cursor: Any) -> None:
+    """Have a cursor read and write values as psycopg does by itself, whatever the caller has taught the connection."""
+    from psycopg.adapt import AdaptersMap
+
+    cursor._adapters = AdaptersMap(_plain_adapters())
+    cursor._reset()
+
+
 class _Psycopg(ForeignDriver):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection, "postgres", catalogue.percent)
@@ -233,7 +253,12 @@ class _Psycopg(ForeignDriver):
 
         # Not the connection's own kinds of cursor and row: they may take other placeholders, or give other shapes.
         with Cursor(self._connection, row_factory=rows.tuple_row) as cursor:
-            cursor.execute(text, params)
+            _speak_plainly(cursor)
+            if self._connection.pgconn.pipeline_status:  # in a pipeline nothing has come back before its end
+                with self._connection.pipeline():
+                    cursor.execute(text, params)
+            else:
+                cursor.execute(text, params)
             return cursor.fetchall() if cursor.description else []
 
     def state(self) -> State:
@@ -248,7 +273,12 @@ class _AsyncPsycopg(AsyncForeignDriver):
         from psycopg import AsyncCursor, rows
 
         async with AsyncCursor(self._connection, row_factory=rows.tuple_row) as cursor:
-            await cursor.execute(text, params)
+            _speak_plainly(cursor)
+            if self._connection.pgconn.pipeline_status:
+                async with self._connection.pipeline():
+                    await cursor.execute(text, params)
+            else:
+                await cursor.execute(text, params)
             return await cursor.fetchall() if cursor.description else []
 
     async def astate(self) -> State:

@@ -18,7 +18,8 @@ from typing import Any
 import msgspec
 
 from onceward.errors import ConfigError, OncewardError, UnknownKind
-from onceward.model.codec import digest128
+from onceward.model.asked import shown
+from onceward.model.codec import checked_name, digest128
 from onceward.model.decide import readable
 from onceward.model.payload import Payload
 from onceward.model.status import Status, status_named
@@ -208,7 +209,7 @@ class Importer:
         now: Callable[[], int],
         on_problem: Callable[[Problem], None] | None,
     ) -> None:
-        self._scope = digest128(b"import", name.encode())
+        self._scope = digest128(b"import", checked_name(name, "an import").encode())
         self._reader = reader
         self._make = make
         self._stopped = stopped
@@ -280,6 +281,8 @@ def _folded(word: str) -> str:
 def _parsed(line: Line) -> Mapping[str, Any]:
     if isinstance(line, Mapping):
         return line
+    if not isinstance(line, str | bytes):
+        raise _Bad(f"it is {shown(line)}, neither a text nor an object")
     data = line.encode("utf-8", "replace") if isinstance(line, str) else line
     try:
         found = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
@@ -333,4 +336,7 @@ def _instant(value: Any, name: str, default: int) -> int:
 
 
 def _as_json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):  # a mapping may hold what JSON does not know
+        return shown(value)

@@ -249,3 +249,17 @@ def test_the_largest_threshold_of_an_alert_can_be_looked_at(harness: Harness, na
 def test_a_look_returns_all_alerts_that_last(start: Start) -> None:
     rules = [Watch(f"rule {number}", "SELECT 1", above=0, advice="Do something.") for number in range(101)]
     assert len(start(Pipeline(Job), watches=rules).app.watch_now()) == 101
+
+
+def test_a_line_that_is_none_keeps_no_other_from_being_imported(harness: Harness) -> None:
+    odd: list[Any] = [
+        None,
+        5,
+        object(),
+        {"id": object()},
+        {"id": 1, "created_at": "\ud800"},
+        {"id": 2, "created_at": Mute()},
+    ]
+    imported = harness.app.import_items([*odd, {"id": 3, "name": "x"}], kind="job")
+    assert ([problem.line for problem in imported.problems], imported.total) == ([1, 2, 3, 4, 5, 6], 1)
+    refused(lambda app, name: app.import_items([], kind="job", name=name), harness.app, NO_TEXTS)

@@ -16,13 +16,15 @@ _TYPES: dict[Kind, re.Pattern[str]] = {
 }
 _VAGUE = re.compile(r"|text/plain|text/html|application/(octet-stream|x-www-form-urlencoded)")
 """What servers say when they were not told: the start of the body decides."""
+_COMMENT = rb"<!--(?:(?!-->).){0,2000}-->"
+"""One comment, and no more than one: if it could be two, a row of them would be tried in every division."""
 _STARTS: dict[Kind, re.Pattern[bytes]] = {
     "html": re.compile(
-        rb"\s*(<!--.{0,2000}?-->\s*)*<(!doctype\s+html|html|head|body|\?xml)", re.IGNORECASE | re.DOTALL
+        rb"\s*(" + _COMMENT + rb"\s*)*<(!doctype\s+html|html|head|body|\?xml)", re.IGNORECASE | re.DOTALL
     ),
     "json": re.compile(rb"\s*[\[{]"),
     "feed": re.compile(
-        rb"\s*(<\?xml[^>]{0,500}>\s*)?(<\?[^>]{0,500}>\s*|<!--.{0,2000}?-->\s*)*<(rss|feed|rdf:rdf)\b"
+        rb"\s*(<\?xml[^>]{0,500}>\s*)?(<\?[^>]{0,500}>\s*|" + _COMMENT + rb"\s*)*<(rss|feed|rdf:rdf)\b"
         rb"|\s*\{",
         re.IGNORECASE | re.DOTALL,
     ),

@@ -297,6 +297,7 @@ def test_a_connection_that_breaks_off_may_be_tried_again() -> None:
 
 
 JSON, RSS = b'{"jobs": []}', b'<?xml version="1.0"?>\n<!-- jobs -->\n<rss version="2.0"><channel/></rss>'
+COMMENTS = b"<!-- -->\n" * 400
 
 
 @pytest.mark.parametrize(
@@ -306,7 +307,9 @@ JSON, RSS = b'{"jobs": []}', b'<?xml version="1.0"?>\n<!-- jobs -->\n<rss versio
         (("html",), "application/xhtml+xml; charset=utf-8", PAGE, True),
         (("html",), "text/plain", PAGE, True),
         (("html",), None, PAGE, True),
+        (("html",), "text/plain", COMMENTS + PAGE, True),
         (("html",), "text/plain", b"just words", False),
+        (("html",), "text/plain", COMMENTS, False),
         (("html",), "application/pdf", b"%PDF", False),
         (("html",), "application/json", JSON, False),
         (("json",), "application/json", JSON, True),
@@ -319,6 +322,7 @@ JSON, RSS = b'{"jobs": []}', b'<?xml version="1.0"?>\n<!-- jobs -->\n<rss versio
         (("feed",), "text/xml", RSS, True),
         (("feed",), "text/html", RSS, True),
         (("feed",), "application/octet-stream", RSS, True),
+        (("feed",), "text/html", COMMENTS, False),
         (("feed",), "application/feed+json", JSON, True),
         (("feed",), "text/html", PAGE, False),
         (("html", "feed"), "text/html", PAGE, True),

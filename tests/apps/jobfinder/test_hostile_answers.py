@@ -41,6 +41,9 @@ BODIES: dict[str, bytes] = {
     "nested lists": b"[" * TEN_MB,
     "nested objects": b'{"a":' * (TEN_MB // 5),
     "nested elements": b"<div>" * (TEN_MB // 5),
+    "elements that nothing closes": b"<div></x>" * (TEN_MB // 9),
+    "marks that go on in every paragraph": b"".join(b"<b a=%d>" % n for n in range(900)) + b"<p>x" * 500_000,
+    "choices": b"<select>" + b"<option>x" * (TEN_MB // 9),
     "nested items": b"<ul><li><a href=/job/1>" * (TEN_MB // 50),
     "nested xml": b"<rss><channel>" + b"<item>" * 5_000,
     "no text": b"\xff\xfe\x00\x01" * 100,
@@ -223,3 +226,8 @@ def test_a_page_of_links_without_end_is_looked_through_in_time() -> None:
     assert discovered(page, "https://acme.example/", TODAY)
     assert time.monotonic() - began < 30
     assert address_of("generic").kind is BoardKind.GENERIC
+
+
+def test_a_page_that_closes_hardly_anything_is_read_whole() -> None:
+    row = "<div><font color=red>Cook<span class=place>Oslo</div><svg><path d=M0/></svg><p><b>Apply</b><br>"
+    assert plain_text(row * 100 + "<h2>The end</h2>").endswith("The end")

@@ -303,6 +303,23 @@ def test_sources_are_read_on_a_schedule_when_they_are_due(finder: Harness, world
     assert len([task for task in finder.app.tasks() if task.kind == "job"]) == 1
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://[acme.example/2",
+        "https://acme.example:99999/2",
+        "https://acme.example/\x00",
+        f"https://a.example/{'x' * 50_000}",
+    ],
+)
+def test_a_listing_with_an_impossible_address_costs_no_other(finder: Harness, world: World, address: str) -> None:
+    board = world.greenhouse("acme", [job(1), job(2, absolute_url=address)])
+    finder.enqueue(Company(world.company("Acme", board=board, stack=STACK)))
+    finder.drain()
+    assert source_at(finder).listings == 1
+    assert [match.url for match in finder.app.read(listing_rows.matches, False)] == [job(1)["absolute_url"]]
+
+
 # Listings
 
 

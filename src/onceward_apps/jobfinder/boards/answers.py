@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from onceward import PayloadError
+from onceward.urls import canonical
 from onceward_apps.jobfinder.boards.board import Reading, SoFar, Step
 from onceward_apps.jobfinder.errors import Drifted
 from onceward_apps.jobfinder.listing import Listing
@@ -56,7 +58,7 @@ def step_of(
     unreadable = known = 0
     for item in items:
         listing = listing_of(item)
-        if listing is None:
+        if listing is None or not _is_address(listing.url):
             unreadable += 1
         elif (key := listing.external_id or listing.url) in so_far.seen:
             known += 1
@@ -82,3 +84,12 @@ def step_of(
             warnings=so_far.warnings + warnings,
         ),
     )
+
+
+def _is_address(url: str) -> bool:
+    """Whether a listing can be known by its address. One that can't must not cost the others."""
+    try:
+        canonical(url)
+    except PayloadError:
+        return False
+    return True

@@ -28,4 +28,8 @@ def _number(amount: object) -> float | None:
             return None
     if isinstance(amount, bool) or not isinstance(amount, int | float):
         return None
-    return float(amount) if math.isfinite(amount) and amount > 0 else None
+    try:
+        number = float(amount)
+    except OverflowError:  # JSON may have a number of any length
+        return None
+    return number if math.isfinite(number) and number > 0 else None

@@ -20,6 +20,9 @@ from onceward_apps.jobfinder.pages import Request
 from tests.apps.jobfinder.raw_server import RawServer, answer
 from tests.apps.jobfinder.reading_pages import TODAY, address_of, page_of, read_all, read_one
 
+ENDLESS = 10**400
+URL = "https://acme.example/1"
+
 # ---------------------------------------------------------------- Lever
 
 
@@ -242,6 +245,24 @@ def test_values_of_another_shape_are_unknown() -> None:
            "departments": {"name": "x"}, "first_published": {"at": 1}, "company_name": ["x"]}  # fmt: skip
     [listing] = read_one("greenhouse", {"jobs": [odd]}).listings
     assert (listing.title, listing.location, listing.posted, listing.department) == ("Cook", None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        (
+            "greenhouse",
+            {"jobs": [{"title": "Cook", "absolute_url": URL, "pay_input_ranges": [{"min_cents": ENDLESS}]}]},
+        ),
+        (
+            "lever",
+            [{"id": "1", "text": "Cook", "hostedUrl": URL, "createdAt": ENDLESS, "salaryRange": {"min": ENDLESS}}],
+        ),
+    ],
+)
+def test_a_pay_that_no_number_can_hold_is_unknown(kind: str, answer: Any) -> None:
+    [listing] = read_one(kind, answer).listings
+    assert (listing.title, listing.salary_min, listing.posted) == ("Cook", None, None)
 
 
 def test_a_board_is_read_within_its_limits() -> None:

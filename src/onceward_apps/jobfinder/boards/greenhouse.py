@@ -18,6 +18,7 @@ from onceward_apps.jobfinder.pages import Page, Request
 from onceward_apps.jobfinder.peeking import at, joined, list_at, number_at, text_at
 from onceward_apps.jobfinder.plain_text import one_line, plain_text
 from onceward_apps.jobfinder.requirements import requirements_in
+from onceward_apps.jobfinder.salaries import yearly
 
 _API = "https://boards-api.greenhouse.io/v1/boards"
 """Boards with their pages in the EU are answered here too."""
@@ -68,7 +69,7 @@ def _listing(job: Any, reading: Reading) -> Listing | None:
     description = plain_text(html.unescape(content)) or None if content else None
     location = one_line(text_at(job, "location", "name"))
     pay = list_at(job, "pay_input_ranges")
-    cents_min, cents_max = number_at(pay, 0, "min_cents"), number_at(pay, 0, "max_cents")
+    cents_min, cents_max = (yearly(number_at(pay, 0, name), None) for name in ("min_cents", "max_cents"))
     return Listing(
         url=url,
         title=title,

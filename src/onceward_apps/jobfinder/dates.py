@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}")
-_AGO = re.compile(r"(\d+)\s*\+?\s*(minute|hour|day|week|month|year)s?\b", re.IGNORECASE)
+_AGO = re.compile(r"(?<!\d)(\d{1,9})\s{0,3}\+?\s{0,3}(minute|hour|day|week|month|year)s?\b", re.IGNORECASE)
 _DAYS = {"minute": 0, "hour": 0, "day": 1, "week": 7, "month": 30, "year": 365}
 _EARLIEST, _LATEST = date(1990, 1, 1), date(2200, 1, 1)
 _MILLISECONDS_FROM = 100_000_000_000

@@ -60,7 +60,10 @@ _PLACE = r"((?:[A-Z][\w'’-]+)(?:,? (?:[A-Z][\w'’-]+|de|la|of))*)"
 _PHRASES = {
     "mission": (re.compile(r"\b[Oo]ur (?:mission|purpose) is (?:to )?([^.!?\n]{15,300})"),),
     "size": (
-        re.compile(r"(\d[\d,.]*\s?\+?)\s*(?:\w+\s+)?(?:employees|people|team members|staff|colleagues)\b"),
+        re.compile(
+            r"(?<![\d,.])(\d[\d,.]{0,15}\s?\+?)\s{0,3}(?:\w{1,30}\s{1,3})?"
+            r"(?:employees|people|team members|staff|colleagues)\b"
+        ),
         re.compile(r"\b(?:a )?team of (\d[\d,.]*\+?)"),
     ),
     "headquarters": (

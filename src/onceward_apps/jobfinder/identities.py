@@ -18,6 +18,8 @@ _OF_A_SITE = frozenset({
 """Paths that are pages of a company's site, and not whose site it is."""
 _LEGAL = re.compile(r"[,\s]+(?:inc|incorporated|llc|ltd|limited|gmbh|ag|corp|corporation|co|plc|sa|bv|pbc)\.?$")
 _BETWEEN = re.compile(r"[^\w+#]+")
+_LONGEST_NAME = 200
+"""Characters of a company's name that are compared."""
 
 
 def website_of(url: str) -> str:
@@ -55,7 +57,7 @@ def listing_id(url: str) -> str:
 
 def folded_name(name: str) -> str:
     """The name of a company for comparisons: without case, signs and `Inc.`"""
-    plain = " ".join(name.casefold().split())
+    plain = " ".join(name[:_LONGEST_NAME].casefold().split())
     while (shorter := _LEGAL.sub("", plain)) != plain and shorter:
         plain = shorter
     return _BETWEEN.sub(" ", plain).strip() or plain

@@ -35,7 +35,7 @@ _EMPLOYMENT: Mapping[Employment, re.Pattern[str]] = MappingProxyType({
     "temporary": _words(r"temporary|fixed[\s-]term|seasonal"),
     "full-time": _words(r"full[\s-]time|permanent"),
 })  # fmt: skip
-_STATED = re.compile(r"(?:employment|job|position|contract)\s+type\s*:?\s*([^\n.;]{3,40})", re.IGNORECASE)
+_STATED = re.compile(r"(?:employment|job|position|contract)\s+type\s*(?::\s*)?([^\n.;]{3,40})", re.IGNORECASE)
 
 
 def level_of(title: str) -> Level:

@@ -21,14 +21,17 @@ def objects(html: str, *types: str) -> Iterator[dict[str, Any]]:
         yield from _of_types(block, frozenset(types))
 
 
-def text_of(value: Any) -> str | None:
+def text_of(value: Any, deepest: int = 20) -> str | None:
     """A text in whatever shape: a string, a number, an object with a name or a value, the first of a list."""
+    if deepest == 0:
+        return None
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return " ".join(str(value).split()) or None
     if isinstance(value, list):
-        return next((found for one in value if (found := text_of(one))), None)
+        return next((found for one in value if (found := text_of(one, deepest - 1))), None)
     if isinstance(value, dict):
-        return next((found for name in ("name", "value", "@value") if (found := text_of(value.get(name)))), None)
+        told = (value.get(name) for name in ("name", "value", "@value"))
+        return next((found for one in told if (found := text_of(one, deepest - 1))), None)
     return None
 
 

@@ -7,19 +7,23 @@ import copy
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from onceward_apps.jobfinder.boards.board import BoardKind
-from onceward_apps.jobfinder.boards.recognising import boards_in
+from onceward_apps.jobfinder.boards.recognising import boards_in, recognise
+from onceward_apps.jobfinder.dates import day_of
 from onceward_apps.jobfinder.discovering import discovered
 from onceward_apps.jobfinder.errors import Drifted
+from onceward_apps.jobfinder.extracting import Kept, facts
+from onceward_apps.jobfinder.identities import folded_name
 from onceward_apps.jobfinder.jsonld import listings_in
 from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.pages import Request
 from onceward_apps.jobfinder.plain_text import plain_text
+from onceward_apps.jobfinder.positions import employment_of
 from onceward_apps.jobfinder.scraping import Field, Instructions
 from tests.apps.jobfinder.reading_pages import TODAY, address_of, completed, read_one
 
@@ -231,3 +235,27 @@ def test_a_page_of_links_without_end_is_looked_through_in_time() -> None:
 def test_a_page_that_closes_hardly_anything_is_read_whole() -> None:
     row = "<div><font color=red>Cook<span class=place>Oslo</div><svg><path d=M0/></svg><p><b>Apply</b><br>"
     assert plain_text(row * 100 + "<h2>The end</h2>").endswith("The end")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: facts([Kept("/", "https://acme.example/", f"<p>{'1' * 100_000}</p>")]).size,
+        lambda: day_of("1" * 200_000, TODAY),
+        lambda: recognise(f"https://acme.example/{'vacanc' * 5_000}"),
+        lambda: employment_of("Cook", "job type" + "\n" * 200_000),
+    ],
+    ids=["digits on a page", "digits for a day", "a long address", "lines without words"],
+)
+def test_a_long_text_of_one_kind_says_nothing_and_at_once(read: Callable[[], object]) -> None:
+    assert not read()
+
+
+def test_a_name_of_nothing_but_signs_is_compared_at_once() -> None:
+    assert folded_name("Acme" + "," * 1_000_000 + "x") == folded_name("Acme, Inc.")
+
+
+def test_structured_data_may_nest_as_it_likes() -> None:
+    name = "[" * 900 + '"Acme"' + "]" * 900
+    block = f'<script type="application/ld+json">{{"@type": "Organization", "name": {name}}}</script>'
+    assert facts([Kept("/", "https://acme.example/", block)]).name == "Acme"  # by its host

@@ -23,7 +23,7 @@ _Found = tuple[str, str] | None
 _NAME = re.compile(r"[\w.~@&+ -]{1,100}")
 _LOCALE = re.compile(r"[a-z]{2}([-_][A-Za-z]{2,4})?")
 _FEED = re.compile(
-    r"(\.(rss|atom)|/(rss|feed|atom)(\.(xml|json|php|aspx?))?|/[\w-]*(feed|rss|jobs|vacanc\w*)[\w-]*\.(xml|rss)|/rss/[\w-]+)/?$",
+    r"(\.(rss|atom)|/(rss|feed|atom)(\.(xml|json|php|aspx?))?|/(?=[\w-]*(feed|rss|jobs|vacanc))[\w-]*\.(xml|rss)|/rss/[\w-]+)/?$",
     re.IGNORECASE,
 )
 _CAREERS = re.compile(

@@ -20,6 +20,8 @@ _DECLARED = re.compile(
 )
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\x80-\x9f]")
 _LETTERS_OF_WINDOWS = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ffŠšŽžŒœŸ‘’“”‚„‹›–—…•€£§©®°·´½¡¿ªº«»\u00a0]")
+_NOT_OF_TEXT = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
+"""What Python knows as an encoding, and what no page is written in: they fail in ways of their own, or change it."""
 _HEAD = 4096
 
 
@@ -72,6 +74,8 @@ def _declared(data: bytes) -> str | None:
         return None
     try:
         name = codecs.lookup((found[1] or found[2]).decode("ascii")).name
+        if name.replace("_", "-") in _NOT_OF_TEXT:
+            return None
         b" ".decode(name)
     except (LookupError, UnicodeDecodeError):
         return None

@@ -227,6 +227,14 @@ def test_a_declared_encoding_is_used_if_it_is_true(tmp_path: Path) -> None:
     assert read(write(tmp_path / "c.html", page.format("hex", "Война и мир").encode())) == "Война и мир"
 
 
+@pytest.mark.parametrize("name", ["undefined", "punycode", "idna", "unicode_escape", "raw_unicode_escape", "utf-7"])
+def test_what_no_page_is_written_in_is_not_believed(tmp_path: Path, name: str) -> None:
+    page = f'<html><head><meta charset="{name}"></head><body><p>{TEXT} +AGE- C:/x41</p></body></html>'.replace(
+        "/x", "\\x"
+    )
+    assert read(write(tmp_path / "a.html", page.encode())) == f"{TEXT} +AGE- C:\\x41"
+
+
 def test_a_wrong_byte_here_and_there_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
     data = (TEXT * 20).encode()
     place = data.index("ö".encode())

@@ -15,7 +15,7 @@ from onceward_apps.jobfinder.boards.places import is_remote
 from onceward_apps.jobfinder.dates import day_of
 from onceward_apps.jobfinder.html_parsing import parsed_html
 from onceward_apps.jobfinder.links import absolute
-from onceward_apps.jobfinder.listing import Listing
+from onceward_apps.jobfinder.listing import Listing, storable
 from onceward_apps.jobfinder.peeking import at, joined, text_at
 from onceward_apps.jobfinder.plain_text import one_line, unescaped_text
 from onceward_apps.jobfinder.requirements import requirements_in
@@ -66,7 +66,7 @@ def listing_of(posting: dict[str, Any], page_url: str, today: date) -> Listing |
     salary = posting.get("baseSalary") or posting.get("estimatedSalary")
     low, high, currency = _salary(salary[0] if isinstance(salary, list) and salary else salary)
     link = absolute(page_url, text_at(posting, "url") or text_at(posting, "url", "@id"))
-    return Listing(
+    listing = Listing(
         url=link or page_url,
         title=title,
         company=_text(posting.get("hiringOrganization")),
@@ -83,6 +83,7 @@ def listing_of(posting: dict[str, Any], page_url: str, today: date) -> Listing |
         apply_url=link,
         valid_through=day_of(posting.get("validThrough"), today),
     )
+    return storable(listing)
 
 
 def links_in(source: str, url: str) -> list[str]:

@@ -11,7 +11,7 @@ from onceward_apps.jobfinder.boards.board import Board, BoardAddress, BoardKind,
 from onceward_apps.jobfinder.boards.reading import board_for
 from onceward_apps.jobfinder.discovering import discovered
 from onceward_apps.jobfinder.errors import Drifted, NoListFound
-from onceward_apps.jobfinder.listing import Listing
+from onceward_apps.jobfinder.listing import Listing, storable
 from onceward_apps.jobfinder.pages import Page, Request
 from onceward_apps.jobfinder.source_rows import SourceRow
 
@@ -80,5 +80,5 @@ def complete(row: SourceRow, listing: Listing, request: Request, page: Page, tod
     reading = Reading(address=address, request=request, today=today, hosts=surroundings.web().hosts)
     found = reader_of(address, row.config_json).complete(listing, page, reading)
     if not found.description and "html" in request.kinds:
-        return postings.listing(listing.url, page, found, today)
-    return found
+        return storable(postings.listing(listing.url, page, found, today))
+    return storable(found)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from onceward_apps.jobfinder.html_parsing import parsed_html
+from onceward_apps.jobfinder.listing import held
 
 MOST_NODES = 20_000
 
@@ -26,7 +27,7 @@ def text_of(value: Any, deepest: int = 20) -> str | None:
     if deepest == 0:
         return None
     if isinstance(value, str | int | float) and not isinstance(value, bool):
-        return " ".join(str(value).split()) or None
+        return held(" ".join(str(value).split())) or None
     if isinstance(value, list):
         return next((found for one in value if (found := text_of(one, deepest - 1))), None)
     if isinstance(value, dict):

@@ -323,6 +323,20 @@ def test_a_listing_with_an_impossible_address_costs_no_other(finder: Harness, wo
 # Listings
 
 
+def test_characters_that_a_database_refuses_cost_no_listing(finder: Harness, world: World) -> None:
+    board = world.greenhouse("acme", [job(1, "Senior Backend \x00 Engineer", location={"name": "Portland\x00"})])
+    website = world.company("Acme", board=board, stack=STACK)
+    named = '<script type="application/ld+json">{"@type": "Organization", "name": "A\\u0000\\ud800cme"}</script>'
+    world.page("acme.example", "/", named)
+    finder.enqueue(Company(website))
+    finder.drain()
+    company = finder.app.read(company_rows.company, f"acme.example:{world.port}")
+    assert company is not None
+    assert company.name == "A\ufffd\ufffdcme"
+    [match] = finder.app.read(listing_rows.matches, False)
+    assert (match.title, match.location) == ("Senior Backend \ufffd Engineer", "Portland\ufffd")
+
+
 def test_the_same_position_on_two_sources_is_one_listing(finder: Harness, world: World) -> None:
     first, second = world.greenhouse("acme", [job(1)]), world.greenhouse("acme2", [job(7)])
     finder.enqueue(Company(world.company("Acme", board=first, stack=STACK)))

@@ -12,7 +12,7 @@ from onceward import PayloadError
 from onceward.urls import canonical
 from onceward_apps.jobfinder.boards.board import Reading, SoFar, Step
 from onceward_apps.jobfinder.errors import Drifted
-from onceward_apps.jobfinder.listing import Listing
+from onceward_apps.jobfinder.listing import Listing, storable
 from onceward_apps.jobfinder.pages import Page, Request
 from onceward_apps.jobfinder.peeking import joined
 
@@ -57,10 +57,13 @@ def step_of(
     listings: dict[str, Listing] = {}
     unreadable = known = 0
     for item in items:
-        listing = listing_of(item)
-        if listing is None or not _is_address(listing.url):
+        told = listing_of(item)
+        if told is None or not _is_address(told.url):
             unreadable += 1
-        elif (key := listing.external_id or listing.url) in so_far.seen:
+            continue
+        listing = storable(told)
+        key = listing.external_id or listing.url
+        if key in so_far.seen:
             known += 1
         elif key in listings:  # one job in several places
             places = joined(listings[key].location, listing.location, by="; ")

@@ -398,6 +398,13 @@ def test_a_zip_with_a_password_is_encrypted(tmp_path: Path) -> None:
     assert reason_of(path) is Reason.ENCRYPTED
 
 
+def test_a_book_may_offer_one_thing_after_another_and_not_without_end(tmp_path: Path) -> None:
+    others = "".join(f'<item id="{one}" href="{one}.bin" fallback="{one + 1}"/>' for one in range(20_000))
+    spine = '<itemref idref="one.xhtml"/>' + '<itemref idref="0"/>' * 20_000
+    path = make_book(tmp_path / "a.epub", {"one.xhtml": page("<p>Some words.</p>")}, spine=others + spine)
+    assert read(path) == "Some words."
+
+
 def test_hostile_markup_does_not_take_long(tmp_path: Path) -> None:
     began = time.process_time()
     for begun in ("<!DOCTYPE a [", "<!--", "&", "<a ", "<![CDATA[", "1", "<rt>a</rt>", "<ruby>", "<h1>" + " " * 50):

@@ -18,6 +18,8 @@ from onceward_apps.documents.reading import Reason, Unreadable
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _READ = {"application/xhtml+xml", "text/html", "text/x-oeb1-document", "application/x-dtbook+xml", "image/svg+xml"}
+_LONGEST_CHAIN = 20
+"""How many times a book may name something else in the stead of what cannot be read."""
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
@@ -104,7 +106,7 @@ def _spine(archive: Archive, package: str, root: etree._Element, warnings: list[
 def _readable(manifest: dict[str | None, etree._Element], idref: str | None) -> etree._Element | None:
     """The item with this id if it is a page, or what the book offers in its stead."""
     seen: set[str | None] = set()
-    while idref not in seen and (item := manifest.get(idref)) is not None:
+    while idref not in seen and len(seen) < _LONGEST_CHAIN and (item := manifest.get(idref)) is not None:
         looks_like_page = posixpath.splitext(_path_of(item))[1].lower() in (".xhtml", ".html", ".htm")
         if item.get("media-type", "").lower() in _READ or looks_like_page:
             return item

@@ -29,7 +29,7 @@ from onceward.model.budget import CALLS, WHOLE, Amount, Bill, Budget, Charge, am
 from onceward.model.connection import Connection
 from onceward.model.decide import readable
 from onceward.model.gates import Told
-from onceward.model.lineage import Limits, Refused, Spawn, StageBatch
+from onceward.model.lineage import Alias, Ancestor, Limits, Refused, Spawn, StageBatch
 from onceward.model.payload import Payload, identity, payload_key
 from onceward.model.source import Source
 from onceward.model.status import Status
@@ -70,7 +70,8 @@ class Context(Generic[P]):
     _spawns: Sequence[Spawn] = ()
     _asked_for: Set[bytes] = _NOBODY
     _known: Set[bytes] | None = None
-    _aliases: tuple[bytes, ...] = ()
+    _aliases: tuple[Alias, ...] = ()
+    _known_as: tuple[Ancestor, ...] = ()
     _batches: tuple[StageBatch, ...] = ()
     _calls: Calls | None = None
     _told: tuple[Told, ...] = ()
@@ -209,7 +210,7 @@ class Context(Generic[P]):
     @property
     def children(self) -> list[Outcome]:
         """What has become of the children that earlier stages have asked for, and of the tasks they were linked to."""
-        return [as_outcome(child) for child in self._lease.family.children if child.rule is None]
+        return [as_outcome(child) for child in self._lease.family.children if child.is_listed]
 
     def outcome(self, payload: Payload) -> Outcome:
         """What has become of a child that an earlier stage has asked for; also of one that was refused."""
@@ -220,11 +221,16 @@ class Context(Generic[P]):
         return as_outcome(min(found, key=lambda child: child.rule is not None))
 
     def alias(self, key: str) -> None:
-        """Have this task also known under another key of its kind, such as the URL after all redirects."""
-        known_as = identity(self._lease.kind, codec.checked_name(key, "a key", longest=None))
+        """Have this task also known under another key of its kind, such as the URL after all redirects.
+
+        With the commit of this stage that key counts like its own: for `unique`, for `fresh_for`, and for cycles, of
+        the children of this very stage too.
+        """
+        alias = Alias(identity(self._lease.kind, codec.checked_name(key, "a key", longest=None)), key)
         with _pen:
             self._refuse_if_ended()
-            self._aliases += (known_as,)
+            self._aliases += (alias,)
+            self._known_as += (alias.of(self._lease.task),)
 
     def wrap(self, function: Callable[A, T]) -> Callable[A, T]:
         """The same function, for a thread or an executor of yours: what it enqueues is a spawn of this stage."""
@@ -381,7 +387,9 @@ class Context(Generic[P]):
         """What is known already of a child, after all that were asked for and so many besides."""
         asked_before = len(self._asked_for) - (child.identity in self._asked_for) + besides
         is_new = not self._has_already(child)
-        return self._desk.spawner.refused_at_once(self._lease, self.payload, child, asked_before if is_new else None)
+        return self._desk.spawner.refused_at_once(
+            self._lease, self.payload, child, asked_before if is_new else None, self._known_as
+        )
 
     def _has_already(self, child: Spawn) -> bool:
         """Whether this is a child that the task had when its attempt began: asked for again, it is the same one."""

@@ -6,11 +6,11 @@ that takes everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from onceward.model.cache import Cached
-from onceward.model.lineage import Refused, Spawn, Spawns, StageBatch
+from onceward.model.lineage import Alias, Ancestor, Refused, Spawn, Spawns, StageBatch
 from onceward.model.payload import Payload
 from onceward.model.task import Effects, Lease, Move, Report
 from onceward.model.wishes import NO_WISHES, Wishes
@@ -22,11 +22,14 @@ class Spawner(Protocol):
     def child(self, lease: Lease, payload: Payload, wishes: Wishes = NO_WISHES) -> Spawn:
         """The child that a task asks for, before anything is decided."""
 
-    def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int | None) -> Refused | None:
-        """What the lease of the spawning task already says of a child, after so many others; None if it is there."""
+    def refused_at_once(
+        self, lease: Lease, payload: Payload, child: Spawn, asked_before: int | None, known_as: Sequence[Ancestor] = ()
+    ) -> Refused | None:
+        """What the lease of the spawning task already says of a child, after so many others, and what its stage has
+        said of other keys of it; None if it is there."""
 
     def together(
-        self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[bytes, ...], batches: tuple[StageBatch, ...]
+        self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[Alias, ...], batches: tuple[StageBatch, ...]
     ) -> Spawns | None:
         """What a stage asks for, in the form that is committed."""
 

@@ -12,7 +12,7 @@ import msgspec
 from onceward import App, Budget, Context, Cron, Event, IllegalTransition, Limits, Payload, Pipeline, Status
 from onceward.model.budget import Bill, BudgetRule, Charge
 from onceward.model.decide import code_wait
-from onceward.model.lineage import EVERYWHERE, Bounds, StageBatch
+from onceward.model.lineage import EVERYWHERE, Bounds, Spawn, StageBatch
 from onceward.model.payload import identity
 from onceward.model.source import GateLimits
 from onceward.model.task import NEVER, Advance, Commit, Finish, Lease, Move, NewTask, Park, band_of
@@ -30,7 +30,7 @@ from onceward.store.sources import disable
 from onceward.testing import FakeClock
 from onceward.worker.scheduler import fire_due
 from tests.isolation.tester import Work
-from tests.store.children import DEFAULTS, child, joining, together
+from tests.store.children import DEFAULTS, child, joining, known_as, together
 from tests.store.conftest import NOON, Hands
 
 DONE = Finish("only", b"1", Status.SUCCEEDED, None)
@@ -254,6 +254,87 @@ def _one_key(left: Lease, right: Lease, unique: str) -> Scene:
         for name, lease in (("left", left), ("right", right))
     }
     return Scene(works, judge)
+
+
+# A task that goes by another key, and a spawn of that
+
+
+def alias_and_spawn(hands: Hands, _: str) -> Scene:
+    """One of a lineage goes by a key that another asks for, and has a child of its own: that work is there once."""
+    left, right = _two_parents(hands, 100)
+    return _another_key(left, right, "lineage", child("of left"))
+
+
+def alias_and_spawn_everywhere(hands: Hands, _: str) -> Scene:
+    """The same in two lineages, for work that is to be there once."""
+    hands.enqueue(2)
+    left, right = hands.claim(hands.worker("ant"))
+    return _another_key(left, right, "everywhere")
+
+
+def _another_key(left: Lease, right: Lease, unique: str, *children: Spawn) -> Scene:
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(fell(outcomes[name])[0]) for name in ("alias", "spawn")] == [True, True]
+        made = hands.sql("SELECT id FROM onceward_task WHERE key = 'same'")
+        scope = EVERYWHERE if unique == "everywhere" else left.lineage_bytes
+        sought = "SELECT task FROM onceward_identity WHERE scope = ? AND hash = ?"
+        [(holder,)] = hands.sql(sought, scope, identity("note", "same"))
+        links = hands.sql("SELECT parent, child FROM onceward_link")
+        assert (holder, links) == ((made[0][0], []) if made else (left.task, [(right.task, left.task)]))
+        return "spawn" if made else "alias"
+
+    works = {
+        "alias": committing(left, ON, spawns=known_as(together("left", *children), "same", unique=unique)),
+        "spawn": committing(right, ON, spawns=together("right", child("same", unique=unique))),
+    }
+    return Scene(works, judge)
+
+
+def alias_and_alias(hands: Hands, _: str) -> Scene:
+    """Two go by what the other one asks for. Whoever is first has both: one as its own, one as its child."""
+    hands.enqueue(2)
+    left, right = hands.claim(hands.worker("ant"))
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(fell(outcomes[name])[0]) for name in ("left", "right")] == [True, True]
+        [(task, parent)] = hands.sql("SELECT id, parent FROM onceward_task WHERE parent IS NOT NULL")
+        owners = hands.sql("SELECT DISTINCT task FROM onceward_identity WHERE scope = ? ORDER BY 1", EVERYWHERE)
+        assert owners == [(parent,), (task,)]
+        other = right.task if parent == left.task else left.task
+        assert hands.sql("SELECT parent, child FROM onceward_link") == [(other, parent)]
+        return "left" if parent == left.task else "right"
+
+    def work(lease: Lease, alias: str, wanted: str) -> Work:
+        spawns = together(str(lease.task), child(wanted, unique="everywhere"))
+        return committing(lease, ON, spawns=known_as(spawns, alias, unique="everywhere"))
+
+    return Scene({"left": work(left, "a", "b"), "right": work(right, "b", "a")}, judge)
+
+
+def reopen_and_spawn_of_an_alias(hands: Hands, _: str) -> Scene:
+    """A task that has failed is opened again while the work by its other key is asked for: it is there once."""
+    ant = hands.worker("ant")
+    hands.enqueue(2)
+    left, right = hands.claim(ant)
+    spawns = known_as(together("left"), "same", unique="everywhere")
+    failed = Finish("only", None, Status.FAILED, "broken")
+    hands.do(lambda: commits.commit([Commit(left, failed, (), spawns)], NOON))
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert bool(fell(outcomes["spawn"])[0])
+        made = hands.sql("SELECT id FROM onceward_task WHERE key = 'same'")
+        links = hands.sql("SELECT parent, child FROM onceward_link")
+        if made:
+            assert isinstance(outcomes["reopen"], IllegalTransition)
+            assert (row(hands, left.task)[0], links) == (Status.FAILED, [])
+            return "spawn"
+        assert fell(outcomes["reopen"]) is None
+        assert (row(hands, left.task)[0], links) == (Status.PENDING, [(right.task, left.task)])
+        return "reopen"
+
+    reopening = doing(lambda _: operate.reopen(left.task, fresh=False, stage=None, forget=(), now=NOON))
+    spawning = committing(right, ON, spawns=together("right", child("same", unique="everywhere")))
+    return Scene({"reopen": reopening, "spawn": spawning}, judge)
 
 
 # A spawn, and the pruning of whoever has the identity that it wants
@@ -605,6 +686,10 @@ SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     spawn_and_spawn_one_cap,
     spawn_and_spawn_one_key,
     spawn_and_spawn_one_key_everywhere,
+    alias_and_spawn,
+    alias_and_spawn_everywhere,
+    alias_and_alias,
+    reopen_and_spawn_of_an_alias,
     spawn_and_prune,
     raise_and_raise,
     raise_and_deadline,

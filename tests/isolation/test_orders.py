@@ -17,7 +17,15 @@ from onceward.store.open import open_store
 from onceward.store.session import Session
 from onceward.store.verify import verify
 from onceward.testing import FakeClock
-from tests.isolation.scenes import SCENES, Scene, commit_reclaim_and_claim, spawn_and_prune
+from tests.isolation.scenes import (
+    SCENES,
+    Scene,
+    alias_and_alias,
+    alias_and_spawn,
+    alias_and_spawn_everywhere,
+    commit_reclaim_and_claim,
+    spawn_and_prune,
+)
 from tests.isolation.tester import Order, Stepped, Work, every_order, play, stepped
 from tests.proof.tally import Tally
 from tests.store.conftest import NOON, Hands
@@ -106,6 +114,13 @@ def test_two_transactions_end_well_wherever_one_of_them_is_held_up(arena: Arena,
 
 def test_a_prune_and_a_spawn_in_one_lineage_never_wait_for_each_other(arena: Arena) -> None:
     assert [order for order in arena.orders(spawn_and_prune, most_switches=1) if order.circles] == []
+
+
+@pytest.mark.parametrize(
+    "make", [alias_and_spawn, alias_and_spawn_everywhere, alias_and_alias], ids=lambda one: one.__name__
+)
+def test_an_alias_and_a_spawn_never_wait_for_each_other(arena: Arena, make: Make) -> None:
+    assert [order for order in arena.orders(make, most_switches=1) if order.circles] == []
 
 
 @pytest.mark.torture

@@ -69,6 +69,13 @@ class Member:
     ended_at: int = 0
     children: int = 0
     asked: frozenset[Rule] = frozenset()
+    aliases: dict[str, list[uuid.UUID | None]] = field(default_factory=dict)
+    """Its other keys, and where it has got each."""
+
+    @property
+    def keys(self) -> set[str]:
+        """All that it goes by."""
+        return {self.key, *self.aliases}
 
     @property
     def family(self) -> list[Member]:
@@ -109,7 +116,7 @@ class Model:
             if not asks:
                 return Verdict(rule=Rule.DEPTH)
             asked[Rule.DEPTH] = []
-        if any(one.key == key and (KINDS[kind].by_key or one.kind == kind) for one in parent.family):
+        if any(key in one.keys and (KINDS[kind].by_key or one.kind == kind) for one in parent.family):
             if not asks:
                 return Verdict(rule=Rule.CYCLE)
             asked[Rule.CYCLE] = [one.id for one in parent.family]
@@ -147,9 +154,28 @@ class Model:
                 self.holders[where, child.kind, child.key] = child.id
         child.parent.children += 1
 
+    def alias(self, names: list[tuple[int, str]], now: int) -> None:
+        """Let tasks go by further keys: whoever had one of them before has it still, unless it counts no more."""
+        wanted: dict[tuple[uuid.UUID | None, str, str], int] = {}
+        for task, key in names:
+            member = self.members[task]
+            for scope in self._scopes(member, member.kind):
+                wanted.setdefault((scope, member.kind, key), task)
+        for place, task in wanted.items():
+            holder = self.holders.get(place, task)
+            is_cancelled = self.members[holder].status is Status.CANCELLED
+            if is_cancelled if place[0] is not None else not self._stays(holder, place[1], now):
+                holder = task
+            self.holders[place] = holder
+        for task, key in names:
+            member = self.members[task]
+            scopes = self._scopes(member, member.kind)
+            member.aliases[key] = [scope for scope in scopes if self.holders[scope, member.kind, key] == task]
+
     def reopen(self, member: Member) -> bool:
         """Open a task again, unless another is at the same work; returns whether."""
         places = [(scope, member.kind, member.key) for scope in (member.lineage, None)]
+        places += [(scope, member.kind, key) for key, scopes in member.aliases.items() for scope in scopes]
         held = [place for place in places if self.holders.get(place, member.id) != member.id]
         if any(not self.members[self.holders[place]].status.is_terminal for place in held):
             return False
@@ -171,11 +197,11 @@ class Model:
         met = self.members[holder]
         if met.status is Status.CANCELLED:
             return None
+        refused = Verdict(rule=Rule.DONE if met.status.is_terminal else Rule.DUPLICATE, met=holder)
         if met.parent is parent:
-            return Verdict(task=holder)
+            return Verdict(task=holder) if met.key == key else refused
         if scope is None and not self._stays(holder, kind, now):
             return None
-        refused = Verdict(rule=Rule.DONE if met.status.is_terminal else Rule.DUPLICATE, met=holder)
         if scope is not None and KINDS[kind].asks:
             return refused
         if holder in self._waiting_for(parent.id):

@@ -11,10 +11,11 @@ from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from onceward import IllegalTransition, Limits, Status
-from onceward.model.lineage import Bounds, Rule, Sort, Spawn
+from onceward.model.lineage import Alias, Bounds, Rule, Sort, Spawn
 from onceward.model.payload import identity
 from onceward.model.task import Finish, Lease, NewTask, band_of
 from onceward.store import operate
+from onceward.store.aliases import NewAlias, take_aliases
 from onceward.store.asking import Asked, Decision
 from onceward.store.roots import enqueue_root
 from onceward.store.rows import as_uuid
@@ -33,6 +34,7 @@ ENDS = [Status.SUCCEEDED, Status.SUCCEEDED, Status.FAILED, Status.FILTERED, Stat
 numbers = some.integers(0, 11)
 kinds = some.sampled_from(sorted(KINDS))
 keys = some.sampled_from("abcd")
+names = some.lists(some.tuples(numbers, keys), max_size=2)
 waits = some.sampled_from([0, 0, 300, 3_000, 9_000])
 
 
@@ -91,9 +93,9 @@ class Lineages(RuleBasedStateMachine):
             assert task == expected
         self.claim()
 
-    @rule(wishes=some.lists(wishes, min_size=1, max_size=6))
-    def spawn(self, wishes: list[Wish]) -> None:
-        """Several spawns in one transaction, by one task or by many."""
+    @rule(wishes=some.lists(wishes, min_size=1, max_size=6), names=names)
+    def spawn(self, wishes: list[Wish], names: list[tuple[int, str]]) -> None:
+        """Several spawns in one transaction, by one task or by many; some of them, or others, go by further keys."""
         running = list(self.leases)
         if not running:
             return
@@ -104,7 +106,9 @@ class Lineages(RuleBasedStateMachine):
             asked.append(
                 Asked(lease, "first", key_hash(self.model.members[lease.task].key), DEFAULTS, self.child(lease, wish))
             )
-        decisions = self.hands.do(lambda: spawn(asked, now)).decisions
+        aliases = self.aliases(names)
+        decisions = self.hands.do(lambda: spawn(asked, now, aliases)).decisions
+        self.model.alias([(one.lease.task, one.alias.key) for one in aliases], now)
         for one, decision in zip(asked, decisions, strict=True):
             parent = self.model.members[one.lease.task]
             expected = self.model.judge(parent, one.spawn.sort.kind, one.spawn.key or "", now)
@@ -115,6 +119,23 @@ class Lineages(RuleBasedStateMachine):
                 child.status = Status.WAITING if child.asked else Status.PENDING
                 self.model.add_child(child, one.spawn.scope)
         self.claim()
+
+    @rule(names=names)
+    def alias(self, names: list[tuple[int, str]]) -> None:
+        """Tasks go by further keys, and ask for nothing."""
+        if aliases := self.aliases(names):
+            self.hands.do(lambda: take_aliases(aliases, self.hands.now))
+            self.model.alias([(one.lease.task, one.alias.key) for one in aliases], self.hands.now)
+
+    def aliases(self, names: list[tuple[int, str]]) -> list[NewAlias]:
+        """Further keys of tasks that run."""
+        running, found = list(self.leases), []
+        for pick, key in names if running else ():
+            lease = self.leases[running[-1 - pick % len(running)]]
+            kind = KINDS[lease.kind]
+            if self.model.members[lease.task].key != key:
+                found.append(NewAlias(lease, Alias(identity(lease.kind, key), key), kind.unique, kind.fresh_for_ms))
+        return found
 
     def child(self, lease: Lease, wish: Wish) -> Spawn:
         given = self.model.members[lease.task].bounds
@@ -170,14 +191,17 @@ class Lineages(RuleBasedStateMachine):
             self.hands.do(lambda: operate.cancel(task, "not wanted", now))
             self.model.members[task].status, self.model.members[task].ended_at = Status.CANCELLED, now
 
-    @rule(wishes=some.lists(wishes, min_size=1, max_size=4), pick=numbers, status=some.sampled_from(ENDS), ms=waits)
-    def work(self, wishes: list[Wish], pick: int, status: Status, ms: int) -> None:
+    @rule(
+        wishes=some.lists(wishes, min_size=1, max_size=4), names=names, pick=numbers, status=some.sampled_from(ENDS),
+        ms=waits,
+    )  # fmt: skip
+    def work(self, wishes: list[Wish], names: list[tuple[int, str]], pick: int, status: Status, ms: int) -> None:
         """What goes on all the time: somebody spawns, somebody ends, and the same is asked for again."""
-        self.spawn(wishes)
+        self.spawn(wishes, names)
         self.answer(pick, approved=True)
         self.end(pick, status)
         self.hands.later(ms)
-        self.spawn(wishes)
+        self.spawn(wishes, [])
 
     @rule(pick=numbers, fresh=some.booleans())
     def reopen(self, pick: int, fresh: bool) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from onceward.model.lineage import Bounds, Limits, Rule, Sort, Spawn, Spawns
+import msgspec
+
+from onceward.model.lineage import Alias, Bounds, Limits, Rule, Sort, Spawn, Spawns
 from onceward.model.payload import identity
 from onceward.model.task import Commit, HandOver, Lease, Move, band_of
 from onceward.store import commits
@@ -31,6 +33,12 @@ def child(key: str, kind: str = "note", *, due_at: int = 0, max_tasks: int | Non
 def together(key: str, *children: Spawn, defaults: Bounds = DEFAULTS) -> Spawns:
     """What the stage of a task with this key asks for."""
     return Spawns(key_hash(key), defaults, children)
+
+
+def known_as(spawns: Spawns, *keys: str, kind: str = "note", unique: str = "lineage") -> Spawns:
+    """The same, of a stage that gives its task further keys."""
+    aliases = tuple(Alias(identity(kind, key), key) for key in keys)
+    return msgspec.structs.replace(spawns, aliases=aliases, unique=unique)
 
 
 def commit(hands: Hands, lease: Lease, key: str, move: Move, *children: Spawn) -> commits.Verdict:

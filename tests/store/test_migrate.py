@@ -60,6 +60,27 @@ def test_a_database_goes_on_from_the_version_it_has(session: Session, monkeypatc
     assert schema_version(session) == len(NAMES)
 
 
+def test_the_aliases_that_an_older_database_knows_are_kept(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = catalogue.migrations(session.dialect)
+    monkeypatch.setattr(catalogue, "migrations", lambda _: steps[: NAMES.index("aliases")])
+    migrate(session, now=5)
+    is_sqlite = session.dialect == "sqlite"
+    lineage, own, other = "0b" * 16, "01" * 16, "02" * 16
+    as_bytes: Callable[[str], str] = lambda text: f"x'{text}'" if is_sqlite else f"decode('{text}', 'hex')"  # noqa: E731
+    as_uuid = as_bytes(lineage) if is_sqlite else f"'{lineage}'"
+    sql(
+        session,
+        "INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, identity, payload, lineage) "
+        f"VALUES ('page', 1, 'default', 0, 1, 1, {as_bytes(own)}, {as_bytes('7b7d')}, {as_uuid})",
+    )
+    for scope, hashed in ((lineage, own), (lineage, other), ("00" * 16, own)):
+        sql(session, f"INSERT INTO onceward_identity VALUES ({as_bytes(scope)}, {as_bytes(hashed)}, 1)")
+    monkeypatch.undo()
+    migrate(session, now=6)
+    [(task, identity, key, *got)] = sql(session, "SELECT task, identity, key, here, everywhere FROM onceward_alias")
+    assert (task, bytes(identity).hex(), key, got) == (1, other, None, [1, 0])
+
+
 def test_a_step_that_fails_leaves_nothing(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [(1, "good", ["CREATE TABLE good (a integer)"]), (2, "bad", ["CREATE TABLE half (a integer)", "NONSENSE"])]
     monkeypatch.setattr(catalogue, "migrations", lambda _: steps)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 from onceward import Limits, Status
-from onceward.model.lineage import Bounds, Rule, Spawn
+from onceward.model.lineage import Bounds, Rule, Spawn, Spawns
 from onceward.model.payload import identity
-from onceward.model.task import Finish, Lease, NewTask, band_of
-from onceward.store import pruning
+from onceward.model.task import Advance, Commit, Finish, Lease, Move, NewTask, band_of
+from onceward.store import commits, pruning
 from onceward.store.asking import Asked, Decision
+from onceward.store.op import Op
 from onceward.store.roots import enqueue_root
 from onceward.store.rows import as_uuid
 from onceward.store.spawning import spawn
 from onceward.store.verify import verify
 from onceward.worker.spawner import key_hash
-from tests.store.children import DEFAULTS, child, commit, joining
+from tests.store.children import DEFAULTS, child, commit, joining, known_as, together
 from tests.store.conftest import Hands
 
 DONE = Finish("last", b"1", Status.SUCCEEDED, None)
+ON = Advance("first", b"1", "second")
 
 
 def root(hands: Hands, worker: int, key: str, limits: Limits | None = None) -> Lease:
@@ -135,3 +138,109 @@ def test_a_lineage_goes_on_counting_what_was_pruned(hands: Hands) -> None:
     hands.later(1_000)
     pruning.prune(hands.session, hands.now, hands.now)
     assert_verified(hands)
+
+
+def hand_in(hands: Hands, *handed_in: tuple[Lease, Spawns], move: Move = ON) -> None:
+    """The stages of several tasks in one transaction."""
+    stages = [Commit(lease, move, (), spawns) for lease, spawns in handed_in]
+    assert all(hands.do(lambda: commits.commit(stages, hands.now)))
+
+
+def two_children(hands: Hands) -> tuple[Lease, Lease, Lease]:
+    """A running root and its two children."""
+    ant = hands.worker()
+    top = root(hands, ant, "top")
+    ask(hands, (top, child("left")), (top, child("right")))
+    left, right = sorted(hands.claim(ant), key=lambda lease: lease.task)
+    return top, left, right
+
+
+def got(hands: Hands) -> list[tuple[object, ...]]:
+    """Who goes by which other keys, and where it has got them."""
+    return [tuple(row) for row in hands.sql("SELECT task, key, here, everywhere FROM onceward_alias ORDER BY 1, 2")]
+
+
+def test_an_alias_is_met_by_a_child_that_another_task_asks_for_in_the_same_transaction(hands: Hands) -> None:
+    _, left, right = two_children(hands)
+    hand_in(
+        hands,
+        (right, together("right", child("same"), child("other"))),
+        (left, known_as(together("left", child("of left")), "same")),
+    )
+    assert hands.sql("SELECT key FROM onceward_task WHERE depth = 2 ORDER BY key") == [("of left",), ("other",)]
+    assert hands.sql("SELECT parent, rule, existing FROM onceward_refusal") == [(right.task, "duplicate", left.task)]
+    assert hands.sql("SELECT parent, child FROM onceward_link") == [(right.task, left.task)]
+    assert got(hands) == [(left.task, "same", 1, 0)]
+    assert_verified(hands)
+
+
+def test_so_it_is_in_another_lineage(hands: Hands) -> None:
+    ant = hands.worker()
+    left, right = root(hands, ant, "left"), root(hands, ant, "right")
+    hand_in(
+        hands,
+        (right, together("right", child("same", unique="everywhere"))),
+        (left, known_as(together("left"), "same", unique="everywhere")),
+    )
+    assert hands.sql("SELECT parent, child FROM onceward_link") == [(right.task, left.task)]
+    assert hands.sql("SELECT count(*) FROM onceward_task") == [(2,)]
+    assert_verified(hands)
+
+
+def test_of_two_that_come_to_go_by_one_key_together_the_first_has_it(hands: Hands) -> None:
+    _, left, right = two_children(hands)
+    both = [(lease, known_as(together("", child(f"of {lease.task}")), "same")) for lease in (right, left)]
+    hand_in(hands, *both)
+    first = hands.sql("SELECT task FROM onceward_identity WHERE hash = ?", identity("note", "same"))
+    assert got(hands) == [(task, "same", int([(task,)] == first), 0) for task in (left.task, right.task)]
+    hand_in(hands, *both, move=Advance("second", b"1", "third"))
+    assert got(hands) == [(task, "same", int([(task,)] == first), 0) for task in (left.task, right.task)]
+    assert_verified(hands)
+
+
+def test_an_alias_is_kept_though_all_children_that_come_with_it_are_refused(hands: Hands) -> None:
+    _, left, _ = two_children(hands)
+    hand_in(hands, (left, known_as(together("left", child("top"), child("same")), "same")))
+    assert hands.sql("SELECT rule, ancestor FROM onceward_refusal ORDER BY id") == [
+        ("cycle", hands.sql("SELECT min(id) FROM onceward_task")[0][0]),
+        ("cycle", left.task),
+    ]
+    assert got(hands) == [(left.task, "same", 1, 0)]
+
+
+def test_an_ancestor_goes_by_what_its_stage_says_in_the_same_transaction(hands: Hands) -> None:
+    top, left, right = two_children(hands)
+    hand_in(hands, (left, together("left", child("same", unique="no"))), (top, known_as(together("top"), "same")))
+    assert hands.sql("SELECT rule, ancestor FROM onceward_refusal") == [("cycle", top.task)]
+    hand_in(hands, (right, together("right", child("same", unique="no"))))
+    assert hands.sql("SELECT rule, ancestor FROM onceward_refusal") == [("cycle", top.task)] * 2
+    assert_verified(hands)
+
+
+def test_who_has_no_aliases_in_its_lineage_is_asked_nothing_about_them(hands: Hands) -> None:
+    _, left, right = two_children(hands)
+    far = root(hands, hands.worker("bee"), "far")
+    hand_in(hands, (far, known_as(together("far"), "same", unique="everywhere")))
+    asked = [Asked(left, "first", key_hash("left"), DEFAULTS, child("of left"))]
+    assert "aliases_of" not in statements(hands, lambda: spawn(asked, hands.now))
+    hand_in(hands, (right, known_as(together("right"), "new")))
+    again = [Asked(left, "first", key_hash("left"), DEFAULTS, child("another"))]
+    assert "aliases_of" in statements(hands, lambda: spawn(again, hands.now))
+
+
+def statements(hands: Hands, operation: Callable[[], Op[object]]) -> list[str]:
+    """The names of what an operation asks the database."""
+    names: list[str] = []
+
+    def watched() -> Op[object]:
+        inner = operation()
+        try:
+            wanted = next(inner)
+            while True:
+                names.append(wanted.name)
+                wanted = inner.send((yield wanted))
+        except StopIteration as ended:
+            return ended.value
+
+    hands.do(watched)
+    return names

@@ -44,7 +44,7 @@ from onceward.store.importing import OldTask, take_over
 from onceward.store.invariants import RULES, History, Logged, TaskFacts, forgotten, moves
 from onceward.store.reader import Reader
 from onceward.store.verify import Check, verify
-from tests.store.children import ASKS, child, commit, joining, together
+from tests.store.children import ASKS, child, commit, joining, known_as, together
 from tests.store.conftest import Hands
 
 SUCCEEDED, FAILED, FILTERED = Status.SUCCEEDED, Status.FAILED, Status.FILTERED
@@ -350,6 +350,14 @@ def second_child(hands: Hands) -> int:
     return int(task)
 
 
+def aliased(hands: Hands) -> int:
+    """A task that has got another key, in its lineage and everywhere."""
+    lease = _running(hands)
+    spawns = known_as(together("0"), f"also {lease.task}", kind="quiet", unique="everywhere")
+    hands.do(lambda: commits.commit([Commit(lease, Advance("first", b"1", "last"), (), spawns)], hands.now))
+    return lease.task
+
+
 def narrowed(hands: Hands) -> int:
     """A child with a narrower limit of its own."""
     lease = _running(hands)
@@ -642,6 +650,8 @@ CASES = [
     ),
     Case("lineages", repeated, LOG.format("note = 'limit: no room'", 6), "and both are open in one lineage"),
     Case("lineages", not_unique, LOG.format("note = 'by task 1'", 17), "and both are open in one lineage"),
+    Case("lineages", aliased, "DELETE FROM onceward_identity WHERE task = ?", "identity of an alias: nobody has it"),
+    Case("lineages", aliased, "UPDATE onceward_identity SET task = 0 WHERE task = ?", "an alias: task 0 has it"),
     Case("descent", in_a_circle, LOG.format("note = 'limit: no room'", 6), "has an ancestor that is the same work"),
     Case("pauses", paused_child, TASK.format("paused = 0"), "is open and not paused, but its ancestor"),
     Case("pauses", second_child, TASK.format("paused = 1"), "nobody has paused it or an ancestor of it"),

@@ -907,7 +907,7 @@ def left_of_lineages(harness: Harness) -> list[int]:
         [(rows,)] = connection.execute(f"SELECT count(*) FROM onceward_{table}").fetchall()
         return int(rows)
 
-    tables = ("lineage", "identity", "link", "refusal", "failure", "join")
+    tables = ("lineage", "identity", "alias", "link", "refusal", "failure", "join")
     return [harness.app.read(count, table) for table in tables]
 
 
@@ -925,4 +925,4 @@ def test_of_a_lineage_that_is_over_and_pruned_nothing_is_left(start: Start) -> N
     assert sum(left_of_lineages(harness)) > 0
     harness.clock.advance("40d")
     harness.app.prune()
-    assert left_of_lineages(harness) == [0] * 6
+    assert left_of_lineages(harness) == [0] * 7

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from onceward.errors import ConfigError
+from onceward.model import codec
 from onceward.model.asked import shown
 from onceward.model.budget import Amount, Counted, amount_of, read_amount
 from onceward.model.status import Status
@@ -64,6 +65,17 @@ class Ancestor(msgspec.Struct, frozen=True, gc=False):
     task: int
     identity: bytes
     key: bytes
+
+
+class Alias(msgspec.Struct, frozen=True, gc=False):
+    """Another key of a task, with the identity that it makes together with its kind."""
+
+    identity: bytes
+    key: str
+
+    def of(self, task: int) -> Ancestor:
+        """The task under this key, as it is looked for among ancestors."""
+        return Ancestor(task, self.identity, codec.digest128(self.key.encode()))
 
 
 def read_ancestry(data: bytes | None) -> list[Ancestor]:
@@ -260,9 +272,13 @@ class Spawns(msgspec.Struct, frozen=True, gc=False):
     defaults: Bounds
     """The limits of a lineage for which nobody has set any."""
     asked: tuple[Spawn, ...]
-    aliases: tuple[bytes, ...] = ()
-    """Further identities of the task itself."""
+    aliases: tuple[Alias, ...] = ()
+    """Further keys of the task itself."""
     batches: tuple[StageBatch, ...] = ()
+    unique: str = "lineage"
+    """Where its own identity is unique, and its aliases with it."""
+    fresh_for_ms: int | None = None
+    """For how long one that has succeeded keeps them everywhere."""
 
 
 class Child(msgspec.Struct, frozen=True, gc=False):
@@ -277,6 +293,13 @@ class Child(msgspec.Struct, frozen=True, gc=False):
     rule: str | None = None
     is_own: bool = True
     value: bytes | None = None
+    is_other_name: bool = False
+    """Whether it is one that is there already, by a key that it was not asked for by."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is one of the tasks that came of it all."""
+        return self.rule is None and not self.is_other_name
 
 
 class Descent(msgspec.Struct, frozen=True, gc=False):
@@ -343,11 +366,16 @@ def refused_by_depth(depth: int, deepest: int) -> Refused | None:
 
 
 def refused_by_ancestors(spawn: Spawn, family: list[Ancestor]) -> Refused | None:
-    """Whether a spawn would repeat an ancestor or the spawning task, which is the last of the family."""
+    """Whether a spawn would repeat an ancestor or the spawning task, which is the last of the family. Whoever goes by
+    several keys is there with each of them."""
     for ancestor in family:
         by_key = spawn.key_hash is not None
         if ancestor.key == spawn.key_hash if by_key else ancestor.identity == spawn.identity:
-            who = "the spawning task itself" if ancestor is family[-1] else f"its ancestor, task {ancestor.task},"
+            who = (
+                "the spawning task itself"
+                if ancestor.task == family[-1].task
+                else f"its ancestor, task {ancestor.task},"
+            )
             what = "has the same key" if by_key else f"is the same work ({spawn.sort.kind} with the same key)"
             return Refused(Rule.CYCLE, f"{who} {what}", ancestor.task)
     return None

@@ -79,9 +79,11 @@ class Parent:
     is_paused: bool
     has_asked: bool
     """Whether it has asked for children before."""
+    aliases: tuple[Ancestor, ...] = ()
+    """Its ancestors and itself once more, by their other keys."""
 
     family: list[Ancestor] = field(init=False)
-    """Its ancestors and itself."""
+    """Its ancestors and itself, under all their keys."""
     above: frozenset[bytes] = field(init=False)
     """Their identities."""
     counted_in: list[uuid.UUID] = field(init=False)
@@ -107,7 +109,7 @@ class Parent:
 
     def __post_init__(self) -> None:
         myself = Ancestor(self.lease.task, self.identity, self.key_hash)
-        self.family = [*read_ancestry(self.ancestry), myself]
+        self.family = [*read_ancestry(self.ancestry), *self.aliases, myself]
         self.above = frozenset([one.identity for one in self.family])
         self.counted_in = [self.lease.lineage, *scopes_in(self.scopes)]
         self.below = ancestry_below(self.ancestry, *msgspec.structs.astuple(myself))

@@ -21,6 +21,9 @@ from onceward.store.op import Many, Op, Query
 CHILDREN = "children"
 """What a task that joins waits for."""
 
+OWN, OTHER_NAME = 1, 2
+"""How children are read: as made by the task that asked, or once more by another key; what is left are links."""
+
 
 class Ended(NamedTuple):
     """A task that has just ended: whether anybody waits for it, and the batch it belongs to."""
@@ -54,8 +57,11 @@ def read_families(tasks: Sequence[int]) -> Op[dict[int, Family]]:
     values: dict[int, bytes] = {}
     if succeeded:
         values = {task: bytes(value) for task, value in (yield Query("read_last_results", {"ids": succeeded}))}
-    for parent, task, identity, kind, key, status, reason, is_own in rows:
-        child = Child(task, bytes(identity), kind, key, status, reason, None, bool(is_own), values.get(task))
+    for parent, task, identity, kind, key, status, reason, standing in rows:
+        child = Child(
+            task, bytes(identity), kind, key, status, reason, None, standing == OWN, values.get(task),
+            standing == OTHER_NAME,
+        )  # fmt: skip
         found.setdefault(parent, []).append(child)
     for parent, existing, identity, kind, key, rule, reason in (yield Query("read_refusals", ids)):
         child = Child(existing, bytes(identity), kind, key, None, reason, rule, is_own=False)

@@ -23,6 +23,7 @@ from onceward.model.task import (
     Take,
     lane_of,
 )
+from onceward.store.aliases import NewAlias, take_aliases
 from onceward.store.asking import Asked
 from onceward.store.budgets import settle, settle_so_far
 from onceward.store.cache import count_lookups
@@ -34,7 +35,6 @@ from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op
 from onceward.store.passing import leave
 from onceward.store.reader import Reader
-from onceward.store.spawning import take_aliases
 from onceward.store.stage_batches import Opening, Spawned, spawn_all
 
 _STAYING = frozenset({Keep, Report, Take, Fill, Filled})
@@ -51,7 +51,7 @@ class Gathered:
     standings: list[Standing] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     opening: list[Opening] = field(default_factory=list)
-    aliases: list[tuple[bytes, bytes, int]] = field(default_factory=list)
+    aliases: list[NewAlias] = field(default_factory=list)
     joins: list[tuple[Lease, HandOver]] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)
     left: list[Commit] = field(default_factory=list)
@@ -92,13 +92,13 @@ class Gathered:
             )
         if self.entries:
             yield from log(self.entries)
-        if self.aliases:
-            yield from take_aliases(self.aliases)
         added: list[int] = []
         opened: list[int] = []
         if self.asked or self.opening:
-            self.spawned = yield from spawn_all(self.asked, self.opening, self.now)
+            self.spawned = yield from spawn_all(self.asked, self.opening, self.now, self.aliases)
             added, opened = self.spawned.added, self.spawned.opened
+        elif self.aliases:
+            yield from take_aliases(self.aliases, self.now)
         for lease, move in self.joins:
             yield from join(lease, move, self.now)
         if self.ended or added or opened:
@@ -144,7 +144,9 @@ class Gathered:
         """The fence of a commit has held: its children are asked for, and its batches opened."""
         if one.spawns is not None:
             stage: str = one.move.stage  # type: ignore[attr-defined]
-            self.aliases += [(one.lease.lineage_bytes, alias, one.lease.task) for alias in one.spawns.aliases]
+            self.aliases += [
+                NewAlias(one.lease, alias, one.spawns.unique, one.spawns.fresh_for_ms) for alias in one.spawns.aliases
+            ]
             self.asked += [
                 Asked(one.lease, stage, one.spawns.key_hash, one.spawns.defaults, child) for child in one.spawns.asked
             ]

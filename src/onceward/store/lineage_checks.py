@@ -104,6 +104,13 @@ def doubled(members: Members) -> Iterator[Found]:
             yield Found(f"task {second} is the same work as task {first}, and both are open in one lineage", second)
 
 
+def misheld(rows: Iterable[Row]) -> Iterator[Found]:
+    """Open tasks that others no longer meet under a key by which they go."""
+    for task, holder in rows:
+        whose = "nobody has it" if holder is None else f"task {holder} has it"
+        yield Found(f"task {task} is open and has lost the identity of an alias: {whose}", task)
+
+
 def misjoined(joins: Iterable[Row], alone: Iterable[Row]) -> Iterator[Found]:
     """Waits that nobody would ever end, and rows of waits that are over."""
     for child, parent, child_status, awaited, parent_status, waiting_for in joins:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onceward.errors import LineageNotFound, TaskNotFound
-from onceward.model.lineage import ANCESTOR_SIZE, EVERYWHERE
+from onceward.model.lineage import ANCESTOR_SIZE
 from onceward.model.status import Status
 from onceward.model.task import NEVER
 from onceward.store.op import Op, Query, Row, Rows
@@ -223,11 +223,10 @@ def find(
 ) -> Op[tuple[list[int], list[RefusalRow]]]:
     """The tasks that are this work, newest first, and the refusals of it: in one lineage, or everywhere."""
     found = yield from same_work(identity, lineage, own_key=own_key, fields=not own_key, before=NEVER, limit=limit)
-    scope = EVERYWHERE if lineage is None else lineage.bytes
-    holders = yield Query("holder_of_identity", {"scope": scope, "identity": identity})
+    also = yield Query("find_by_alias", {"identity": identity, "lineage": lineage, "limit": limit})
     refusals = yield Query("refusals_of_identity", {"identity": identity, "lineage": lineage, "limit": limit})
-    tasks = {*found, *(row[0] for row in holders)}
-    return sorted(tasks, reverse=True), [_as_refusal(row) for row in refusals]
+    tasks = {*found, *(row[0] for row in also)}
+    return sorted(tasks, reverse=True)[:limit], [_as_refusal(row) for row in refusals]
 
 
 def _as_tree_row(row: Row) -> TreeRow:

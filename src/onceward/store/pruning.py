@@ -92,8 +92,10 @@ def prune_tasks(ids: list[int], before: int) -> Op[Pruned]:
     if not gone:
         return Pruned()
     mine = {"ids": sorted(row[0] for row in gone)}
+    aliases = yield Query("aliases_of", mine)
     yield from _close_lineages(gone)  # before identities, as the spawn guard locks them
-    yield Many("drop_identities", sorted((EVERYWHERE, bytes(row[4]), row[0]) for row in gone))
+    known_as = [(task, hashed) for task, *_, hashed in gone] + [(task, hashed) for task, hashed, _ in aliases]
+    yield Many("drop_identities", sorted((EVERYWHERE, bytes(hashed), task) for task, hashed in known_as))
     yield Query("prune_links", mine)
     yield Query("prune_refusals", mine)
     checkpoints = yield Query("prune_checkpoints", mine)
@@ -120,6 +122,7 @@ def _close_lineages(gone: Rows) -> Op[None]:
     left = {as_uuid(row[0]) for row in (yield Many("lineages_left", scopes))}
     closed = sorted({as_uuid(row[2]) for row in gone} - left)
     yield Many("drop_lineage_identities", [(lineage.bytes,) for lineage in closed])
+    yield Many("drop_lineage_aliases", [(lineage,) for lineage in closed])
     yield Many("drop_lineage_failures", [(lineage,) for lineage in closed])
     yield from drop_budgets({*closed, *over})
 

@@ -10,10 +10,11 @@ from onceward.errors import IllegalTransition
 from onceward.model.lineage import EVERYWHERE, stays
 from onceward.model.status import Status
 from onceward.model.task import NewTask, lane_of
+from onceward.store.asking import Identity
 from onceward.store.budgets import admit, open_lineage_budgets
 from onceward.store.enqueue import kept, reserve_ids
 from onceward.store.lines import Standing, stand
-from onceward.store.op import Many, Op, Query
+from onceward.store.op import Many, Op, Query, Row
 from onceward.store.rows import as_bytes
 
 
@@ -65,14 +66,28 @@ def enqueue_root(task: NewTask, now: int, batch: int | None = None, scopes: byte
 
 
 def take_identity_back(task: int) -> Op[None]:
-    """A task is opened again: it must have its identity, and nobody else may be at the same work."""
-    rows = yield Query("identity_of", {"task": task})
-    for lineage, hashed in rows:
-        wanted = [(as_bytes(lineage), bytes(hashed)), (EVERYWHERE, bytes(hashed))]
-        taken = [row for row in (yield Many("hold_identities", sorted(wanted))) if row[2] != task]
-        if not taken:
-            return
-        for holder, _, status, *_ in (yield Query("holders", {"ids": sorted({row[2] for row in taken})})):
-            if not Status(status).is_terminal:
-                raise IllegalTransition(f"task {task} cannot be opened again: task {holder} is at the same work now")
-        yield Many("take_over_identities", [(bytes(scope), bytes(one), task) for scope, one, _ in taken])
+    """A task is opened again: it must have its identities, and nobody else may be at the same work."""
+    rows = yield Query("identities_of", {"task": task})
+    own = [identity for lineage, hashed, *got in rows for identity in _where(as_bytes(lineage), bytes(hashed), *got)]
+    held: list[Row] = []
+    if len(rows) == 1:
+        held += yield Many("hold_identities", sorted(one for one, _ in own))
+    else:
+        for one, is_alias in sorted(own):  # in the order in which the spawn guard takes them
+            if is_alias:
+                held += yield Many("take_identities", [(*one, task)])
+            else:
+                held += yield Many("hold_identities", [one])
+    taken = [row for row in held if row[2] != task]
+    if not taken:
+        return
+    for holder, _, status, *_ in (yield Query("holders", {"ids": sorted({row[2] for row in taken})})):
+        if not Status(status).is_terminal:
+            raise IllegalTransition(f"task {task} cannot be opened again: task {holder} is at the same work now")
+    yield Many("take_over_identities", [(bytes(scope), bytes(one), task) for scope, one, _ in taken])
+
+
+def _where(lineage: bytes, hashed: bytes, here: int | None, everywhere: int | None) -> list[tuple[Identity, bool]]:
+    """Where a task had an identity, and whether that is an alias. Nobody knows where its own one stood."""
+    scopes = [scope for scope, got in ((lineage, here), (EVERYWHERE, everywhere)) if got is None or got]
+    return [((scope, hashed), here is not None) for scope in scopes]

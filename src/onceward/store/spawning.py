@@ -2,15 +2,16 @@
 
 Depth and ancestry follow from the lease alone. For the rest constraints decide: an identity is a row with a primary
 key, room in a lineage a counter that cannot pass its limit. Locks are taken in one order for all the spawns of a
-transaction: lineages, then identities, each sorted. A refusal is an answer with a reason, and a row.
+transaction: lineages, then identities, those of aliases among them, each sorted. A refusal is an answer with a reason,
+and a row.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from onceward.model.budget import WHOLE, Account, AccountKey, BudgetRule
 from onceward.model.lineage import (
     EVERYWHERE,
     REPEATS,
+    Ancestor,
     Bounds,
     Refused,
     Rule,
@@ -32,10 +34,12 @@ from onceward.model.lineage import (
 )
 from onceward.model.status import Status
 from onceward.model.times import spoken
+from onceward.store.aliases import NewAlias, keep, read_aliases, take_aliases, wanted_by
 from onceward.store.asking import Asked, Decision, Identity, Parent, Room
 from onceward.store.budgets import count_tasks, counting, hold, spent_on_tasks
 from onceward.store.children import make, park, record
 from onceward.store.enqueue import reserve_ids
+from onceward.store.identities import Holder, read_holders, take_identities
 from onceward.store.op import Many, Op, Query
 from onceward.store.rows import as_uuid
 
@@ -44,23 +48,14 @@ MOST_BEYOND = 100
 that a bomb stays one of a known size."""
 
 
-class _Holder(NamedTuple):
-    """The task that has an identity, as it stands."""
-
-    task: int
-    parent: int | None
-    status: Status
-    ended_at: int | None
-    identity: bytes = b""
-    """Its own; it may have another one as an alias."""
-
-
 @dataclass(slots=True)
 class _Guard:
     """The spawns of one transaction while they are decided."""
 
     asked: Sequence[Asked]
     now: int
+    aliases: Sequence[NewAlias] = ()
+    """Further keys that tasks have got with the same stages."""
     parents: dict[int, Parent] = field(default_factory=dict)
     in_batches: dict[tuple[int, int], Parent] = field(default_factory=dict)
     """Parents as they stand to the children that they add to a batch."""
@@ -75,10 +70,10 @@ class _Guard:
     """The identities that were free, and for which task they were taken for the time being."""
     is_shared: bool = False
     """Whether two of them want the same one."""
-    holders: dict[Identity, _Holder] = field(default_factory=dict)
+    holders: dict[Identity, Holder] = field(default_factory=dict)
     is_free: bool = False
     """Whether nothing has stood in the way of anybody."""
-    links: list[tuple[int, int]] = field(default_factory=list)
+    links: list[tuple[int, Holder]] = field(default_factory=list)
     parked: dict[int, dict[Rule, Refused]] = field(default_factory=dict)
     """Those that rules refuse, but whose pipeline wants an operator to be asked."""
     budgets: dict[AccountKey, Account] = field(default_factory=dict)
@@ -100,6 +95,8 @@ class _Guard:
                 return [Decision(self.ids[at], True, None, parent.batch) for at, parent in enumerate(self.asks)]
             yield from self._hold_budgets()
             yield from self._let_in()
+        elif self.aliases:
+            yield from take_aliases(self.aliases, self.now)
         yield from self._link()
         return [self.decided[place] for place in range(len(self.asked))]
 
@@ -143,15 +140,19 @@ class _Guard:
 
     def _read_parents(self) -> Op[None]:
         asking = {one.lease.task: one for one in self.asked}
-        for task, identity, ancestry, limits, scopes, depth, children, refusals, batch, paused, has_asked in (
-            yield Query("spawning_tasks", {"ids": sorted(asking)})
-        ):
+        known: set[int] = set()
+        rows = yield Query("spawning_tasks", {"ids": sorted(asking)})
+        for task, identity, ancestry, limits, scopes, depth, children, refusals, batch, paused, has_asked, also in rows:
             one = asking[task]
             bounds = one.defaults if limits is None else msgspec.json.decode(limits, type=Bounds)
             self.parents[task] = Parent(
                 one.lease, one.key_hash, bounds, identity, ancestry, limits, scopes, depth, children, refusals, batch,
                 bool(paused), bool(has_asked),
             )  # fmt: skip
+            if also or self.aliases:
+                known.update(ancestor.task for ancestor in self.parents[task].family)
+        if known:
+            yield from self._read_aliases(known)
         self.asks = [self.parents[one.lease.task] for one in self.asked]
         for place, batch in [(place, one.batch) for place, one in enumerate(self.asked) if one.batch is not None]:
             parent = self.asks[place]
@@ -159,6 +160,16 @@ class _Guard:
             if mine not in self.in_batches:
                 self.in_batches[mine] = parent.adding_to(batch)
             self.asks[place] = self.in_batches[mine]
+
+    def _read_aliases(self, tasks: set[int]) -> Op[None]:
+        """Let those who ask, and their ancestors, be known by their other keys too, also by those of this commit."""
+        found: dict[int, list[Ancestor]] = yield from read_aliases(tasks)
+        for one in self.aliases:
+            found.setdefault(one.lease.task, []).append(one.alias.of(one.lease.task))
+        for task, parent in self.parents.items():
+            aliases = tuple(alias for one in parent.family for alias in found.get(one.task, ()))
+            if aliases:
+                self.parents[task] = replace(parent, aliases=aliases)
 
     # Room
 
@@ -206,19 +217,20 @@ class _Guard:
         A row that was taken already is locked by us from here on, so that what its holder is now stays true.
         """
         places = self._open
-        if not places:
-            return
-        self.ids = dict(zip(places, (yield from reserve_ids(len(places))), strict=True))
+        if places:
+            self.ids = dict(zip(places, (yield from reserve_ids(len(places))), strict=True))
         wanted = [(one, number) for place, number in self.ids.items() for one in self.asked[place].identities]
         self.taken = dict(reversed(wanted))  # for the first who wants it
         self.is_shared = len(self.taken) < len(wanted)
-        met = yield from take_identities(self.taken)
+        met = yield from take_identities(self.taken | wanted_by(self.aliases) if self.aliases else self.taken)
         if met:
-            rows = yield Query("holders", {"ids": sorted(set(met.values()))})
-            found = {row[0]: _Holder(row[0], row[1], Status(row[2]), row[3], bytes(row[4])) for row in rows}
-            for identity, task in met.items():  # one that was pruned had ended
-                self.holders[identity] = found.get(task) or _Holder(task, None, Status.SUCCEEDED, 0)
-                del self.taken[identity]
+            self.holders = yield from read_holders(met)
+        if self.aliases:
+            met |= yield from keep(self.aliases, self.holders, self.now)
+            met = {identity: task for identity, task in met.items() if identity in self.taken}
+            self.holders = (yield from read_holders(met)) if met else {}
+        for identity in self.holders:
+            del self.taken[identity]
 
     @property
     def _is_free_for_all(self) -> bool:
@@ -266,7 +278,7 @@ class _Guard:
                 continue
             for identity in one.identities:
                 new[identity] = number
-                self.holders[identity] = _Holder(number, task, Status.PENDING, None, one.spawn.identity)
+                self.holders[identity] = Holder(number, task, Status.PENDING, None, one.spawn.identity)
         taken_over = [(*identity, task) for identity, task in new.items() if self.taken.get(identity) != task]
         if taken_over:
             yield Many("take_over_identities", sorted(taken_over))
@@ -339,7 +351,7 @@ class _Guard:
                 return decision
         return None
 
-    def _met(self, place: int, scope: bytes, holder: _Holder) -> Decision | None:
+    def _met(self, place: int, scope: bytes, holder: Holder) -> Decision | None:
         """What it means that a holder was met; None if it gives way, or if an operator is asked."""
         one = self.asked[place]
         if self._is_asked_about(place, holder):
@@ -352,16 +364,16 @@ class _Guard:
         if scope == EVERYWHERE:
             if not stays(holder.status, holder.ended_at, one.spawn.sort.fresh_for_ms, self.now):
                 return None
-            self.links.append((place, holder.task))
+            self.links.append((place, holder))
             return Decision(holder.task)
         if holder.status is Status.CANCELLED:
             return None
         refused = self._refused_as_met(place, holder)
         if refused is not None:
-            self.links.append((place, holder.task))
+            self.links.append((place, holder))
         return refused
 
-    def _refused_as_met(self, place: int, holder: _Holder) -> Decision | None:
+    def _refused_as_met(self, place: int, holder: Holder) -> Decision | None:
         """The refusal of work that its lineage has already; None if an operator is asked about that."""
         refused = met_in_lineage(self.asked[place].spawn, holder.task, holder.status)
         if self._asks(place, refused.rule):
@@ -369,7 +381,7 @@ class _Guard:
             return None
         return Decision(None, refused=refused)
 
-    def _is_asked_about(self, place: int, holder: _Holder) -> bool:
+    def _is_asked_about(self, place: int, holder: Holder) -> bool:
         """Whether an operator is asked about a spawn because it is the work of this very task."""
         parked = self.parked.get(place, {})
         if any(refused.existing == holder.task for refused in parked.values()):
@@ -385,37 +397,12 @@ class _Guard:
         for place, holder in self.links:
             one = self.asked[place]
             above = yield Query("who_waits_for", {"task": one.lease.task})
-            if holder in {row[0] for row in above}:
-                reason = f"task {holder} waits for the spawning task; waiting for it would close a circle"
-                self.decided[place] = Decision(None, refused=Refused(Rule.CYCLE, reason, existing=holder))
+            if holder.task in {row[0] for row in above}:
+                reason = f"task {holder.task} waits for the spawning task; waiting for it would close a circle"
+                self.decided[place] = Decision(None, refused=Refused(Rule.CYCLE, reason, existing=holder.task))
             else:
-                yield Many("insert_links", [(one.lease.task, holder, one.stage, self.now)])
-
-
-def take_identities(wanted: Mapping[Identity, int]) -> Op[dict[Identity, int]]:
-    """Take identities for tasks; whoever has one keeps it. Returns who has those that were not free."""
-    if not wanted:
-        return {}
-    rows = [(*identity, wanted[identity]) for identity in sorted(wanted)]
-    before = yield Query("changes_so_far")
-    met = yield Many("take_free_identities", rows)
-    after = yield Query("changes_so_far")
-    if before and after[0][0] - before[0][0] < len(rows):
-        scopes, hashes, tasks = ([row[column] for row in rows] for column in range(3))
-        met = yield Query("identities_met", {"scopes": scopes, "hashes": hashes, "tasks": tasks})
-    return {(bytes(scope), bytes(hashed)): task for scope, hashed, task in met}
-
-
-def take_aliases(wanted: Iterable[tuple[bytes, bytes, int]]) -> Op[None]:
-    """Let tasks have further identities. Whoever has one keeps it, unless it was cancelled: that one counts no more."""
-    asked = {(scope, hashed): task for scope, hashed, task in sorted(wanted, reverse=True)}
-    met = yield from take_identities(asked)
-    if met:
-        rows = yield Query("holders", {"ids": sorted(set(met.values()))})
-        cancelled = {row[0] for row in rows if row[2] == Status.CANCELLED}
-        given_up = sorted((*identity, asked[identity]) for identity, task in met.items() if task in cancelled)
-        if given_up:
-            yield Many("take_over_identities", given_up)
+                asked_as = None if holder.identity == one.spawn.identity else one.spawn.identity
+                yield Many("insert_links", [(one.lease.task, holder.task, one.stage, asked_as, self.now)])
 
 
 def met_in_lineage(spawn: Spawn, holder: int, status: Status) -> Refused:
@@ -434,9 +421,9 @@ class Decided(NamedTuple):
     """Tasks that have asked for nothing before, and have got all that they ask for now: nobody needs to read it."""
 
 
-def spawn(asked: Sequence[Asked], now: int) -> Op[Decided]:
-    """Decide on children and make those that may be."""
-    guard = _Guard(asked, now)
+def spawn(asked: Sequence[Asked], now: int, aliases: Sequence[NewAlias] = ()) -> Op[Decided]:
+    """Decide on children and make those that may be; tasks get the further keys that come with them."""
+    guard = _Guard(asked, now, aliases)
     decisions = yield from guard.decide()
     both = list(zip(asked, decisions, strict=True))
     for one, refused in [(one, decision.refused) for one, decision in both if decision.refused is not None]:

@@ -22,6 +22,7 @@ from onceward.model.decide import batch_wait
 from onceward.model.lineage import Child, Family, StageBatch
 from onceward.model.status import Status
 from onceward.model.task import NEVER, Lease
+from onceward.store.aliases import NewAlias
 from onceward.store.asking import Asked, Decision, InBatch
 from onceward.store.budgets import open_lineage_budgets
 from onceward.store.families import Place
@@ -74,16 +75,18 @@ class _Found(NamedTuple):
     is_new: bool
 
 
-def spawn_all(asked: Sequence[Asked], opening: Iterable[Opening], now: int) -> Op[Spawned]:
-    """Open batches, and decide on children, those of the batches among them."""
+def spawn_all(
+    asked: Sequence[Asked], opening: Iterable[Opening], now: int, aliases: Sequence[NewAlias] = ()
+) -> Op[Spawned]:
+    """Open batches, and decide on children, those of the batches among them; let tasks have further keys."""
     found: dict[tuple[int, str], _Found] = {}
     for lease, new in sorted(opening, key=lambda one: (one.new.name, one.lease.task)):  # in one order for all
         found[lease.task, new.name] = yield from _open(lease.task, new, now)
     if not found:
-        decided = yield from spawn(asked, now)
+        decided = yield from spawn(asked, now, aliases)
         return Spawned(list(zip(asked, decided.decisions, strict=True)), [], [], decided.beginners)
     wanted = [placed for one in asked if (placed := _placed(one, found)) is not None]
-    decisions = (yield from spawn(wanted, now)).decisions if wanted else []
+    decisions = (yield from spawn(wanted, now, aliases)).decisions if wanted or aliases else []
     both = list(zip(wanted, decisions, strict=True))
     for one, decision in both:
         if one.spawn.follows is not None and decision.task is not None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from onceward.model.lineage import EVERYWHERE
 from onceward.model.status import Event
 from onceward.store import catalogue
 from onceward.store.gate_checks import insane, misplaced, overlooked
@@ -27,7 +28,7 @@ from onceward.store.invariants import (
     batch_breaches,
     overspent,
 )
-from onceward.store.lineage_checks import Members, doubled, miscounted, misjoined, pauses
+from onceward.store.lineage_checks import Members, doubled, miscounted, misheld, misjoined, pauses
 from onceward.store.op import Query, Row, drive
 from onceward.store.pauses import read_pauses
 from onceward.store.session import Session
@@ -166,6 +167,8 @@ def _lineages(session: Session, members: Members) -> list[Check]:
     for found in miscounted(_counted(session, "verify_lineages", lineages), members):
         lineages.found(*found)
     for found in doubled(members):
+        lineages.found(*found)
+    for found in misheld(session.run(Query("misheld_aliases", {"everywhere": EVERYWHERE}))):
         lineages.found(*found)
     for found in misjoined(_counted(session, "verify_joins", joins), session.run(Query("waiting_for_nobody"))):
         joins.found(*found)

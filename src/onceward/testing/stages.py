@@ -115,7 +115,7 @@ class _ValueSpawner:
         data = stored_payload(payload)
         return Spawn(Sort(payload.__kind__, 1, "default", 2, "no"), key, identity(payload.__kind__, key), data)
 
-    def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int | None) -> None:
+    def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, *_known: object) -> None:
         return None
 
     def together(self, payload: Payload, *_asked: object) -> None:

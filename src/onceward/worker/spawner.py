@@ -4,7 +4,7 @@ before anything is written."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.lineage import (
+    Alias,
     Ancestor,
     Bounds,
     Refused,
@@ -119,9 +120,11 @@ class Spawner:
         limits = lease.descent.limits
         return self.defaults if limits is None else msgspec.json.decode(limits, type=Bounds)
 
-    def refused_at_once(self, lease: Lease, payload: Payload, child: Spawn, asked_before: int | None) -> Refused | None:
-        """What the lease of the spawning task already says of a child, after so many others; None if it is there, and
-        needs no room. The rest is decided when its stage commits."""
+    def refused_at_once(
+        self, lease: Lease, payload: Payload, child: Spawn, asked_before: int | None, known_as: Sequence[Ancestor] = ()
+    ) -> Refused | None:
+        """What the lease of the spawning task already says of a child, after so many others, and what its stage has
+        said of other keys of it; None if it is there, and needs no room. The rest is decided when its stage commits."""
         standing = self._standing(lease, payload)
         bounds = standing.bounds
         children = -1 if asked_before is None else lease.descent.children + asked_before
@@ -129,13 +132,14 @@ class Spawner:
             child.stopped is None
             and child.key_hash is None
             and child.identity not in standing.above
+            and not known_as
             and lease.depth < bounds.max_depth
             and children < bounds.max_children
         ):
             return None
         stopped = None if child.stopped is None else Refused(Rule.STOPPED, child.stopped)
         too_deep = refused_by_depth(lease.depth + 1, bounds.max_depth)
-        circle = refused_by_ancestors(child, standing.family)
+        circle = refused_by_ancestors(child, [*known_as, *standing.family])
         too_many = refused_by_children(children, bounds.max_children)
         refusals = (stopped, too_deep, circle, too_many)
         return next((one for one in refusals if one is not None and child.sort.policy(one.rule) != "park"), None)
@@ -153,9 +157,17 @@ class Spawner:
         return known
 
     def together(
-        self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[bytes, ...], batches: tuple[StageBatch, ...]
+        self, payload: Payload, asked: tuple[Spawn, ...], aliases: tuple[Alias, ...], batches: tuple[StageBatch, ...]
     ) -> Spawns | None:
         """What a stage asks for, in the form that is committed."""
         if not (asked or aliases or batches):
             return None
-        return Spawns(key_hash(payload_key(payload)), self.defaults, asked, aliases, batches)
+        key = payload_key(payload)
+        hashed = key_hash(key)
+        if not aliases:
+            return Spawns(hashed, self.defaults, asked, (), batches)
+        others = tuple([alias for alias in aliases if alias.key != key])  # most pages have not moved
+        if not (asked or others or batches):
+            return None
+        pipeline = self._registry[payload.__kind__]
+        return Spawns(hashed, self.defaults, asked, others, batches, pipeline.unique, pipeline.fresh_for_ms)

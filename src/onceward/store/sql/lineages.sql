@@ -144,12 +144,15 @@ WHERE t.lineage = :lineage
 ORDER BY t.id DESC
 LIMIT :limit
 
--- name: holder_of_identity
--- Who has an identity in a scope, under whichever of its names.
-SELECT task
-FROM onceward_identity
-WHERE scope = :scope
-  AND hash = :identity
+-- name: find_by_alias
+-- As find_by_identity, for those that go by it as another key. Their aliases may be there longer than they are.
+SELECT t.id
+FROM onceward_alias a
+JOIN onceward_task t ON t.id = a.task
+WHERE a.identity = :identity
+  AND (a.lineage = :lineage) IS NOT FALSE
+ORDER BY t.id DESC
+LIMIT :limit
 
 -- name: refusals_of_identity
 SELECT lineage, parent, stage, kind, key, rule, reason, ancestor, existing, at

@@ -471,6 +471,25 @@ FROM (
 WHERE times > 1
 ORDER BY id
 
+-- name: misheld_aliases
+-- Open tasks that have not got an identity which they had got with an alias, and who has it.
+SELECT a.task, i.task
+FROM onceward_alias a
+JOIN onceward_task t ON t.id = a.task
+LEFT JOIN onceward_identity i ON i.scope = uuid_send(a.lineage) AND i.hash = a.identity
+WHERE a.here = 1
+  AND t.status IN (0, 1, 2, 3)
+  AND (i.task = a.task) IS NOT TRUE
+UNION ALL
+SELECT a.task, i.task
+FROM onceward_alias a
+JOIN onceward_task t ON t.id = a.task
+LEFT JOIN onceward_identity i ON i.scope = :everywhere AND i.hash = a.identity
+WHERE a.everywhere = 1
+  AND t.status IN (0, 1, 2, 3)
+  AND (i.task = a.task) IS NOT TRUE
+ORDER BY 1
+
 -- name: check_pages
 -- Nothing: the server looks after its files.
 

@@ -103,6 +103,11 @@ WHERE id IN (ROWS (id uuid))
 DELETE FROM onceward_identity
 WHERE scope IN (ROWS (scope bytea))
 
+-- name: drop_lineage_aliases
+-- They stay as long as anything of their lineage: what descends from a task that is gone must not repeat it.
+DELETE FROM onceward_alias
+WHERE lineage IN (ROWS (lineage uuid))
+
 -- name: drop_lineage_failures
 DELETE FROM onceward_failure
 WHERE lineage IN (ROWS (lineage uuid))

@@ -1,12 +1,14 @@
 -- The spawn guard: room, identities, links and refusals. Constraints and counters decide, never a read that came before.
 
 -- name: spawning_tasks
--- Those who ask for children, as they stand, and whether they have asked for any before.
+-- Those who ask for children, as they stand, whether they have asked for any before, and whether anybody of their lineage
+-- has aliases.
 SELECT id, identity, ancestry, limits, scopes, depth, children, refusals, batch, paused,
     CASE
         WHEN children > 0 OR refusals > 0 OR EXISTS (SELECT 1 FROM onceward_link l WHERE l.parent = onceward_task.id)
         THEN 1 ELSE 0
-    END
+    END,
+    CASE WHEN EXISTS (SELECT 1 FROM onceward_alias a WHERE a.lineage = onceward_task.lineage) THEN 1 ELSE 0 END
 FROM onceward_task
 WHERE id IN :ids
 
@@ -36,10 +38,28 @@ ON CONFLICT (scope, hash) DO UPDATE SET task = excluded.task
 DELETE FROM onceward_identity
 WHERE (scope, hash, task) IN (ROWS (scope bytea, hash bytea, task bigint))
 
--- name: identity_of
-SELECT lineage, identity
+-- name: identities_of
+-- All that a task goes by; for an alias also where it has got that identity.
+SELECT lineage, identity, NULL, NULL
 FROM onceward_task
 WHERE id = :task
+UNION ALL
+SELECT t.lineage, a.identity, a.here, a.everywhere
+FROM onceward_task t
+JOIN onceward_alias a ON a.task = t.id
+WHERE t.id = :task
+
+-- name: insert_aliases
+-- Given again it may have been got since.
+INSERT INTO onceward_alias (task, identity, key, lineage, here, everywhere)
+ROWS (task bigint, identity bytea, key text, lineage uuid, here smallint, everywhere smallint)
+ON CONFLICT (task, identity) DO UPDATE
+SET key = excluded.key, here = excluded.here, everywhere = excluded.everywhere
+
+-- name: aliases_of
+SELECT task, identity, key
+FROM onceward_alias
+WHERE task IN :ids
 
 -- name: hold_identities
 -- Who has these identities, where somebody has; nobody can take them over while we look.
@@ -73,8 +93,9 @@ WHERE c.parent = :task
   AND a.event = 6
 
 -- name: insert_links
-INSERT INTO onceward_link (parent, child, stage, at)
-ROWS (parent bigint, child bigint, stage text, at bigint)
+-- With the identity that was asked for, where it is an alias of the child.
+INSERT INTO onceward_link (parent, child, stage, identity, at)
+ROWS (parent bigint, child bigint, stage text, identity bytea, at bigint)
 ON CONFLICT (parent, child) DO NOTHING
 
 -- name: insert_refusals
@@ -83,13 +104,20 @@ ROWS (lineage uuid, parent bigint, stage text, kind text, key text, identity byt
       ancestor bigint, existing bigint, at bigint)
 
 -- name: read_children
--- What has become of the children of tasks, and of those they were linked to, the oldest first.
+-- What has become of the children of tasks, and of those they were linked to, the oldest first. Whoever was linked to is
+-- found by all its keys: as it was asked for (0), and once more by every other one (2).
 SELECT c.parent, c.id, c.identity, c.kind, c.key, c.status, c.reason, 1
 FROM onceward_task c
 WHERE c.parent IN :ids
 UNION ALL
-SELECT l.parent, c.id, c.identity, c.kind, c.key, c.status, c.reason, 0
+SELECT l.parent, c.id, c.identity, c.kind, c.key, c.status, c.reason, CASE WHEN l.identity IS NULL THEN 0 ELSE 2 END
 FROM onceward_link l
+JOIN onceward_task c ON c.id = l.child
+WHERE l.parent IN :ids
+UNION ALL
+SELECT l.parent, c.id, a.identity, c.kind, a.key, c.status, c.reason, CASE WHEN a.identity = l.identity THEN 0 ELSE 2 END
+FROM onceward_link l
+JOIN onceward_alias a ON a.task = l.child
 JOIN onceward_task c ON c.id = l.child
 WHERE l.parent IN :ids
 ORDER BY 2

@@ -22,6 +22,12 @@ HEEDED_WITHIN_MS = 5_000
 _FIRED = "SELECT CAST(payload AS text), scheduled_at FROM onceward_task WHERE scheduled_at IS NOT NULL"
 _OPEN_TWICE = """
     SELECT 1 FROM onceward_task WHERE kind IN ('shared', 'brief') AND status < 4 GROUP BY identity HAVING count(*) > 1
+    UNION ALL
+    SELECT 1
+    FROM onceward_alias a
+    JOIN onceward_task first ON first.id = a.task AND first.status < 4
+    JOIN onceward_task other ON other.identity = a.identity AND other.status < 4 AND other.id <> first.id
+    WHERE a.everywhere = 1
 """
 _FOLLOWED = "SELECT CAST(payload AS text) FROM onceward_task WHERE kind = 'closing'"
 _OPEN_IN_BATCH = """

@@ -108,7 +108,7 @@ class Program(Machine):
             case "gathering":
                 self._enqueue(work.Gathering(number))
             case "shared":
-                self._enqueue(work.Shared(number % 2))
+                self._enqueue(work.Shared(number % 4))
 
     def _enqueue(self, payload: Any, **options: Any) -> None:
         self._accepted([self.app.enqueue(payload, **options)])

@@ -117,7 +117,14 @@ shared = Pipeline(Shared, retry=RETRY, unique="everywhere")
 async def share(ctx: Context[Shared]) -> int:
     await live(ctx)
     write(ctx)
+    ctx.alias(Shared(ctx.payload.number ^ 2).key())  # who comes first has both
     return ctx.payload.number
+
+
+@shared.stage
+async def use(ctx: Context[Shared]) -> None:
+    await live(ctx)
+    write(ctx)
 
 
 class Family(Payload, kind="family"):
@@ -137,6 +144,7 @@ async def ask(ctx: Context[Family]) -> None:
         ctx.spawn(Errand(number + child))
     ctx.spawn(Shared(number % 2))
     ctx.spawn(Shared(number % 2))
+    ctx.spawn(Shared(number % 2 ^ 2))  # the same by another key, where that is known
     if depth:
         ctx.spawn(Family(number + 1, 1, depth - 1))
         ctx.spawn(Family(number, width, depth))  # itself, which is refused

@@ -17,20 +17,14 @@ from onceward.store.open import open_store
 from onceward.store.session import Session
 from onceward.store.verify import verify
 from onceward.testing import FakeClock
-from tests.isolation.scenes import (
-    SCENES,
-    Scene,
-    alias_and_alias,
-    alias_and_spawn,
-    alias_and_spawn_everywhere,
-    commit_reclaim_and_claim,
-    spawn_and_prune,
-)
+from tests.isolation.scenes import SCENES, Scene, commit_reclaim_and_claim
 from tests.isolation.tester import Order, Stepped, Work, every_order, play, stepped
+from tests.isolation.waiting_scenes import WAITING_SCENES
 from tests.proof.tally import Tally
 from tests.store.conftest import NOON, Hands
 
 Make = Callable[[Hands, str], Scene]
+ALL_SCENES: Sequence[Make] = (*SCENES, *WAITING_SCENES)
 
 
 class Arena:
@@ -100,31 +94,21 @@ def arena(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def keep(arena: Arena, make: Make, orders: Sequence[Order]) -> None:
-    """Add what was tried to the counts, if not always the same one was faster."""
+    """Add what was tried to the counts, if not always the same one was faster, and nobody waited in a circle."""
     assert len({order.faster for order in orders}) > 1
+    assert [str(order) for order in orders if order.circles] == []
     about = make.__name__.replace("_", " ")
     store = "sqlite" if arena.beside is None else "postgres"
     Tally(matrix="orders", fault=f"{about}, in another order", store=store, faults=0, seeds=len(orders)).keep()
 
 
-@pytest.mark.parametrize("make", SCENES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", ALL_SCENES, ids=lambda make: make.__name__)
 def test_two_transactions_end_well_wherever_one_of_them_is_held_up(arena: Arena, make: Make) -> None:
     keep(arena, make, arena.orders(make, most_switches=1))
 
 
-def test_a_prune_and_a_spawn_in_one_lineage_never_wait_for_each_other(arena: Arena) -> None:
-    assert [order for order in arena.orders(spawn_and_prune, most_switches=1) if order.circles] == []
-
-
-@pytest.mark.parametrize(
-    "make", [alias_and_spawn, alias_and_spawn_everywhere, alias_and_alias], ids=lambda one: one.__name__
-)
-def test_an_alias_and_a_spawn_never_wait_for_each_other(arena: Arena, make: Make) -> None:
-    assert [order for order in arena.orders(make, most_switches=1) if order.circles] == []
-
-
 @pytest.mark.torture
-@pytest.mark.parametrize("make", SCENES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", ALL_SCENES, ids=lambda make: make.__name__)
 def test_two_transactions_end_well_in_every_order(arena: Arena, make: Make) -> None:
     # On SQLite, where writers wait for each other, these are all; on PostgreSQL there are more with more switches.
     keep(arena, make, arena.orders(make, most_switches=3))

@@ -7,17 +7,18 @@
  * here                 in src/onceward
  * Parent               store/commits.py HandOver with joins: hand_over; then store/families.py join: child_ids,
  *                      await_children, insert_joins, wait_for_children
- * Child                store/commits.py finish -> store/families.py after_end: end_joins, lock_parents, still_joined,
- *                      wake_joined
- * Operator             store/operate.py cancel of the parent while it waits
- * joined[c], gone[c]   onceward_join (child, parent): the row is there and committed; its child has deleted it and has
- *                      not committed yet
+ * Child                store/commits.py finish -> store/families.py lock_parents; then tell_of_end: end_joins,
+ *                      still_joined, wake_joined
+ * Operator             store/operate.py cancel of the parent while it waits: cancel, forget_joins
+ * joined[c]            onceward_join (child, parent): the row is there and committed
+ * gone[c], forgotten[c]  its child, or an operator, has deleted it and has not committed yet
  *
  * larger: CHILDREN=5
  * breaks: LOOK_BEFORE_LOCK never_woken    each of two sees the row that the other has deleted and not committed
+ * breaks: ROWS_BEFORE_LOCK circle         a child has the row and wants the parent, an operator the other way round
  * breaks: AWAIT_WITHOUT_LOCK never_woken  a child ends between the look at it and the row that waits for it
  * breaks: WAKE_ANYWAY woken_early         every child that ends wakes the parent
- * breaks: WAKE_WHATEVER left_terminal     a wake that does not name the status it may leave
+ * breaks: WAKE_WHATEVER left_terminal     a cancel that leaves the rows, and a wake that does not name the status it may leave
  */
 
 #ifndef CHILDREN
@@ -34,9 +35,9 @@ bit parent_lock;                    /* its row is written by a transaction that 
 bit has_ended[CHILDREN];            /* committed */
 bit child_lock[CHILDREN];
 bit awaited[CHILDREN];
-bit joined[CHILDREN], gone[CHILDREN];
+bit joined[CHILDREN], gone[CHILDREN], forgotten[CHILDREN];
 
-bit never_woken, woken_early, left_terminal;
+bit never_woken, woken_early, left_terminal, circle;
 
 #ifdef WAKE_ANYWAY
 #define IS_LAST true
@@ -50,19 +51,8 @@ bit never_woken, woken_early, left_terminal;
 #define MAY_BE_WOKEN (parent_status == WAITING)
 #endif
 
-proctype Child(byte me) {
-    byte c, left;
-    bit is_awaited;
-    atomic { !child_lock[me] -> child_lock[me] = 1; is_awaited = awaited[me] }      /* finish RETURNING awaited */
-    if
-    :: !is_awaited || !joined[me] -> goto commit
-    :: else
-    fi;
-    gone[me] = 1;                                               /* end_joins */
-#ifndef LOOK_BEFORE_LOCK
-    atomic { !parent_lock -> parent_lock = 1 }                  /* lock_parents */
-#endif
-    atomic {                                                    /* still_joined: a new statement, a new snapshot */
+inline look() {                                                 /* still_joined: a new statement, a new snapshot */
+    atomic {
         c = 0;
         left = 0;
         do
@@ -76,8 +66,37 @@ proctype Child(byte me) {
         od;
         c = 0
     }
+}
+
+inline lock_parent() {
+    if                                                          /* lock_parents: of those whose rows are there */
+    :: is_awaited && joined[me] -> atomic { !parent_lock -> parent_lock = 1; has_lock = 1 }
+    :: else
+    fi
+}
+
+proctype Child(byte me) {
+    byte c, left;
+    bit is_awaited, has_lock;
+    atomic { !child_lock[me] -> child_lock[me] = 1; is_awaited = awaited[me] }      /* finish RETURNING awaited */
 #ifdef LOOK_BEFORE_LOCK
-    atomic { !parent_lock -> parent_lock = 1 }
+    look();
+#endif
+#ifndef ROWS_BEFORE_LOCK
+    lock_parent();
+#endif
+    atomic {                                                    /* end_joins: an operator may have been faster */
+        !forgotten[me] ->
+        if
+        :: !is_awaited || !joined[me] -> goto commit
+        :: else -> gone[me] = 1
+        fi
+    }
+#ifdef ROWS_BEFORE_LOCK
+    lock_parent();
+#endif
+#ifndef LOOK_BEFORE_LOCK
+    look();
 #endif
     atomic {                                                    /* wake_joined: where status is waiting, for children */
         if
@@ -95,7 +114,11 @@ commit:
         has_ended[me] = 1;
         child_lock[me] = 0;
         if
-        :: gone[me] -> joined[me] = 0; gone[me] = 0; parent_lock = 0
+        :: gone[me] -> joined[me] = 0; gone[me] = 0
+        :: else
+        fi;
+        if
+        :: has_lock -> parent_lock = 0; has_lock = 0
         :: else
         fi
     }
@@ -147,10 +170,33 @@ proctype Parent() {
 }
 
 proctype Operator() {
+    byte c;
     if
-    :: atomic { parent_status == WAITING && !parent_lock -> parent_status = CANCELLED }
-    :: skip                                                     /* or does not */
-    fi
+    :: atomic { parent_status == WAITING && !parent_lock -> parent_lock = 1; parent_status = CANCELLED }
+    :: goto done                                                /* or does not */
+    fi;
+#ifndef WAKE_WHATEVER
+    do                                                          /* forget_joins: waits for rows that others delete */
+    :: c < CHILDREN -> atomic { !gone[c] -> forgotten[c] = 1; c++ }
+    :: else -> break
+    od;
+#endif
+    atomic {                                                    /* commit */
+        c = 0;
+        do
+        :: c < CHILDREN ->
+            if
+            :: forgotten[c] -> joined[c] = 0; forgotten[c] = 0
+            :: else
+            fi;
+            c++
+        :: else -> break
+        od;
+        c = 0;
+        parent_lock = 0
+    }
+done:
+    skip
 }
 
 init {
@@ -164,6 +210,8 @@ init {
         od
     }
     timeout;
+    circle = (_nr_pr > 1);
+    assert(!circle);
     never_woken = (parent_status == WAITING);
     assert(!never_woken)
 }

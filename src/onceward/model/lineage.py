@@ -321,6 +321,12 @@ class Family(msgspec.Struct, frozen=True, gc=False):
     is_paused: bool = False
     """Whether the task is paused: its attempt goes on no further."""
 
+    @property
+    def open_ones(self) -> list[int]:
+        """Those of them that had not ended."""
+        found = [(child.task, child.status) for child in self.children]
+        return [task for task, status in found if task is not None and status is not None and status < Status.SUCCEEDED]
+
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
     """A spawn that was refused: by which rule, in words, and whom it met."""

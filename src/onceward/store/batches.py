@@ -149,16 +149,28 @@ def count(
 
 
 def _change(changes: dict[int, list[int]], now: int) -> Op[None]:
-    """Change the counters of batches, and of those around them: whatever belongs to a batch belongs to these too."""
+    """Change the counters of batches, and of those around them: whatever belongs to a batch belongs to these too.
+
+    The newest come first, and so those inside others. What follows these is woken before the others are locked: whoever
+    cancels it locks it before the batch that it belongs to.
+    """
     if not changes:
         return
     total = {batch: list(numbers) for batch, numbers in changes.items()}
+    around = set()
     for batch, outer in (yield Query("batches_around", {"ids": sorted(changes)})):
         mine = total.setdefault(outer, [0] * (1 + len(_ENDS)))
         total[outer] = [one + other for one, other in zip(mine, changes[batch], strict=True)]
-    rows = yield Many("count_batches", [(batch, *numbers) for batch, numbers in sorted(total.items())])
-    for batch in sorted(row[0] for row in rows if row[1] == 0):
-        yield from _end(batch, now)
+        around.add(outer)
+    together: list[list[int]] = []
+    for batch in sorted(total, reverse=True):
+        if not together or batch in around:
+            together.append([])
+        together[-1].append(batch)
+    for some in together:
+        rows = yield Many("count_batches", [(batch, *total[batch]) for batch in some])
+        for batch in sorted([row[0] for row in rows if row[1] == 0], reverse=True):
+            yield from _end(batch, now)
 
 
 def _end(batch: int, now: int) -> Op[None]:

@@ -90,6 +90,9 @@ def commit(commits: Sequence[Commit], now: int, claimer: Reader | None = None) -
         else:
             single.append(place)
 
+    if known := {child for one in commits if _is_joining(one.move) for child in one.lease.family.open_ones}:
+        # They are locked below, after what their own stages lock after them; and some of ours may be somebody else's.
+        yield Query("lock_tasks", {"ids": sorted({*known, *(one.lease.task for one in commits)})})
     for place in reports:  # before what may end the same attempt
         verdicts[place] = yield from _alone(commits[place], batch)
     for (fence, stage, status, reason), places in finishes.items():
@@ -136,6 +139,10 @@ def commit(commits: Sequence[Commit], now: int, claimer: Reader | None = None) -
     if advances or single:
         yield from _tell_of_children(commits, verdicts, batch)
     return verdicts
+
+
+def _is_joining(move: Move) -> bool:
+    return type(move) is HandOver and move.joins
 
 
 def _held(commits: Sequence[Commit], fence: int) -> Params:

@@ -38,7 +38,7 @@ class _Locked(Exception):
 
 def expire(ids: Sequence[int], reason: str, now: int, batch: int | None = None) -> Op[None]:
     """End those of some tasks that are open, because time is over. With the batch whose time that is."""
-    yield Query("lock_parents", {"ids": sorted(ids)})
+    yield Query("lock_tasks", {"ids": sorted(ids)})
     yield Query("leave_waiting_room", {"ids": sorted(ids)})
     last = yield Query("expire_into_last_stage", {"ids": sorted(ids), "reason": reason, "now": now})
     going_on = {row[0] for row in last}
@@ -145,7 +145,7 @@ def expire_lineage(lineage: uuid.UUID, head: Head, reason: str, now: int) -> Op[
     try:
         found = yield _still_open(head, TASKS_AT_ONCE)
         ids = [row[0] for row in found]
-        yield Query("lock_parents", {"ids": ids})
+        yield Query("lock_tasks", {"ids": ids})
         if not (yield Query("is_overdue", {"lineage": lineage, "now": now})):
             return 0
         yield from expire(ids, reason, now)
@@ -182,7 +182,7 @@ def expire_overdue(looked_at: Sequence[tuple[int, int]], limits_ms: Mapping[str,
     yield Query("wait_briefly")
     try:
         ids = sorted({task for _, task in looked_at})
-        yield Query("lock_parents", {"ids": ids})
+        yield Query("lock_tasks", {"ids": ids})
         over: dict[str, list[int]] = {}
         later: list[tuple[int, int]] = []
         held: list[int] = []

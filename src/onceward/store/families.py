@@ -1,8 +1,9 @@
 """Parents and children after the spawn: what a parent may know of its children, waiting for them, and its end.
 
 A parent whose next stage joins holds no slot while it waits: it has a row for every child that is open. Who ends a
-child deletes its rows, then locks the parents, and only then looks whether any row of theirs is left: of two who end
-the last two children at the same moment, the second sees that it is the last.
+child locks the parents, deletes its rows, and only then looks whether any row of theirs is left: of two who end the
+last two children at the same moment, the second sees that it is the last. The lock comes first because whoever cancels
+a parent, or opens it again, has locked it when it deletes its rows.
 """
 
 from __future__ import annotations
@@ -89,18 +90,31 @@ def wait_for_children(place: Place, now: int) -> Op[bool]:
     return True
 
 
-def after_end(ended: Sequence[Ended], now: int, added: Sequence[int] = (), opened: Sequence[int] = ()) -> Op[None]:
-    """Tasks have ended: count them in their batches, with the children that were added to batches in the same
-    transaction, and the batches that were opened; then tell those who wait for them."""
+def lock_parents(ended: Sequence[Ended]) -> Op[None]:
+    """Lock those who wait for tasks that have ended. Nobody can come to wait for them any more: their rows are ours."""
+    if awaited := sorted(one.task for one in ended if one.awaited):
+        yield Query("lock_parents", {"ids": awaited})
+
+
+def after_end(ended: Sequence[Ended], now: int) -> Op[None]:
+    """Tasks have ended: tell those who wait for them, and count them in their batches."""
+    yield from lock_parents(ended)
+    yield from tell_of_end(ended, now)
+
+
+def tell_of_end(ended: Sequence[Ended], now: int, added: Sequence[int] = (), opened: Sequence[int] = ()) -> Op[None]:
+    """Tell those who wait for tasks that have ended, and are locked; then count these in their batches, with the
+    children that were added to batches in the same transaction, and the batches that were opened."""
+    if awaited := sorted(one.task for one in ended if one.awaited):
+        yield from _end_joins(awaited, now)
     yield from count(((one.batch, one.status) for one in ended if one.batch is not None), added, now, opened=opened)
-    awaited = sorted(one.task for one in ended if one.awaited)
-    if not awaited:
+
+
+def _end_joins(awaited: Sequence[int], now: int) -> Op[None]:
+    """Nobody waits any more for tasks that have ended; whoever waits for nobody else goes on."""
+    parents = sorted({row[0] for row in (yield Query("end_joins", {"ids": awaited}))})
+    if not parents:
         return
-    rows = yield Query("end_joins", {"ids": awaited})
-    if not rows:
-        return
-    parents = sorted({row[0] for row in rows})
-    yield Query("lock_parents", {"ids": parents})
     still = yield Query("still_joined", {"ids": parents})
     free = sorted(set(parents) - {row[0] for row in still})
     if not free:

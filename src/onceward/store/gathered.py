@@ -29,7 +29,7 @@ from onceward.store.budgets import settle, settle_so_far
 from onceward.store.cache import count_lookups
 from onceward.store.enqueue import kept
 from onceward.store.expiry import expire
-from onceward.store.families import Ended, after_end, join
+from onceward.store.families import Ended, join, lock_parents, tell_of_end
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op
@@ -80,6 +80,7 @@ class Gathered:
 
     def flush(self) -> Op[None]:
         """Write everything gathered but what is settled in the end, in the lock order of the engine."""
+        yield from lock_parents(self.ended)
         if self.parts:
             places = yield from kept([part.value for _, part in self.parts])
             yield Many(
@@ -102,7 +103,7 @@ class Gathered:
         for lease, move in self.joins:
             yield from join(lease, move, self.now)
         if self.ended or added or opened:
-            yield from after_end(self.ended, self.now, added, opened)
+            yield from tell_of_end(self.ended, self.now, added, opened)
         for reason, tasks in sorted(self.expired.items()):
             yield from expire(tasks, reason, self.now)
         if self.standings:

@@ -40,7 +40,12 @@ def arrive(
 ) -> Op[Spawned]:
     """Make children of a task that may have ended meanwhile; `wanted` is asked for them once the task is locked. With a
     batch, that is opened for those of them that name it."""
-    yield Query("lock_parents", {"ids": [task]})
+    seen = yield Query("status_of", {"task": task})
+    if seen and Status(seen[0][0]).is_terminal:  # its ancestors are asked, and who locks those locks it with them
+        above = (yield from paused_above([task])).get(task)
+    else:
+        above = None
+        yield Query("lock_tasks", {"ids": [task]})
     rows = yield Query("far_task", {"task": task})
     if not rows or as_bytes(rows[0][0]) != lineage.bytes:
         raise NoLineage(f"this database knows no task {task} of lineage {lineage}")
@@ -60,8 +65,11 @@ def arrive(
     yield from count((), spawned.added, now, opened=spawned.opened)
     yield Query("touch_task", {"task": task})
     new = sorted(one.task for _, one in spawned.decisions if one.is_new and one.task is not None)
-    if new and Status(status).is_terminal and (yield from paused_above([task]))[task]:
-        yield Query("pause_tasks", {"ids": new})  # one that has ended does not carry the mark of its ancestors
+    if new and Status(status).is_terminal:
+        if above is None:  # it has ended since it was looked at
+            above = (yield from paused_above([task]))[task]
+        if above:
+            yield Query("pause_tasks", {"ids": new})  # one that has ended does not carry the mark of its ancestors
     if new and status == Status.WAITING and waiting_for == CHILDREN:
         # It waits for its children already, and these are some. Nobody else can have seen them yet.
         yield Query("await_children", {"ids": new})

@@ -42,7 +42,7 @@ def cancel_all(head: Head, reason: str, now: int) -> Op[list[int]]:
     ended: list[Ended] = []
     while found := (yield Query("in_subtree", {**head.params, **OPEN, "paused": None})):
         ids = [row[0] for row in found]
-        yield Query("lock_parents", {"ids": ids})
+        yield Query("lock_tasks", {"ids": ids})
         rows = yield Query("cancel_many", {"ids": ids, "reason": why, "now": now})
         yield from log(
             Entry(task, run, fence, Event.CANCELLED, Status.CANCELLED, stage, None, now, why)
@@ -72,7 +72,7 @@ def failed_in(head: Head) -> Op[list[int]]:
 def reopen_failed(tasks: Sequence[int], now: int) -> Op[Retried]:
     """Open those of some tasks that have failed again, keeping their finished stages. One that cannot be opened does
     not keep the others from it."""
-    yield Query("lock_parents", {"ids": list(tasks)})
+    yield from paused_above(tasks)  # all are locked at once, and those above them
     retried = Retried([], {})
     for task in tasks:
         rows = yield Query("status_of", {"task": task})
@@ -104,12 +104,12 @@ def reopen(
     join. One that had ended while it waited waits again, for what is still open; one that waits need not any more."""
     above = yield from paused_above([task])
     counted = yield from before_reopening(task)
+    yield from take_identity_back(task)  # before batches are locked, as the spawn guard does
     wait = yield from awaited(task)
     rows = yield Query("reopen", {"task": task, "fresh": int(fresh), "stage": stage, "queue": queue, "now": now})
     if not rows:
         yield from _refuse(task, Event.REOPENED, Status.PENDING)
     [(_, run, fence, kind, queue, band, rank, current)] = rows
-    yield from take_identity_back(task)
     yield Query("forget_joins", {"ids": [task]})
     yield Query("drop_expiry_parts", {"task": task})
     if fresh:  # what was approved was the run before this one
@@ -120,18 +120,15 @@ def reopen(
     if stage:
         note = f"from stage {stage}, forgetting {', '.join(forget)}"
     yield from log([Entry(task, run, fence, Event.REOPENED, Status.PENDING, current, None, now, note)])
-    yield from reopened(counted, now)
     if above[task]:
         yield Query("pause_tasks", {"ids": [task]})
     place = Place(task, run, fence, current)
-    if wait is not None:
-        if wait.batch is not None:
-            yield from wait_for_batch(place, wait.batch, now)
-            return
-        is_at_join = joins if stage is not None else wait.children and not fresh
-        if is_at_join and (yield from wait_for_children(place, now)):
-            return
-    yield from stand([Standing(task, lane_of(queue, kind), band, rank, now)], now)
+    is_at_join = wait is not None and (joins if stage is not None else wait.children and not fresh)
+    if wait is not None and wait.batch is not None:
+        yield from wait_for_batch(place, wait.batch, now)
+    elif not (is_at_join and (yield from wait_for_children(place, now))):
+        yield from stand([Standing(task, lane_of(queue, kind), band, rank, now)], now)
+    yield from reopened(counted, now)  # children are locked before batches
 
 
 def signal(task: int, name: str, value: bytes, now: int) -> Op[None]:

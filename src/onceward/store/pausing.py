@@ -36,12 +36,14 @@ ANY = {"least": int(Status.PENDING), "most": int(Status.CANCELLED)}
 
 def pause(head: Head, now: int) -> Op[int]:
     """Let nothing of a part of a lineage begin any more; returns how many open tasks that concerns."""
+    found = yield Query("in_subtree", {**head.params, **OPEN, "paused": 0})
+    yield Query("lock_tasks", {"ids": sorted({head.task, *(row[0] for row in found)})})  # all at once, in their order
     if (yield Query("paused_among", {"ids": [head.task]})):
         raise IllegalTransition(f"{head.name} is paused already")
     [told] = yield Query("pause_head", {"task": head.task})
     while rows := (yield Query("in_subtree", {**head.params, **OPEN, "paused": 0})):
         ids = [row[0] for row in rows]
-        yield Query("lock_parents", {"ids": ids})
+        yield Query("lock_tasks", {"ids": ids})
         yield Query("pause_tasks", {"ids": ids})
     paused = len((yield Query("in_subtree", {**head.params, **OPEN, "paused": 1})))
     if not paused:
@@ -52,14 +54,14 @@ def pause(head: Head, now: int) -> Op[int]:
 
 def resume(head: Head, now: int) -> Op[int]:
     """Let a part of a lineage go on, and whatever was paused below it; returns how many open tasks that concerns."""
-    above = yield from paused_above([head.task])
+    found = yield Query("in_subtree", {**head.params, **ANY, "paused": 1})
+    above = yield from paused_above([head.task], [row[0] for row in found])
     if above[head.task]:
         raise IllegalTransition(f"task {head.task} is paused because task {above[head.task][0]} is: resume that")
-    yield Query("lock_parents", {"ids": [head.task]})
     freed: list[Row] = []
     while rows := (yield Query("in_subtree", {**head.params, **ANY, "paused": 1})):
         ids = [row[0] for row in rows]
-        yield Query("lock_parents", {"ids": ids})
+        yield Query("lock_tasks", {"ids": ids})
         freed += yield Query("resume_tasks", {"ids": ids})
     if not freed:
         raise IllegalTransition(f"{head.name} is not paused")
@@ -77,14 +79,15 @@ def resume(head: Head, now: int) -> Op[int]:
     return open_ones
 
 
-def paused_above(tasks: Sequence[int]) -> Op[dict[int, list[int]]]:
-    """The ancestors of tasks that are paused, the oldest first; they are locked, so that they stay as they are."""
+def paused_above(tasks: Sequence[int], others: Sequence[int] = ()) -> Op[dict[int, list[int]]]:
+    """The ancestors of tasks that are paused, the oldest first; they are locked, so that they stay as they are. So are
+    the tasks, and some others, all at once: there is one order for that."""
     rows = yield Query("read_descent", {"ids": list(tasks)})
     ancestors = {row[0]: [one.task for one in read_ancestry(row[1])] for row in rows}
     everybody = sorted({one for above in ancestors.values() for one in above})
+    yield Query("lock_tasks", {"ids": sorted({*everybody, *tasks, *others})})
     if not everybody:
         return {task: [] for task in tasks}
-    yield Query("lock_parents", {"ids": everybody})
     paused = {row[0] for row in (yield Query("paused_among", {"ids": everybody}))}
     return {task: [one for one in ancestors.get(task, []) if one in paused] for task in tasks}
 

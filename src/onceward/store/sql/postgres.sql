@@ -688,24 +688,34 @@ WITH RECURSIVE waiting (id) AS (
 SELECT id
 FROM waiting
 
--- name: lock_parents
--- In a statement of its own: what is read of them afterwards is read after everybody else who ends a child of theirs.
+-- name: lock_tasks
+-- In the order of all locks: those that wait come last, and of them whoever came to be last is first, because who ends a
+-- task locks those who wait for it.
 SELECT id
 FROM onceward_task
 WHERE id IN :ids
-ORDER BY id
+ORDER BY status = 3, CASE WHEN status = 3 THEN -id ELSE id END
+FOR UPDATE
+
+-- name: lock_parents
+-- Of tasks that have ended, whoever waits for them. In a statement of its own: what is read of them afterwards is read
+-- after everybody else who ends a child of theirs.
+SELECT id
+FROM onceward_task
+WHERE id IN (SELECT parent FROM onceward_join WHERE child IN :ids)
+ORDER BY id DESC
 FOR UPDATE
 
 -- name: count_batches
--- Tasks of batches were added, have ended, or are open again (a negative end). Locked in order first, because many end
--- at once. Only of open batches: one that has ended stays as it ended.
+-- Tasks of batches were added, have ended, or are open again (a negative end). Locked in order first, the newest before
+-- the others, because many end at once. Only of open batches: one that has ended stays as it ended.
 WITH changed (id, added, succeeded, filtered, skipped, failed, cancelled) AS (
     ROWS (id bigint, added bigint, succeeded bigint, filtered bigint, skipped bigint, failed bigint, cancelled bigint)
 ), locked AS (
     SELECT b.id, c.added, c.succeeded, c.filtered, c.skipped, c.failed, c.cancelled
     FROM onceward_batch b
     JOIN changed c ON c.id = b.id
-    ORDER BY b.id
+    ORDER BY b.id DESC
     FOR UPDATE OF b
 )
 UPDATE onceward_batch b

@@ -481,11 +481,11 @@ WITH RECURSIVE waiting (id) AS (
 SELECT id
 FROM waiting
 
--- name: lock_parents
+-- name: lock_tasks
 -- Nothing to lock: there is one writer.
-SELECT id
-FROM onceward_task
-WHERE id IN :ids
+
+-- name: lock_parents
+-- Nothing to lock, likewise.
 
 -- name: count_batches
 -- Tasks of batches were added, have ended, or are open again (a negative end). Only of open batches: one that has ended

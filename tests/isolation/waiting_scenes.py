@@ -1,0 +1,312 @@
+"""Pairs of transactions that meet at tasks which wait for others: whoever ends a child, and whoever has to do with its
+parent. What must be true is as in `scenes`; here it is also who locks what first."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from onceward import Event, Status
+from onceward.model.lineage import Family, Spawn, StageBatch
+from onceward.model.payload import identity
+from onceward.model.task import Commit, Lease, NewTask, band_of
+from onceward.store import batches, commits, operate, pausing
+from onceward.store.families import read_families
+from onceward.store.hops import arrive
+from onceward.store.lineages import Head, head_of
+from onceward.store.op import Op
+from tests.isolation.scenes import DONE, ON, Scene, committing, doing, fell, in_line, row
+from tests.isolation.tester import Work
+from tests.store.children import DEFAULTS, child, joining, together
+from tests.store.conftest import NOON, Hands
+
+
+def _root(key: str) -> NewTask:
+    return NewTask(
+        kind="note", version=1, queue="default", band=band_of(0), key=key, identity=identity("note", key),
+        payload=b"{}", lineage=uuid.uuid4(), due_at=NOON, created_at=NOON,
+    )  # fmt: skip
+
+
+def _waiting(hands: Hands, *keys: str) -> tuple[int, list[Lease]]:
+    """A task that waits for its children, which run. All of them belong to a batch."""
+    ant = hands.worker("ant")
+    hands.do(lambda: batches.open_batch(batches.NewBatch("night"), [_root("top")], NOON))
+    [lease] = hands.claim(ant)
+    spawns = together("top", *map(child, keys))
+    hands.do(lambda: commits.commit([Commit(lease, joining("first", "second"), (), spawns)], NOON))
+    assert row(hands, lease.task)[0] is Status.WAITING
+    return lease.task, sorted(hands.claim(ant), key=lambda lease: lease.task)
+
+
+def _woken(hands: Hands, task: int) -> bool:
+    return bool(hands.sql("SELECT id FROM onceward_attempt WHERE task = ? AND event = ?", task, int(Event.WOKEN)))
+
+
+def _to_lineage(task: int, act: Callable[[Head], Op[Any]]) -> Work:
+    """What an operator does to a task and all that descends from it."""
+
+    def carry_out() -> Op[Any]:
+        return (yield from act((yield from head_of(task))))
+
+    return doing(lambda _: carry_out())
+
+
+# Ends
+
+
+def end_and_end(hands: Hands, _: str) -> Scene:
+    """The last two children end: the parent is in line, once."""
+    task, [left, right] = _waiting(hands, "left", "right")
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(fell(outcomes[name])[0]) for name in ("left", "right")] == [True, True]
+        assert (row(hands, task)[0], in_line(hands, task)) == (Status.PENDING, 1)
+        [(last,)] = hands.sql(
+            "SELECT task FROM onceward_attempt WHERE event = ? ORDER BY id DESC LIMIT 1", int(Event.FINISHED)
+        )
+        return "left" if last == right.task else "right"
+
+    return Scene({"left": committing(left, DONE), "right": committing(right, DONE)}, judge)
+
+
+def end_and_cancel(hands: Hands, _: str) -> Scene:
+    """A child ends while its parent is cancelled: that is cancelled, and waits for nobody."""
+    task, [awaited] = _waiting(hands, "left")
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert ([bool(one) for one in fell(outcomes["end"])], fell(outcomes["cancel"])) == ([True], None)
+        assert row(hands, task)[0] is Status.CANCELLED
+        assert hands.sql("SELECT * FROM onceward_join") == []
+        return "end" if _woken(hands, task) else "cancel"
+
+    cancelling = doing(lambda _: operate.cancel(task, "not wanted", NOON))
+    return Scene({"end": committing(awaited, DONE), "cancel": cancelling}, judge)
+
+
+def end_and_reopen(hands: Hands, _: str) -> Scene:
+    """A child ends while an operator lets its parent go on without it: either way it goes on."""
+    task, [awaited] = _waiting(hands, "left")
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(one) for one in fell(outcomes["end"])] == [True]
+        assert (row(hands, task)[0], in_line(hands, task) > 0) == (Status.PENDING, True)
+        return "end" if _woken(hands, task) else "reopen"
+
+    reopening = doing(lambda _: operate.reopen(task, fresh=False, stage=None, forget=(), now=NOON))
+    return Scene({"end": committing(awaited, DONE), "reopen": reopening}, judge)
+
+
+def end_and_reopen_of_a_cancelled_parent(hands: Hands, _: str) -> Scene:
+    """A parent that was cancelled while it waited is opened again while its child ends, both in one batch."""
+    task, [awaited] = _waiting(hands, "left")
+    hands.do(lambda: operate.cancel(task, "not wanted", NOON))
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert ([bool(one) for one in fell(outcomes["end"])], fell(outcomes["reopen"])) == ([True], None)
+        assert (row(hands, task)[0], in_line(hands, task) > 0) == (Status.PENDING, True)
+        return "reopen" if _woken(hands, task) else "end"
+
+    reopening = doing(lambda _: operate.reopen(task, fresh=False, stage=None, forget=(), now=NOON))
+    return Scene({"end": committing(awaited, DONE), "reopen": reopening}, judge)
+
+
+# What is done to whole lineages
+
+
+def end_and_cancel_all(hands: Hands, _: str) -> Scene:
+    """A child ends while everything of its lineage is cancelled: its parent is, and the child if it was too late."""
+    task, [awaited] = _waiting(hands, "left")
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        [accepted] = fell(outcomes["end"])
+        assert fell(outcomes["cancel"]) == ([task] if accepted else [task, awaited.task])
+        assert row(hands, task)[0] is Status.CANCELLED
+        return "end" if accepted else "cancel"
+
+    cancelling = _to_lineage(task, lambda head: operate.cancel_all(head, "not wanted", NOON))
+    return Scene({"end": committing(awaited, DONE), "cancel": cancelling}, judge)
+
+
+def end_and_pause(hands: Hands, _: str) -> Scene:
+    """A child ends while its lineage is paused: whoever is open is."""
+    task, [awaited] = _waiting(hands, "left")
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(one) for one in fell(outcomes["end"])] == [True]
+        assert hands.sql("SELECT id FROM onceward_task WHERE status < 4 AND paused = 0") == []
+        assert row(hands, task)[0] is Status.PENDING
+        return "pause" if fell(outcomes["pause"]) == 2 else "end"
+
+    pausing_all = _to_lineage(task, lambda head: pausing.pause(head, NOON))
+    return Scene({"end": committing(awaited, DONE), "pause": pausing_all}, judge)
+
+
+def end_and_resume(hands: Hands, _: str) -> Scene:
+    """A child ends while the branch that it heads is resumed: nothing is paused, and its parent is in line."""
+    task, [awaited] = _waiting(hands, "left")
+    _to_lineage(awaited.task, lambda head: pausing.pause(head, NOON))(hands.session)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(one) for one in fell(outcomes["end"])] == [True]
+        assert hands.sql("SELECT id FROM onceward_task WHERE paused = 1") == []
+        assert (row(hands, task)[0], in_line(hands, task)) == (Status.PENDING, 1)
+        return "resume" if fell(outcomes["resume"]) == 1 else "end"
+
+    resuming = _to_lineage(awaited.task, lambda head: pausing.resume(head, NOON))
+    return Scene({"end": committing(awaited, DONE), "resume": resuming}, judge)
+
+
+# Spawns
+
+
+def spawning_end_and_arrival(hands: Hands, _: str) -> Scene:
+    """A child spawns and ends while work arrives for its parent: that waits for it, or goes on without."""
+    task, [awaited] = _waiting(hands, "left")
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(one) for one in fell(outcomes["end"])] == [True]
+        [(_, arrived)] = fell(outcomes["arrive"]).decisions
+        waits = hands.sql("SELECT child FROM onceward_join WHERE parent = ?", task)
+        assert (row(hands, task)[0], waits) in (
+            (Status.WAITING, [(arrived.task,)]),
+            (Status.PENDING, []),
+        )
+        return "arrive" if waits else "end"
+
+    def wanted(_: Lease) -> list[Spawn]:
+        return [child("from afar")]
+
+    arriving = doing(lambda _: arrive(task, awaited.lineage, wanted, DEFAULTS, NOON))
+    ending = committing(awaited, DONE, spawns=together("left", child("below")))
+    return Scene({"end": ending, "arrive": arriving}, judge)
+
+
+def _knowing(hands: Hands, lease: Lease) -> Lease:
+    """The lease of a task that has heard of its children."""
+    family: Family = hands.do(lambda: read_families([lease.task]))[lease.task]
+    return msgspec.structs.replace(lease, family=family)
+
+
+def _with_child(hands: Hands, key: str, worker: int) -> tuple[Lease, Lease]:
+    """A task that runs, and its child, which runs too."""
+    [lease] = hands.claim(worker)
+    hands.do(lambda: commits.commit([Commit(lease, ON, (), together(key, child(f"of {key}")))], NOON))
+    [below] = hands.claim(worker)
+    return _knowing(hands, lease), below
+
+
+def spawning_join_and_spawning_end(hands: Hands, _: str) -> Scene:
+    """A parent spawns and joins while a child that it had before spawns and ends: it waits for those that are open."""
+    hands.enqueue()
+    top, below = _with_child(hands, "top", hands.worker("ant"))
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(fell(outcomes[name])[0]) for name in ("join", "end")] == [True, True]
+        [(new,)] = hands.sql("SELECT id FROM onceward_task WHERE key = 'another'")
+        assert row(hands, top.task)[0] is Status.WAITING
+        assert hands.sql("SELECT child FROM onceward_join WHERE parent = ?", top.task) == [(new,)]
+        [(note,)] = hands.sql("SELECT note FROM onceward_attempt WHERE event = ?", int(Event.PARKED))
+        return "join" if note == "children: 2 have not ended" else "end"
+
+    works = {
+        "join": committing(top, joining("second", "third"), spawns=together("top", child("another"))),
+        "end": committing(below, DONE, spawns=together("of top", child("far below"))),
+    }
+    return Scene(works, judge)
+
+
+def joins_crosswise(hands: Hands, _: str) -> Scene:
+    """Two workers each commit the join of one task and the end of the other's child: nobody waits for who has ended."""
+    ant = hands.worker("ant")
+    hands.enqueue()
+    left, of_left = _with_child(hands, "left", ant)
+    hands.enqueue()
+    right, of_right = _with_child(hands, "right", ant)
+
+    def both(parent: Lease, other: Lease) -> Work:
+        moves = [Commit(parent, joining("second", "third")), Commit(other, DONE)]
+        return doing(lambda _: commits.commit(moves, NOON))
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [list(map(bool, fell(outcomes[name]))) for name in ("ant", "bee")] == [[True, True]] * 2
+        assert [row(hands, one.task)[0] for one in (left, right)] == [Status.PENDING] * 2
+        return "bee" if _woken(hands, right.task) else "ant"
+
+    return Scene({"ant": both(left, of_right), "bee": both(right, of_left)}, judge)
+
+
+# What follows a batch
+
+
+def _followed(hands: Hands) -> tuple[int, Lease]:
+    """What follows a batch, and the only task of that, which runs; all of it inside another batch."""
+    ant = hands.worker("ant")
+    hands.do(lambda: batches.open_batch(batches.NewBatch("around"), [_root("top")], NOON))
+    [lease] = hands.claim(ant)
+    last, first = child("last").following("night"), child("left").added_to("night")
+    spawns = msgspec.structs.replace(together("top", last, first), batches=(StageBatch("night"),))
+    hands.do(lambda: commits.commit([Commit(lease, ON, (), spawns)], NOON))
+    [(follower,)] = hands.sql("SELECT then_task FROM onceward_batch WHERE name = 'night'")
+    [first_one] = hands.claim(ant)
+    return follower, first_one
+
+
+def batch_end_and_reopen(hands: Hands, _: str) -> Scene:
+    """A batch ends while an operator lets what follows it go on without that: either way it goes on."""
+    follower, last = _followed(hands)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(one) for one in fell(outcomes["end"])] == [True]
+        assert (row(hands, follower)[0], in_line(hands, follower) > 0) == (Status.PENDING, True)
+        return "end" if _woken(hands, follower) else "reopen"
+
+    reopening = doing(lambda _: operate.reopen(follower, fresh=False, stage=None, forget=(), now=NOON))
+    return Scene({"end": committing(last, DONE), "reopen": reopening}, judge)
+
+
+def batch_end_and_cancel(hands: Hands, _: str) -> Scene:
+    """A batch ends while what follows it is cancelled, inside another batch: that counts both."""
+    follower, last = _followed(hands)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert ([bool(one) for one in fell(outcomes["end"])], fell(outcomes["cancel"])) == ([True], None)
+        assert row(hands, follower)[0] is Status.CANCELLED
+        return "end" if _woken(hands, follower) else "cancel"
+
+    cancelling = doing(lambda _: operate.cancel(follower, "not wanted", NOON))
+    return Scene({"end": committing(last, DONE), "cancel": cancelling}, judge)
+
+
+def batch_end_and_reopen_of_a_cancelled_follower(hands: Hands, _: str) -> Scene:
+    """What follows a batch was cancelled, and is opened again while the batch ends, inside another one."""
+    follower, last = _followed(hands)
+    hands.do(lambda: operate.cancel(follower, "not wanted", NOON))
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert ([bool(one) for one in fell(outcomes["end"])], fell(outcomes["reopen"])) == ([True], None)
+        assert (row(hands, follower)[0], in_line(hands, follower) > 0) == (Status.PENDING, True)
+        return "reopen" if _woken(hands, follower) else "end"
+
+    reopening = doing(lambda _: operate.reopen(follower, fresh=False, stage=None, forget=(), now=NOON))
+    return Scene({"end": committing(last, DONE), "reopen": reopening}, judge)
+
+
+WAITING_SCENES: Sequence[Callable[[Hands, str], Scene]] = (
+    end_and_end,
+    end_and_cancel,
+    end_and_reopen,
+    end_and_reopen_of_a_cancelled_parent,
+    end_and_cancel_all,
+    end_and_pause,
+    end_and_resume,
+    spawning_end_and_arrival,
+    spawning_join_and_spawning_end,
+    joins_crosswise,
+    batch_end_and_reopen,
+    batch_end_and_cancel,
+    batch_end_and_reopen_of_a_cancelled_follower,
+)

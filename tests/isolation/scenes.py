@@ -12,6 +12,7 @@ import msgspec
 from onceward import App, Budget, Context, Cron, Event, IllegalTransition, Limits, Payload, Pipeline, Status
 from onceward.model.budget import Bill, BudgetRule, Charge
 from onceward.model.decide import code_wait
+from onceward.model.gates import Told
 from onceward.model.lineage import EVERYWHERE, Bounds, Spawn, StageBatch
 from onceward.model.payload import identity
 from onceward.model.source import GateLimits
@@ -36,6 +37,7 @@ from tests.store.conftest import NOON, Hands
 DONE = Finish("only", b"1", Status.SUCCEEDED, None)
 ON = Advance("first", b"1", "second")
 CENT = 10**7
+FINISHED = int(Event.FINISHED)
 
 
 @dataclass(frozen=True)
@@ -628,6 +630,62 @@ def claim_and_sweep(hands: Hands, _: str) -> Scene:
     return Scene({"claim": claiming(reader, bee, 1), "sweep": doing(lambda _: sweep_slots())}, judge)
 
 
+# Two commits that tell the same gates
+
+
+def _two_each(hands: Hands) -> list[Lease]:
+    """Four tasks that run, and have passed a gate; there is another one."""
+    hands.enqueue(4, gates="mail*1")
+    hands.sql("INSERT INTO onceward_gate (name) VALUES ('shop')")
+
+    def reader() -> Reader:
+        return Reader(("default:note",), lambda _: GateLimits(), hands.session.dialect == "postgres")
+
+    return sorted(claiming(reader, hands.worker("ant"))(hands.session).leases, key=lambda lease: lease.task)
+
+
+def _telling(one: Lease, other: Lease, well: Told, ill: Told) -> Work:
+    both = [Commit(one, DONE, told=(well,)), Commit(other, DONE, told=(ill,))]
+    return doing(lambda _: commits.commit(both, NOON + 5_000))
+
+
+def _failures(hands: Hands) -> dict[str, int]:
+    return dict(hands.sql("SELECT name, failures FROM onceward_gate"))
+
+
+def tell_and_tell_crosswise(hands: Hands, _: str) -> Scene:
+    """For one commit the first source is well and the second is not, for the other it is the other way round."""
+    leases = _two_each(hands)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [list(map(bool, fell(outcomes[name]))) for name in ("ant", "bee")] == [[True, True]] * 2
+        assert _failures(hands) == {"mail": 1, "shop": 1}
+        [(streak,)] = hands.sql("SELECT streak FROM onceward_gate WHERE name = 'mail'")
+        return "bee" if streak else "ant"
+
+    mail, shop = Told("mail", (True,)), Told("shop", (True,))
+    no_mail, no_shop = Told("mail", (False,), error="no"), Told("shop", (False,), error="no")
+    works = {"ant": _telling(*leases[:2], shop, no_mail), "bee": _telling(*leases[2:], mail, no_shop)}
+    return Scene(works, judge)
+
+
+def tell_and_count_lookups(hands: Hands, _: str) -> Scene:
+    """One commit has asked the cache about the first source and says that the second is well; so has the other, the
+    other way round."""
+    leases = _two_each(hands)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [list(map(bool, fell(outcomes[name]))) for name in ("ant", "bee")] == [[True, True]] * 2
+        assert hands.sql("SELECT name, hits FROM onceward_gate ORDER BY name") == [("mail", 1), ("shop", 1)]
+        [(first,)] = hands.sql("SELECT task FROM onceward_attempt WHERE event = ? ORDER BY id LIMIT 1", FINISHED)
+        return "ant" if first == leases[0].task else "bee"
+
+    mail, shop = Told("mail", (True,)), Told("shop", (True,))
+    mail_cached, shop_cached = Told("mail", (), hits=1), Told("shop", (), hits=1)
+    works = {"ant": _telling(*leases[:2], shop, mail_cached), "bee": _telling(*leases[2:], mail, shop_cached)}
+    return Scene(works, judge)
+
+
 # Closing a gate, and forgetting those that nobody uses
 
 
@@ -701,6 +759,8 @@ SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     tick_and_tick,
     settle_and_expiry,
     claim_and_sweep,
+    tell_and_tell_crosswise,
+    tell_and_count_lookups,
     disable_and_prune,
     limit_and_first_draw,
     limit_and_declaration,

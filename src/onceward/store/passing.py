@@ -44,7 +44,8 @@ def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> 
 def leave(left: Sequence[Commit], said: Sequence[Told], now: int, claimer: Reader | None = None) -> Op[None]:
     """Stages that had passed gates have ended, in this order: they make room, and say how their sources have served
     them. Most say the same, and `said` has each thing once. If a reader claims in the same transaction, its claim tells
-    those gates that it passes anyway."""
+    those gates that it passes anyway. Where several gates are to hear different things they are locked first, in order,
+    and those of whom the lookups in the cache are counted afterwards with them."""
     inside = sorted([one.lease.task for one in left if one.lease.is_inside])
     if inside:
         freed = sorted({row[0] for row in (yield Query("leave_gates", {"ids": inside}))})
@@ -53,7 +54,10 @@ def leave(left: Sequence[Commit], said: Sequence[Told], now: int, claimer: Reade
     gates = {one.gate for one in said if one.says_something}
     others = {one.gate for one in said if one.says_something and not one.is_plain_success}
     healthy = gates - others
-    if claimer is not None:
+    counted = {one.gate for one in said if one.hits or one.misses}
+    if (others or counted) and len(gates | counted) > 1:
+        yield Query("hold_gates", {"names": sorted(gates | counted)})
+    elif claimer is not None:
         later = {gate for gate in healthy if claimer.tells(gate, now)}
         claimer.glad |= later
         healthy -= later

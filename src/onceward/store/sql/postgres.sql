@@ -835,6 +835,13 @@ FROM onceward_gate
 WHERE name = :gate
 FOR UPDATE
 
+-- name: hold_gates
+SELECT name
+FROM onceward_gate
+WHERE name IN TEXTS :names
+ORDER BY name
+FOR UPDATE
+
 -- name: pop_governed
 -- Nothing: pop_and_lease has done it.
 

@@ -570,6 +570,9 @@ SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
 FROM onceward_gate
 WHERE name = :gate
 
+-- name: hold_gates
+-- Nothing to lock, likewise.
+
 -- name: pop_governed
 -- Line by line, because SQLite has no join with a limit for each row. Deleted then, as in pop.
 SELECT task, rank, seq, at

@@ -722,6 +722,83 @@ def limit_and_first_draw(hands: Hands, url: str) -> Scene:
     return Scene({"operator": lowering, "draw": draw}, judge)
 
 
+class Look(Payload, kind="look"):
+    """Another question of the same sort."""
+
+
+each = Budget("each", "0.05", scope="pipeline")
+first_asking, looking = Pipeline(Ask), Pipeline(Look)
+
+
+@first_asking.stage(budget=each, estimate="0.02")
+def first_ask(ctx: Context[Ask]) -> None:
+    """Nothing."""
+
+
+@looking.stage(budget=each, estimate="0.02")
+def only_look(ctx: Context[Look]) -> None:
+    """Nothing."""
+
+
+def _drawing_again(hands: Hands, url: str) -> tuple[int, Callable[[], Reader], Lease]:
+    """A worker, its reader, and the lease of a task that has drawn from a budget for its pipeline. Another one stands
+    in line, and one of another pipeline, for which that budget is not open yet."""
+    with App(url, [first_asking, looking], clock=FakeClock(NOON)) as app:
+        app.enqueue(Ask(1))
+        registry = app.registry
+
+        def reader() -> Reader:
+            sweeps = hands.session.dialect == "postgres"
+            return Reader(registry.lanes(None), registry.limits_of, sweeps, budgets_of=registry.budgets_of)
+
+        ant = hands.worker("ant")
+        [lease] = claiming(reader, ant, 1)(hands.session).leases
+        app.enqueue(Ask(2))
+        app.enqueue(Look())
+    return ant, reader, lease
+
+
+def _limited(outcomes: Mapping[str, Any], hands: Hands) -> None:
+    fell(outcomes["operator"])
+    assert {ceiling for (ceiling,) in hands.sql("SELECT ceiling FROM onceward_budget")} == {4 * CENT}
+
+
+limiting_each = doing(lambda _: set_limit("each", "*", 4 * CENT, "ann", NOON))
+
+
+def limit_and_draw_for_another(hands: Hands, url: str) -> Scene:
+    """An operator lowers a budget for everybody while somebody draws from it for two, one of whom is new to it."""
+    ant, reader, _ = _drawing_again(hands, url)
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert len(fell(outcomes["draw"]).leases) == 2
+        _limited(outcomes, hands)
+        [(highest,)] = hands.sql("SELECT highest FROM onceward_budget WHERE scope = 'look'")
+        return "draw" if highest == 5 * CENT else "operator"
+
+    return Scene({"operator": limiting_each, "draw": claiming(reader, ant)}, judge)
+
+
+def limit_and_draw_after_settling(hands: Hands, url: str) -> Scene:
+    """The same, where who draws has just settled: it takes what it can have without waiting for long."""
+    ant, reader, lease = _drawing_again(hands, url)
+
+    def settle_and_claim() -> Op[claims.Claimed]:
+        yield from commits.commit([Commit(lease, DONE, bill=Bill((Charge("each", CENT),), frees=True))], NOON)
+        return (yield from claims.claim(reader(), ant, 10, NOON, slots=10, has_settled=True))
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        leases = fell(outcomes["draw"]).leases
+        assert "ask" in {one.kind for one in leases}
+        leases += claiming(reader, ant)(hands.session).leases
+        assert sorted(one.kind for one in leases) == ["ask", "look"]
+        _limited(outcomes, hands)
+        [(highest,)] = hands.sql("SELECT highest FROM onceward_budget WHERE scope = 'look'")
+        return "draw" if highest == 5 * CENT else "operator"
+
+    return Scene({"operator": limiting_each, "draw": doing(lambda _: settle_and_claim())}, judge)
+
+
 def limit_and_declaration(hands: Hands, url: str) -> Scene:
     """An operator lowers a budget while a worker comes that has another limit in its code: the operator's holds."""
     _, draw, declared = _drawing(hands, url)
@@ -763,5 +840,7 @@ SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     tell_and_count_lookups,
     disable_and_prune,
     limit_and_first_draw,
+    limit_and_draw_for_another,
+    limit_and_draw_after_settling,
     limit_and_declaration,
 )

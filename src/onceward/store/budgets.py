@@ -40,6 +40,7 @@ from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Row
 from onceward.store.reader import BudgetsOf
 from onceward.store.rows import as_uuid
+from onceward.store.session import TryAgainLater
 
 logger = EngineLog("onceward.budgets")
 
@@ -98,9 +99,10 @@ def set_aside(tasks: Sequence[int], rules_of: BudgetsOf, due_by: int, now: int, 
 def _locked_by_others(
     wanted: Mapping[AccountKey, BudgetRule | None], accounts: Mapping[AccountKey, Account]
 ) -> Op[set[AccountKey]]:
-    missing = sorted(wanted.keys() - accounts.keys())
-    rows = (yield Many("known_budgets", missing)) if missing else ()
-    return {(name, scope, window_at) for name, scope, window_at in rows}
+    missing = {key: rule for key, rule in wanted.items() if key not in accounts}
+    doubtful = sorted(key for key, rule in missing.items() if rule is None)  # a lineage need not have one
+    rows = (yield Many("known_budgets", doubtful)) if doubtful else ()
+    return {key for key, rule in missing.items() if rule is not None} | {(row[0], row[1], row[2]) for row in rows}
 
 
 def _where_it_stood(row: Row, now: int) -> Standing:
@@ -206,18 +208,39 @@ def reserve_more(lease: Lease, budgets: Sequence[str], now: int) -> Op[NotYet | 
 def hold(
     wanted: Mapping[AccountKey, BudgetRule | None], now: int, *, waits: bool = True
 ) -> Op[dict[AccountKey, Account]]:
-    """Lock the rows of budgets, and make those that are not there yet and are in the code."""
-    query = "hold_budgets" if waits else "hold_free_budgets"
+    """Lock the rows of budgets, and make those that are not there yet and are in the code: these first, because what
+    operators have made of them is locked before budgets. Who may not wait gets those that nobody else has locked."""
     if not wanted:
         return {}
-    rows = yield Many(query, sorted(wanted))
+    if waits:
+        rows = yield Many("hold_all_budgets", [(*key, int(wanted[key] is not None)) for key in sorted(wanted)])
+    else:
+        rows = yield Many("hold_free_budgets", sorted(wanted))
     found = [Account(*row) for row in rows]
     known = {account.key for account in found}
     missing = {key: rule for key, rule in wanted.items() if key not in known and rule is not None}
-    if missing:
+    if missing and waits:
         yield from _open(missing, now)
-        found = [Account(*row) for row in (yield Many(query, sorted(wanted)))]
+        found = [Account(*row) for row in (yield Many("hold_budgets", sorted(wanted)))]
+    elif missing and (yield from _open_briefly(missing, now)):
+        found = [Account(*row) for row in (yield Many("hold_free_budgets", sorted(wanted)))]
     return {account.key: account for account in found}
+
+
+def _open_briefly(missing: Mapping[AccountKey, BudgetRule], now: int) -> Op[bool]:
+    """Open budgets, unless somebody is in the way, who may be waiting for us."""
+    yield Query("savepoint")
+    yield Query("wait_briefly")
+    try:
+        yield Query("try_budget_limits")
+        yield from _open(missing, now)
+    except TryAgainLater:
+        yield Query("rollback_to_savepoint")
+        yield Query("release_savepoint")
+        return False
+    yield Query("wait_as_ever")
+    yield Query("release_savepoint")
+    return True
 
 
 def _open(missing: Mapping[AccountKey, BudgetRule], now: int) -> Op[None]:

@@ -412,6 +412,10 @@ FOR UPDATE
 -- For the rest of this transaction: what another one has locked is not worth a longer wait.
 SET LOCAL lock_timeout = 500
 
+-- name: wait_as_ever
+-- For the rest of this transaction, as if nobody had said that.
+SET LOCAL lock_timeout = DEFAULT
+
 -- name: has_schema
 -- Whether Onceward has ever been here: by the search path, as all other names are found.
 SELECT 1
@@ -1039,6 +1043,10 @@ FROM onceward_budget_limit
 WHERE name IN TEXTS :names
 FOR SHARE
 
+-- name: try_budget_limits
+-- An error, instead of a wait for an operator who is just saying something.
+LOCK TABLE onceward_budget_limit IN ROW SHARE MODE NOWAIT
+
 -- name: lock_budget_limits
 -- Waits for those who are about to open a budget with a limit that they have read, and lets nobody else read one to do so.
 LOCK TABLE onceward_budget_limit IN EXCLUSIVE MODE
@@ -1050,6 +1058,25 @@ FROM onceward_budget
 WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
 ORDER BY name, scope, window_at
 FOR UPDATE
+
+-- name: hold_all_budgets
+-- As hold_budgets, but none of them if one is missing that has to be there: whoever opens that asks first what operators
+-- have made of it, and these lock that before they lock budgets.
+WITH wanted (name, scope, window_at, has_to_be) AS (
+    ROWS (name text, scope text, window_at bigint, has_to_be bigint)
+)
+SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed
+FROM onceward_budget b
+WHERE (b.name, b.scope, b.window_at) IN (SELECT name, scope, window_at FROM wanted)
+  AND NOT EXISTS (
+    SELECT 1
+    FROM wanted w
+    LEFT JOIN onceward_budget k ON k.name = w.name AND k.scope = w.scope AND k.window_at = w.window_at
+    WHERE w.has_to_be = 1
+      AND k.name IS NULL
+  )
+ORDER BY b.name, b.scope, b.window_at
+FOR UPDATE OF b
 
 -- name: hold_free_budgets
 -- Skipping what others have locked, because whoever has locked one already must not wait for another.

@@ -245,6 +245,9 @@ ORDER BY id
 -- name: wait_briefly
 -- Nothing: the transaction already is the only writer.
 
+-- name: wait_as_ever
+-- Nothing, likewise.
+
 -- name: has_schema
 -- Whether Onceward has ever been here.
 SELECT 1
@@ -654,14 +657,26 @@ SELECT name, scope, ceiling
 FROM onceward_budget_limit
 WHERE name IN TEXTS :names
 
--- name: lock_budget_limits
+-- name: try_budget_limits
 -- Nothing to lock: there is one writer.
+
+-- name: lock_budget_limits
+-- Nothing to lock, likewise.
 
 -- name: hold_budgets
 -- Nothing to lock: there is one writer.
 SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed
 FROM onceward_budget
 WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
+
+-- name: hold_all_budgets
+-- Those that there are: nobody minds if one is opened afterwards.
+SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed
+FROM onceward_budget
+WHERE (name, scope, window_at) IN (
+    SELECT column1, column2, column3
+    FROM (ROWS (name text, scope text, window_at bigint, has_to_be bigint))
+)
 
 -- name: hold_free_budgets
 -- As hold_budgets: nobody else can have locked one.

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import uuid
 
-from onceward.model.lineage import Rule, Spawn
+import msgspec
+
+from onceward.model.lineage import Rule, Spawn, StageBatch
 from onceward.model.status import Status
-from onceward.model.task import NEVER, Finish, Lease
+from onceward.model.task import NEVER, Advance, Commit, Finish, Lease
+from onceward.store import commits, operate
 from onceward.store.asking import Asked, Decision, InBatch
+from onceward.store.expiry import expire
 from onceward.store.op import Many, Op
 from onceward.store.spawning import spawn
 from onceward.worker.spawner import key_hash
-from tests.store.children import ASKS, DEFAULTS, child, commit
+from tests.store.children import ASKS, DEFAULTS, child, commit, joining, together
 from tests.store.conftest import Hands
 
 
@@ -70,3 +74,23 @@ def test_no_more_than_a_hundred_wait_for_room_whatever_batches_they_are_in(hands
     ]
     decisions = hands.do(lambda: spawn(asked, hands.now)).decisions
     assert [bool(one.parked) for one in decisions] == [True] * 100 + [False] * 60
+
+
+def test_what_follows_a_batch_and_has_failed_is_waited_for_by_none_of_it(hands: Hands) -> None:
+    ant = hands.worker("ant")
+    hands.enqueue()
+    [top] = hands.claim(ant)
+    last, first = child("last").following("night"), child("first").added_to("night")
+    spawns = msgspec.structs.replace(together("top", last, first), batches=(StageBatch("night"),))
+    hands.do(
+        lambda: commits.commit([Commit(top, Finish("first", None, Status.SUCCEEDED, None), (), spawns)], hands.now)
+    )
+    [(follower,)] = hands.sql("SELECT then_task FROM onceward_batch")
+    [member] = hands.claim(ant)
+    hands.do(lambda: expire([follower], "its time is over", hands.now))
+    commit(hands, member, "first", Advance("first", b"1", "second"), child("last"))
+    hands.do(lambda: operate.reopen(follower, fresh=False, stage=None, forget=(), now=hands.now))
+    commit(hands, member, "first", joining("second", "third"))
+    waiting = [task for (task,) in hands.sql("SELECT id FROM onceward_task WHERE status = 3")]
+    assert waiting == [follower], "each would wait for the other"
+    assert hands.sql("SELECT rule FROM onceward_refusal") == [("cycle",)]

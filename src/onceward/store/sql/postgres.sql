@@ -653,7 +653,7 @@ SELECT pg_advisory_xact_lock(119200062993523)
 
 -- name: who_waits_for
 -- Everybody who waits, or may come to wait, for a task: its ancestors, those who were linked to it, what follows the
--- batches that it belongs to, and so on up. A batch is met on the way as the negative of its number. For each of them on
+-- batches that it belongs to (also if that has failed: opened again, it waits again), and so on up. A batch is met on the way as the negative of its number. For each of them on
 -- its own, because a join with the union of the tables would read them from end to end.
 WITH RECURSIVE waiting (id) AS (
     SELECT id
@@ -686,7 +686,7 @@ WITH RECURSIVE waiting (id) AS (
         FROM onceward_batch b
         JOIN onceward_task t ON t.id = b.then_task
         WHERE b.id = -waiting.id
-          AND t.waiting_for = 'batch:' || b.name
+          AND (t.waiting_for = 'batch:' || b.name OR (t.status = 7 AND b.status = 0))
     ) AS edge
 )
 SELECT id

@@ -449,7 +449,7 @@ WHERE onceward_task.id = fired.column1
 
 -- name: who_waits_for
 -- Everybody who waits, or may come to wait, for a task: its ancestors, those who were linked to it, what follows the
--- batches that it belongs to, and so on up. A batch is met on the way as the negative of its number. A step up for each,
+-- batches that it belongs to (also if that has failed: opened again, it waits again), and so on up. A batch is met on the way as the negative of its number. A step up for each,
 -- because a join with the union of the tables would read them from end to end.
 WITH RECURSIVE waiting (id) AS (
     SELECT id
@@ -480,6 +480,7 @@ WITH RECURSIVE waiting (id) AS (
     JOIN onceward_batch b ON b.id = -waiting.id
     JOIN onceward_task t ON t.id = b.then_task
     WHERE t.waiting_for = 'batch:' || b.name
+       OR (t.status = 7 AND b.status = 0)
 )
 SELECT id
 FROM waiting

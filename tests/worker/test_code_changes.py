@@ -11,6 +11,8 @@ from onceward import Context, Payload, Pipeline, Status, TaskNotFound, UnknownKi
 from onceward.model.task import NEVER, Park
 from onceward.store import operate
 from onceward.testing import Harness
+from onceward.worker.code_looks import CodeLooks
+from onceward.worker.registry import Registry
 from tests.store.conftest import Hands
 from tests.worker.conftest import Clockwork, Start, words
 
@@ -191,6 +193,24 @@ def test_a_type_that_raises_what_it_likes_when_it_is_read_is_an_error_like_any_o
     assert [changed.app.tasks(status=status)[0].id for status in ("failed", "succeeded")] == [one.id for one in tasks]
     history = words(before, tasks[0])
     assert history == ["retry scheduled"] * 3 + ["finished"]
+
+
+def test_what_older_code_parks_after_the_newer_has_begun_is_looked_at_in_pauses_that_grow(clockwork: Clockwork) -> None:
+    newer = pipeline(*USUAL, version=2)
+    hands = clockwork.hands()
+    looks = CodeLooks(Registry([newer]), hands.session.clock)
+    [task] = hands.enqueue(kind="doc")
+    older = hands.worker()
+    woken_at = []
+    for second in range(0, 900, 15):
+        for lease in hands.claim(older):
+            hands.commit(lease, Park("extract", "code:older", NEVER, "it is of version 2"))
+        if looks.step(hands.session):
+            woken_at.append(second)
+        clockwork.clock.advance("15s")
+        hands.now = clockwork.clock.now()
+    assert woken_at == [60, 180, 420]
+    assert clockwork.app.task(task).status is Status.WAITING
 
 
 def test_every_parked_task_is_woken_however_many_there_are(clockwork: Clockwork, hands: Hands) -> None:

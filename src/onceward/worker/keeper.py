@@ -22,6 +22,7 @@ from onceward.store.lines import stragglers
 from onceward.store.op import Query, drive
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.store.workers import still_held
+from onceward.worker.code_looks import CodeLooks
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
 from onceward.worker.in_force import InForce
 from onceward.worker.registry import Registry
@@ -70,6 +71,7 @@ class Keeper:
         self._registry = registry
         self._went_back = went_back
         self._scheduler = Scheduler(session, schedules)
+        self._code_looks = CodeLooks(registry, session.clock)
         self._housekeeping: Housekeeping | None = None
         if renews:
             self._housekeeping = Housekeeping(
@@ -150,6 +152,8 @@ class Keeper:
             reader = self._writer.reader
             if reader.sweeps and drive(stragglers(reader, self._session.clock.now()), self._session):
                 logger.info("found work behind the lines, sweeping from the start")
+        if self._code_looks.step(self._session):
+            self._call(self._runner.look_again)
         if self._scheduler.step():
             self._call(self._runner.look_again)
 

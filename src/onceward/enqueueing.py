@@ -40,7 +40,7 @@ from onceward.store.foreign import async_driver_for, driver_for
 from onceward.store.hops import Cancelled, arrive
 from onceward.store.importing import take_over
 from onceward.store.op import Op, adrive, drive
-from onceward.store.roots import enqueue_root
+from onceward.store.roots import enqueue_root, take_in_order
 from onceward.store.stage_batches import Spawned
 
 
@@ -345,13 +345,14 @@ class Enqueueing(Client):
         for places, new in roots.alike:
             found.update(zip(places, map(Enqueued, (yield from enqueue_alike(new))), strict=True))
         plain = []
+        taken = yield from take_in_order(task for place, task in roots.tasks.items() if place not in refused)
         for place, task in roots.tasks.items():
             if place in refused:
                 continue
             if task.is_plain:
                 plain.append(place)
                 continue
-            number, is_new, why = yield from enqueue_root(task, now)
+            number, is_new, why = yield from enqueue_root(task, now, number=taken.pop(task.identity, None))
             found[place] = Enqueued(number) if is_new else Enqueued(number, created=False, existing=number, reason=why)
         for start in range(0, len(plain), MOST_IN_ONE_STATEMENT):
             some = plain[start : start + MOST_IN_ONE_STATEMENT]

@@ -17,6 +17,7 @@ from onceward.model.lineage import EVERYWHERE, Bounds, Spawn, StageBatch
 from onceward.model.payload import identity
 from onceward.model.source import GateLimits
 from onceward.model.task import NEVER, Advance, Commit, Finish, Lease, Move, NewTask, Park, band_of
+from onceward.model.wishes import NO_WISHES
 from onceward.store import claims, commits, operate, workers
 from onceward.store.budget_waits import declare, set_limit, sweep_budgets
 from onceward.store.expiry import expire_lineages
@@ -337,6 +338,40 @@ def reopen_and_spawn_of_an_alias(hands: Hands, _: str) -> Scene:
     reopening = doing(lambda _: operate.reopen(left.task, fresh=False, stage=None, forget=(), now=NOON))
     spawning = committing(right, ON, spawns=together("right", child("same", unique="everywhere")))
     return Scene({"reopen": reopening, "spawn": spawning}, judge)
+
+
+# Two who enqueue the same work
+
+
+class Page(Payload, kind="page"):
+    """Work that is to be there once."""
+
+    number: int
+
+
+pages = Pipeline(Page, unique="everywhere")
+
+
+@pages.stage
+def only_page(ctx: Context[Page]) -> None:
+    """Nothing."""
+
+
+def enqueue_and_enqueue_crosswise(hands: Hands, url: str) -> Scene:
+    """Two enqueue the same two tasks, which are to be there once, in another order: two tasks."""
+    app = App(url, [pages], clock=FakeClock(NOON))
+
+    def enqueuing(*numbers: int) -> Work:
+        roots = app._rooting.roots([Page(number) for number in numbers], NOON, NO_WISHES)
+        return doing(lambda _: app._enqueue(roots))
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        made = {name: [one.created for one in fell(outcomes[name])] for name in ("ant", "bee")}
+        assert sorted(made.values()) == [[False, False], [True, True]]
+        assert {one.id for one in outcomes["ant"]} == {one.id for one in outcomes["bee"]}
+        return "ant" if made["ant"][0] else "bee"
+
+    return Scene({"ant": enqueuing(1, 2), "bee": enqueuing(2, 1)}, judge)
 
 
 # A spawn, and the pruning of whoever has the identity that it wants
@@ -825,6 +860,7 @@ SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     alias_and_spawn_everywhere,
     alias_and_alias,
     reopen_and_spawn_of_an_alias,
+    enqueue_and_enqueue_crosswise,
     spawn_and_prune,
     raise_and_raise,
     raise_and_deadline,

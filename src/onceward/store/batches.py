@@ -23,7 +23,7 @@ from onceward.store.enqueue import kept, reserve_ids
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Rows
-from onceward.store.roots import enqueue_root
+from onceward.store.roots import enqueue_root, take_in_order
 
 TASKS_AT_ONCE = 1_000
 _ENDS = (Status.SUCCEEDED, Status.FILTERED, Status.SKIPPED, Status.FAILED, Status.CANCELLED)
@@ -90,9 +90,11 @@ def _insert_roots(name: str, tasks: Sequence[NewTask], batch: int, scope: uuid.U
     made: dict[int, int] = {}
     refused: list[str] = []
     plain = []
+    taken = yield from take_in_order(tasks)
     for place, task in enumerate(tasks):
         if task.unique == "everywhere":
-            number, is_new, why = yield from enqueue_root(task, now, batch, scopes)
+            mine = taken.pop(task.identity, None)
+            number, is_new, why = yield from enqueue_root(task, now, batch, scopes, number=mine)
             if is_new and number is not None:
                 made[place] = number
             refused += [] if why is None else [why]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -26,9 +27,31 @@ class Rooted(NamedTuple):
     refused: str | None = None
 
 
-def enqueue_root(task: NewTask, now: int, batch: int | None = None, scopes: bytes | None = None) -> Op[Rooted]:
-    """Enqueue a root that has limits of its own, or that may be there already: then no budget counts it."""
-    [number] = yield from reserve_ids(1)
+def take_in_order(tasks: Iterable[NewTask]) -> Op[dict[bytes, int]]:
+    """Take the identities of roots that are about to be enqueued one by one: all at once and sorted, because others may
+    enqueue the same ones in another order. Returns the numbers under which those are taken that were free."""
+    wanted = list(dict.fromkeys(task.identity for task in tasks if task.unique == "everywhere"))
+    if len(wanted) < 2:
+        return {}
+    numbers = dict(zip(wanted, (yield from reserve_ids(len(wanted))), strict=True))
+    hashes = sorted(wanted)
+    ours = {"scope": EVERYWHERE, "hashes": hashes, "tasks": [numbers[hashed] for hashed in hashes]}
+    rows = yield Query("take_in_order", ours)
+    return {bytes(hashed): task for hashed, task in rows if task == numbers[bytes(hashed)]}
+
+
+def enqueue_root(
+    task: NewTask,
+    now: int,
+    batch: int | None = None,
+    scopes: bytes | None = None,
+    *,
+    number: int | None = None,
+) -> Op[Rooted]:
+    """Enqueue a root that has limits of its own, or that may be there already: then no budget counts it. With a number,
+    its identity is taken under that."""
+    if number is None:
+        [number] = yield from reserve_ids(1)
     holder = number
     if task.unique == "everywhere":
         [(_, _, holder)] = yield Many("take_identities", [(EVERYWHERE, task.identity, number)])

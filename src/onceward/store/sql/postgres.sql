@@ -565,6 +565,14 @@ SET pruned = l.pruned + gone.count
 FROM gone
 WHERE l.id = gone.id
 
+-- name: take_in_order
+-- As take_identities, of one scope.
+INSERT INTO onceward_identity (scope, hash, task)
+SELECT :scope, t.hash, t.task
+FROM unnest(:hashes::bytea[], :tasks::bigint[]) AS t (hash, task)
+ON CONFLICT (scope, hash) DO UPDATE SET task = onceward_identity.task
+RETURNING hash, task
+
 -- name: reserve_ids
 -- Numbers that the next tasks will have, each the first and the last of its own, because others draw from the sequence at
 -- the same time. Its name is looked up once, and not for every number.

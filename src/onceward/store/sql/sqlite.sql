@@ -382,6 +382,9 @@ SET pruned = pruned + gone.column2
 FROM (ROWS (id uuid, count bigint)) AS gone
 WHERE onceward_lineage.id = gone.column1
 
+-- name: take_in_order
+-- Nothing: one writer at a time needs no order.
+
 -- name: reserve_ids
 -- The first and the last of the numbers that the next tasks will have. One writer at a time makes that safe.
 SELECT last.id + 1, last.id + :count

@@ -368,8 +368,9 @@ def stop_itself(connection: Connection, how: str) -> None:
         "SET statement_timeout = 1",
         "SET LOCAL lock_timeout = 1",
         "SELECT set_config('search_path', 'nowhere', false)",
+        "SET LOCAL search_path = nowhere",
+        'SET LOCAL "statement_timeout" TO 1',
         "RESET ALL",
-        "DEALLOCATE ALL",
     ],
 )
 def test_a_function_that_stops_itself_fails_its_task_alone(start: Start, how: str) -> None:
@@ -388,6 +389,7 @@ def test_a_function_may_have_settings_of_its_own(start: Start) -> None:
         if connection.dialect == "postgres":
             connection.execute("SET CONSTRAINTS ALL DEFERRED")
             connection.execute("SET LOCAL shop.customer = 'ada'")
+            connection.execute("SET LOCAL work_mem = '8MB'")
             connection.execute("SELECT set_config('shop.customer', %s, true)", ("ada",))
 
     def save(ctx: Context[Job]) -> None:

@@ -68,14 +68,15 @@ def some_text_of(text: Any, what: str) -> str | None:
 
 
 def count_of(count: Any, name: str) -> int:
-    """How many there are of something, as a stage tells it; what it has counted in fractions is cut."""
+    """How many there are of something, as a stage tells it; what it has counted in fractions is cut, and what no
+    database holds is as much as one does."""
     try:
         number = None if isinstance(count, bool | str | bytes) else int(count)
     except Exception:  # infinite, or nothing to count with
         number = None
-    if number is None or not -LARGEST_ID <= number <= LARGEST_ID:
+    if number is None:
         raise ConfigError(f"{name}={shown(count)}: it is a number that one can count to")
-    return number
+    return min(max(number, -LARGEST_ID), LARGEST_ID)
 
 
 def reason_of(reason: Any) -> str:

@@ -24,14 +24,19 @@ _OWN_TABLE = re.compile(r"\b(?:insert\s+into|update|delete\s+from|merge\s+into|d
 _LASTING = re.compile(r"(?:^|;)\s*(?:set|listen|load|declare|create)\b|\bset_config\s*\(", re.I)
 """What may change a connection for whoever uses it next."""
 
-_SESSION_WORDS = frozenset({"set", "reset", "discard", "deallocate", "listen", "unlisten", "load"})
-_OF_ITS_OWN = re.compile(r"set\s+constraints\b|set\s+local\s+\w+\.", re.I)
+_SESSION_WORDS = frozenset({"set", "reset", "discard", "listen", "unlisten", "load"})
+_OF_ITS_OWN = re.compile(
+    r"set\s+constraints\b|set\s+local\s+"
+    r"(?!(?:statement_timeout|lock_timeout|idle|transaction|default_transaction|role|session|search_path)|to\b)\w",
+    re.I,
+)
+"""What holds until the end of the transaction and does not change what the engine says in it."""
 _CONFIG = re.compile(r"\bset_config\s*\((?!\s*'\w+\.)", re.I)
 
 
 def refuse_session_changes(sql: str) -> None:
-    """Raise if a text would change the connection for the rest of the engine's transaction, or for whoever has it next.
-    Settings with a dot in their name are the application's own."""
+    """Raise if a text would change the connection for whoever has it next, or for what the engine still has to say in
+    its transaction: its time limits, its role, where it looks for tables."""
     for statement in _QUOTED.sub(" ", sql).split(";"):
         words = statement.split(None, 1)
         if words and words[0].lower() in _SESSION_WORDS and not _OF_ITS_OWN.match(statement.strip()):

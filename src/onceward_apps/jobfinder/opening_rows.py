@@ -70,6 +70,7 @@ def claim(connection: Connection, source: str, shown: Sequence[tuple[str, str | 
 
 def _claimed(connection: Connection, source: str, listing: str, twin: str, taken: set[str]) -> str:
     for _ in range(CLAIMS):
+        last = _last(connection, twin)
         others = rows(
             connection,
             "SELECT p.listing FROM jobs_position p JOIN jobs_listing l ON l.listing = p.listing"
@@ -80,18 +81,23 @@ def _claimed(connection: Connection, source: str, listing: str, twin: str, taken
         free = next((str(other) for (other,) in others if other not in taken), None)
         if free is not None:
             return free
-        if _opened(connection, listing, twin):
+        if _opened(connection, listing, twin, last):
             return listing
     raise PositionTaken(f"others claim every opening of the position of {listing}")
 
 
-def _opened(connection: Connection, listing: str, twin: str) -> bool:
-    """Whether a listing has an opening now; not if somebody else was faster, who is seen from here on."""
+def _last(connection: Connection, twin: str) -> int:
+    """The last opening of a position. Who looks at the others after that, and takes the next one, has missed nobody."""
+    found = row(connection, "SELECT coalesce(max(opening), 0) FROM jobs_position WHERE twin = ?", twin)
+    return 0 if found is None else int(found[0])
+
+
+def _opened(connection: Connection, listing: str, twin: str, last: int) -> bool:
+    """Whether a listing has the opening after the last now; not if somebody was faster, who is seen from here on."""
     change(
         connection,
-        "INSERT INTO jobs_position (twin, opening, listing)"
-        " SELECT ?, coalesce(max(opening), 0) + 1, ? FROM jobs_position WHERE twin = ? ON CONFLICT DO NOTHING",
-        twin, listing, twin,
+        "INSERT INTO jobs_position (twin, opening, listing) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+        twin, last + 1, listing,
     )  # fmt: skip
     return row(connection, "SELECT 1 FROM jobs_position WHERE listing = ?", listing) is not None
 
@@ -135,10 +141,10 @@ def hold(connection: Connection, listing: str, twin: str | None) -> None:
     # An update, and no look: it waits for whoever takes this opening at the moment.
     if row(connection, "UPDATE jobs_position SET listing = listing WHERE listing = ? RETURNING 1", listing):
         return
+    last = _last(connection, twin)
     other = rival(connection, listing, twin)
     if other is None:
-        # Looked at once more: somebody may have come between our look and our opening, which is then one too many.
-        held = _opened(connection, listing, twin) and _strongest(connection, listing, twin) is None
+        held = _opened(connection, listing, twin, last)
     else:
         held = not other.is_match and _taken_over(connection, listing, twin, other)
     if not held:

@@ -169,6 +169,26 @@ def test_who_comes_between_a_look_and_an_opening_is_seen(finder: Harness, monkey
     assert [match.listing for match in finder.app.read(listing_rows.matches, False)] == [names[0]]
 
 
+def test_who_claims_between_a_look_and_an_opening_is_seen(finder: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    if finder.app.dialect == "sqlite":
+        pytest.skip("nobody comes between there: one writes at a time")
+    with_sources(finder.app, "a", "b")
+    first, second = shown("a", 1, "Engineer"), shown("b", 7, "engineer")
+    opened = opening_rows._opened
+
+    def slowly(connection: Direct, listing: str, twin: str, last: int) -> bool:
+        if listing == second.listing:
+            monkeypatch.setattr(opening_rows, "_opened", opened)
+            with transaction(finder.app) as other:
+                listing_rows.see(other, "a", None, [first], {}, ORIGIN)
+        return opened(connection, listing, twin, last)
+
+    monkeypatch.setattr(opening_rows, "_opened", slowly)
+    with transaction(finder.app) as connection:
+        listing_rows.see(connection, "b", None, [second], {}, ORIGIN)
+    assert [row.listing for row in finder.app.read(listing_rows.listings)] == [first.listing]
+
+
 def test_of_two_listings_that_are_saved_at_the_same_moment_one_is_a_match(finder: Harness) -> None:
     twin = twin_of("Acme", "Engineer", "Portland")
     names = [listing_id(f"https://acme.example/jobs/{number}") for number in (1, 2)]

@@ -20,6 +20,7 @@ from tests.simulation.loop import SimulatedLoop
 from tests.simulation.many import Sum, chosen, run_many
 from tests.simulation.simulate import Simulator, told
 
+pytestmark = pytest.mark.xdist_group("simulation")  # one process simulates; it waits until threads of others have ended
 FEW = 80
 SEARCHED = "80-479"
 """Among these seeds some run into a mistake: one in fifty at least, and the first of them soon."""

@@ -361,7 +361,7 @@ def stop_itself(connection: Connection, how: str) -> None:
     "how",
     [
         "SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60)",
-        "SELECT repeat('x', 1000000000) || repeat('x', 1000000000)",
+        "SELECT repeat('xx', 1000000000)",
         "misused",
         "elsewhere",
         "SET TRANSACTION READ ONLY",

@@ -146,21 +146,26 @@ class App(
 
     def work(self, orders: Orders, on_start: Callable[[WorkerProcess], None] | None = None) -> Summary:
         """Carry out orders in this process. `run` and the children of a supervisor come here."""
-        if orders.concurrency is not None:
-            self._in_force.pin(concurrency=orders.concurrency)
-        process = WorkerProcess(
-            self._store,
-            self.registry,
-            self._in_force,
-            orders,
-            self._readers.read,
-            self.spawner,
-            self._schedules,
-            self._watches,
-        )
-        if on_start is not None:
-            on_start(process)
-        return run_on_loop(process.run(), _fastest_loop())
+        pinned = {} if orders.concurrency is None else {"concurrency": orders.concurrency}
+        if pinned:
+            self._in_force.pin(**pinned)
+        try:
+            process = WorkerProcess(
+                self._store,
+                self.registry,
+                self._in_force,
+                orders,
+                self._readers.read,
+                self.spawner,
+                self._schedules,
+                self._watches,
+            )
+            if on_start is not None:
+                on_start(process)
+            return run_on_loop(process.run(), _fastest_loop())
+        finally:
+            if pinned:
+                self._in_force.pin()
 
     def envelope(
         self, limits: Limits | None = None, *, usd_per_1000_calls: float | None = None, measured: bool = False

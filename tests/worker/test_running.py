@@ -248,3 +248,15 @@ def test_progress_that_cannot_be_shown_is_no_trouble(apps: Any) -> None:
     task = app.enqueue(Job())
     app.run(until_idle=True)
     assert app.task(task.id).status is Status.SUCCEEDED
+
+
+def test_what_one_run_is_given_is_not_for_the_next(apps: Any) -> None:
+    job = Pipeline(Job)
+
+    @job.stage
+    def nothing(ctx: Context[Job]) -> None:
+        pass
+
+    app = apps(job, concurrency=7)
+    app.run(concurrency=2, until_idle=True)
+    assert app.config.concurrency == 7

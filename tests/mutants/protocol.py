@@ -75,7 +75,10 @@ MUTANTS = (
     Mutant(
         "budget check-then-act",
         "what is left of a budget is read without locking its row",
-        (Edit(POSTGRES, "\nFOR UPDATE", "", "hold_budgets"),),
+        (
+            Edit(POSTGRES, "\nFOR UPDATE", "", "hold_budgets"),
+            Edit(POSTGRES, "\nFOR UPDATE OF b", "", "hold_all_budgets"),
+        ),
         ("tests/faults/test_budgets.py::test_claims_that_race_set_aside_no_more_than_there_is",),
     ),
     Mutant(

@@ -24,6 +24,10 @@ pytestmark = pytest.mark.xdist_group("simulation")  # one process simulates; it 
 FEW = 80
 SEARCHED = "80-479"
 """Among these seeds some run into a mistake: one in fifty at least, and the first of them soon."""
+ONCE_BROKEN = [
+    1794925008973,  # declared dead, then a restore to before that: what was held stayed with a worker that had stopped
+]
+"""A change of the engine may give these other histories; until then each finds its mistake again."""
 LONG_MINUTES = 10.0
 LONG_SEEDS = 1_000_000
 BY_NAME = {mutant.name: on_each_database(mutant)[0] for mutant in MUTANTS}
@@ -84,6 +88,11 @@ def test_no_promise_is_broken_in_some_worlds(simulator: Simulator) -> None:
     for seed in range(FEW):
         found.add(simulator.run(seed))
     _judge(found)
+
+
+@pytest.mark.parametrize("seed", ONCE_BROKEN)
+def test_a_world_that_once_broke_a_promise_keeps_it(simulator: Simulator, seed: int) -> None:
+    assert simulator.run(seed).violation is None
 
 
 @pytest.mark.torture

@@ -184,7 +184,9 @@ class WorkerProcess:
 
         def delivered(written: Written) -> None:
             runner.delivered(written)
-            if runner.intake.low_claim:
+            # Not once others have declared us dead: that was read beside our own transactions, and the database may go
+            # back to before it. Then whoever buries us has to find all that we hold there.
+            if runner.intake.low_claim and not self._lost_everything:
                 writer.low_claim, runner.intake.low_claim = runner.intake.low_claim, 0
             committer.watch(not self._stop_requests and runner.intake.wants_more)
 

@@ -67,7 +67,7 @@ bench-peers: setup ## Measure other task queues beside this one, in about 20 min
 models: setup ## Check the models of the protocols with Spin, also in larger worlds: a few minutes
 	@$(BIN)/python -m tests.models --larger
 
-mutants: setup ## Put 26 known mistakes into copies of the source, one by one, and see that a test finds each: about 10 minutes
+mutants: setup ## Put known mistakes into copies of the source, one by one, and see that a test finds each: about half an hour
 	@$(BIN)/python -m tests.mutants
 
 simulate: setup ## Run simulated worlds: SEEDS=1000 or 5000-5999, PROCESSES=2, MINUTES=10; SEED=123 tells the history of one
@@ -82,13 +82,19 @@ lock: ## Resolve the requirements files anew (needs uv; UPGRADE=--upgrade takes 
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 		--extra postgres --extra speed --extra documents --extra http --extra llm \
 		pyproject.toml requirements-dev.in -o requirements-dev.txt
+	@$(PYTHON) tests/lowest.py tools > .lowest-tools.in
+	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) --resolution lowest-direct \
+		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" \
+		--extra postgres --extra speed --extra documents --extra http --extra llm --extra aws \
+		pyproject.toml .lowest-tools.in -o requirements-lowest.txt
+	@rm .lowest-tools.in
 	@for wanted in bench/peers/requirements/*.in; do \
 		case $$wanted in */oban.in) python=3.12 ;; *) python=3.11 ;; esac; \
 		$(UV) pip compile --quiet --universal --python-version $$python --generate-hashes $(UPGRADE) \
 			--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 			$$wanted -o $${wanted%.in}.txt || exit 1; \
 	done
-	@! grep -nE '://|^(-|--)[a-z]' requirements-dev.txt bench/peers/requirements/*.txt \
+	@! grep -nE '://|^(-|--)[a-z]' requirements-dev.txt requirements-lowest.txt bench/peers/requirements/*.txt \
 		|| { echo "a requirements file names an address"; exit 1; }
 
 clean: ## Remove what the tools left behind, .venv included

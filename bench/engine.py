@@ -8,7 +8,7 @@ from typing import Any
 
 from bench import jobs
 from bench.loops import new_loop
-from bench.plan import CALLERS, CHILDREN, CONCURRENCY, PAD
+from bench.plan import CALLERS, CHILDREN, CONCURRENCY, FEW_SLOTS, PAD
 from onceward import App
 
 
@@ -18,7 +18,7 @@ def app_of(kind: str) -> tuple[App, type[Any]]:
         return jobs.app, {"noop": jobs.Noop, "five": jobs.Five}[kind]
     from bench import kinds
 
-    return kinds.app, {"blocking": kinds.Blocking, "governed": kinds.Governed}[kind]
+    return kinds.app, {"blocking": kinds.Blocking, "patient": kinds.Patient, "governed": kinds.Governed}[kind]
 
 
 class EngineClient:
@@ -99,11 +99,12 @@ def _ask_for_all(numbers: Iterable[int]) -> None:
         _ask(number)
 
 
-def work(*, until_idle: bool, queues: list[str] | None = None, kinds: bool = False) -> None:
-    """Run a worker in this process, without a supervisor; with `kinds` one for other tasks than plain ones."""
+def work(*, until_idle: bool, queues: list[str] | None = None, kinds: bool = False, few: bool = False) -> None:
+    """Run a worker in this process, without a supervisor; with `kinds` one for other tasks than plain ones, with `few`
+    one that has few slots."""
     app = jobs.app
     if kinds:
         from bench import kinds as other
 
         app = other.app
-    app.run(concurrency=CONCURRENCY, until_idle=until_idle, queues=queues)
+    app.run(concurrency=FEW_SLOTS if few else CONCURRENCY, until_idle=until_idle, queues=queues)

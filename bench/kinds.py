@@ -1,11 +1,13 @@
-"""Other tasks than plain ones: `def` stages, stages behind a source, and trees that grow as they run.
+"""Other tasks than plain ones: `def` stages, stages that wait, stages behind a source, and trees that grow as they run.
 
 An application of its own, `bench.kinds:app`, so that what these pipelines cost a worker is not in the figures of the
 plain ones.
 """
 
+import asyncio
+
 from bench import runlog
-from bench.plan import PAD, TREE_LEVELS, TREE_WIDTH
+from bench.plan import PAD, TREE_LEVELS, TREE_WIDTH, WAIT_S
 from bench.target import from_environment
 from onceward import App, Context, Payload, Pipeline, Source
 
@@ -18,6 +20,13 @@ ample = Source("ample", rate="100000/s")
 
 class Blocking(Payload, kind="blocking"):
     """A task whose stage is a `def`, which runs in a thread."""
+
+    number: int
+    pad: str
+
+
+class Patient(Payload, kind="patient"):
+    """A task that waits for a while, as for an answer from outside."""
 
     number: int
     pad: str
@@ -45,6 +54,7 @@ class Node(Payload, kind="node"):
 
 
 blocking = Pipeline(Blocking)
+patient = Pipeline(Patient)
 governed = Pipeline(Governed)
 trees = Pipeline(Node)
 
@@ -53,6 +63,13 @@ trees = Pipeline(Node)
 def run_blocking(ctx: Context[Blocking]) -> None:
     """Say that it ran."""
     record(ctx.payload.number)
+
+
+@patient.stage
+async def wait(ctx: Context[Patient]) -> None:
+    """Say that it ran, and wait."""
+    record(ctx.payload.number)
+    await asyncio.sleep(WAIT_S)
 
 
 @governed.stage(source=ample)
@@ -71,7 +88,7 @@ async def grow(ctx: Context[Node]) -> None:
             ctx.spawn(Node(node.tree, place, node.level + 1, PAD))
 
 
-app = App(target.url, pipelines=[blocking, governed, trees])
+app = App(target.url, pipelines=[blocking, patient, governed, trees])
 
 
 def plant(count: int) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.plan import BULK_SIZE, CALLERS, CHILDREN, CLAIMED, TREE_LEVELS
+from bench.plan import BULK_SIZE, CALLERS, CHILDREN, CLAIMED, COMMIT_S, FEW_SLOTS, TREE_LEVELS, WAIT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ THEMES: dict[str, dict[str, Measure]] = {
         "governed-share": Measure("governed / plain", "×", 2),
         "kind-spawned": Measure("tasks that were spawned", RATE),
         "spawned-share": Measure("spawned / plain", "×", 2),
+        "slow": Measure(f"tasks of {WAIT_S * 1_000:g} ms, {FEW_SLOTS} slots, {COMMIT_S * 1_000:g} ms a commit", RATE),
+        "slow-share": Measure(f"of the {FEW_SLOTS / WAIT_S:g} a second that the slots allow", "×", 2),
     },
     "Spawn": {
         "spawn": Measure(f"spawn, {CHILDREN} a stage", "children/s"),

@@ -21,6 +21,7 @@ Work = Literal[
     "finished",
     "snapshot",
     "reader",
+    "slow",
     "startup",
     "listings",
 ]
@@ -37,6 +38,10 @@ PAD = "x" * 170
 # How many ask at once where many callers are measured.
 CALLERS = 50
 CHILDREN = 100
+# Tasks that wait for so long, on so few slots, where the reply to a commit takes so long.
+WAIT_S = 0.04
+FEW_SLOTS = 32
+COMMIT_S = 0.1
 # The queue of those who spawn, so that a worker can leave their children for later.
 FANS = "fans"
 # A tree of tasks: so many children each, so many levels below the root.

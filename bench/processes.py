@@ -33,12 +33,15 @@ def client_command(*request: object) -> list[str]:
     return [sys.executable, "-m", "bench.client", *map(str, request)]
 
 
-def worker_command(*, until_idle: bool = False, fans: bool = False, kinds: bool = False) -> list[str]:
+def worker_command(
+    *, until_idle: bool = False, fans: bool = False, kinds: bool = False, few: bool = False
+) -> list[str]:
     """The command of one worker process without a supervisor.
 
-    With `fans` it runs only those who spawn, with `kinds` what `bench.kinds` knows instead of plain tasks.
+    With `fans` it runs only those who spawn, with `kinds` what `bench.kinds` knows instead of plain tasks, with `few`
+    on few slots.
     """
-    options = {"--until-idle": until_idle, "--fans": fans, "--kinds": kinds}
+    options = {"--until-idle": until_idle, "--fans": fans, "--kinds": kinds, "--few": few}
     return [sys.executable, "-m", "bench.worker", *(name for name, is_set in options.items() if is_set)]
 
 

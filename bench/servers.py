@@ -102,6 +102,22 @@ class Scratch:
         return disk.syncs_per_second(self.directory, seconds)
 
 
+def slow_commits(url: str, seconds: float) -> None:
+    """Let every commit of a worker take so long on the server, as one that waits for a far standby does.
+
+    A worker writes one receipt with every transaction. What is deferred runs at the commit itself, with all locks held.
+    """
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE FUNCTION bench_slow() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN PERFORM pg_sleep({float(seconds)}); RETURN NULL; END $$"
+        )
+        connection.execute(
+            "CREATE CONSTRAINT TRIGGER bench_slow AFTER INSERT ON onceward_receipt DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW EXECUTE FUNCTION bench_slow()"
+        )
+
+
 @contextmanager
 def held_snapshot(url: str) -> Iterator[None]:
     """Keep a REPEATABLE READ snapshot of the database open: no row version younger than it can be vacuumed."""

@@ -47,6 +47,7 @@ MUST: dict[str, dict[Store, Bound]] = {
     "finished-share": _both(Bound(at_least=0.9)),
     "snapshot-kept": {"postgres": Bound(at_least=0.98)},
     "snapshot-growth": {"postgres": Bound(at_most=2)},
+    "slow-share": {"postgres": Bound(at_least=0.7)},
     "memory": _both(Bound(at_most=120)),
     "governed-share": _both(Bound(at_least=0.75)),
     "spawned-share": _both(Bound(at_least=0.75)),

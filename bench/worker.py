@@ -1,4 +1,4 @@
-"""The process that runs jobs: `python -m bench.worker [--until-idle] [--fans] [--kinds]`."""
+"""The process that runs jobs: `python -m bench.worker [--until-idle] [--fans] [--kinds] [--few]`."""
 
 import sys
 
@@ -32,7 +32,7 @@ def main() -> None:
         from bench import engine
 
         queues = [FANS] if "--fans" in sys.argv[1:] else None
-        engine.work(until_idle=until_idle, queues=queues, kinds="--kinds" in sys.argv[1:])
+        engine.work(until_idle=until_idle, queues=queues, kinds="--kinds" in sys.argv[1:], few="--few" in sys.argv[1:])
     elif target.store == "sqlite":
         loops.run(floor_sqlite(target, until_idle=until_idle))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import tempfile
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import structlog
 
-from onceward import App
+from onceward import App, logs
+from onceward.store.availability import database
 from tests.pooler import IS_BETWEEN, PgBouncer
 from tests.warm import Warm
 
@@ -35,6 +38,23 @@ gc.disable()  # what is collected stays: to look for garbage in it takes a third
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """A command that runs in this process sets up its log, and a database may stay away: neither outlives its test."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    if os.environ.pop(logs.VARIABLE, None) is not None:
+        structlog.reset_defaults()
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    for name in ("onceward", "onceward_apps"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    if database.is_away:
+        database.is_away = False
+        database._troubled.clear()
 
 
 @pytest.fixture

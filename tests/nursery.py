@@ -196,11 +196,12 @@ def main() -> int | None:
     import pytest  # noqa: F401 - imported for those who are forked
     import uvloop  # noqa: F401
 
-    import onceward.cli.commands
     import onceward.store.postgres
     import onceward.store.sqlite_standard
     import onceward.testing  # noqa: F401
+    from onceward.cli.commands import with_commands_for
 
+    with_commands_for([])
     gc.freeze()  # what nobody looks at stays shared
     control = socket.socket(fileno=int(sys.argv[1]))
     while True:

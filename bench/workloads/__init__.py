@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from bench.workloads.draining import drain, kinds, payloads, startup, workflows
+from bench.workloads.draining import drain, kinds, payloads, slow, startup, workflows
 from bench.workloads.enqueueing import callers, enqueue
 from bench.workloads.finding import listings
 from bench.workloads.latencies import latency, load
@@ -33,6 +33,8 @@ PARTS = (
     # Only PostgreSQL keeps dead rows for an old snapshot; only SQLite keeps its log for an old reader.
     Part("snapshot", "snapshot", snapshot, ("postgres",), ("engine",), every_round=False),
     Part("reader", "reader", reader, ("sqlite",), ("engine",), every_round=False),
+    # Only a server can be slow with a commit alone.
+    Part("slow", "slow", slow, ("postgres",), ("engine",), every_round=False),
     Part("startup", "startup", startup, every_round=False),
     Part("listings", "listings", listings, every_round=False, sides=("engine",)),
 )

@@ -5,9 +5,10 @@ import time
 
 from bench import processes, runlog
 from bench.meter import postgres_costs
-from bench.plan import SIZES, STAGES, Plan
+from bench.plan import COMMIT_S, FEW_SLOTS, SIZES, STAGES, WAIT_S, Plan
 from bench.runlog import Run, Tally
 from bench.samples import Outcome
+from bench.servers import slow_commits
 from bench.target import Target
 from bench.workloads.parts import phase, run_backlog, starts_per_second
 from bench.workloads.spawning import spawn_all
@@ -68,6 +69,16 @@ def kinds(target: Target, plan: Plan) -> Outcome:
         },
         runlog.total(tallies),
     )
+
+
+def slow(target: Target, plan: Plan) -> Outcome:
+    """Run a backlog of tasks that wait a little, on few slots, where the reply to every commit takes long."""
+    processes.ask(target, "fill", "patient", plan.kinds)
+    slow_commits(target.url, COMMIT_S)
+    run_backlog(target, plan.kinds, kinds=True, few=True)
+    runs = runlog.read(target.log)
+    rate = starts_per_second(runs)
+    return Outcome({"slow": rate, "slow-share": rate * WAIT_S / FEW_SLOTS}, runlog.tally(runs, plan.kinds))
 
 
 def _spawned(target: Target, count: int) -> tuple[float, Tally]:

@@ -50,7 +50,7 @@ def second_database(target: Target) -> Iterator[Target]:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-def run_backlog(target: Target, count: int, workers: int = 1, *, kinds: bool = False) -> Meter:
+def run_backlog(target: Target, count: int, workers: int = 1, *, kinds: bool = False, few: bool = False) -> Meter:
     """Run what is enqueued with so many worker processes, until the store itself says that nothing is left."""
     supervised: Meter | None = None
     if target.side == "engine" and workers > 1:
@@ -60,7 +60,7 @@ def run_backlog(target: Target, count: int, workers: int = 1, *, kinds: bool = F
         # The supervisor does not end by itself. A worker that finds nothing to do is the store's word for "done".
         workers = 1
     with ExitStack() as stack:
-        command = processes.worker_command(until_idle=True, kinds=kinds)
+        command = processes.worker_command(until_idle=True, kinds=kinds, few=few)
         started = [stack.enter_context(processes.started(command, target)) for _ in range(workers)]
         meter = Meter(target, started)
         processes.await_runs(target, count, started, meter.look if supervised is None else None)

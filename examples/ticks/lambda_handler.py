@@ -14,15 +14,22 @@ from tasks import app
 from onceward import LambdaTrigger
 
 TIME_LIMIT_S = 600
+MOST_TASKS, LONGEST_CHAIN = 1_000, 2
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Run one tick. The schedule says nothing of a chain; an event that a tick has sent says how much of it is left."""
+    """Run one tick. The schedule says nothing of a chain; an event that a tick has sent says how much of it is left.
+
+    An event can ask for less than these bounds, not for more. One that comes over a URL of the function is refused:
+    its sender is known to nobody, unless the URL has `AuthType: AWS_IAM`.
+    """
+    if "requestContext" in event:
+        return {"statusCode": 403}
     left_s = context.get_remaining_time_in_millis() / 1_000 - 30
     report = app.tick(
-        max_tasks=event.get("max_tasks", 1_000),
+        max_tasks=min(int(event.get("max_tasks", MOST_TASKS)), MOST_TASKS),
         time_limit=min(TIME_LIMIT_S, left_s),
-        chain=event.get("chain", 2),
+        chain=min(int(event.get("chain", LONGEST_CHAIN)), LONGEST_CHAIN),
         chain_left=event.get("chain_left"),
         concurrency=event.get("concurrency"),
         queues=event.get("queues"),

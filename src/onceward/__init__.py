@@ -6,60 +6,67 @@ ours.
 
 from __future__ import annotations
 
-from onceward.alerts import Alert, Watch
-from onceward.app import App
-from onceward.batch import Batch, BatchStatus
-from onceward.budgeting import BudgetStatus
-from onceward.cache_operations import CacheStatus
-from onceward.calls import CallTimeout
-from onceward.config import Config
-from onceward.context import Context
-from onceward.enqueueing import Enqueued
-from onceward.envelope import Envelope
-from onceward.errors import (
-    BatchNotFound,
-    BudgetNotFound,
-    ConfigError,
-    IllegalTransition,
-    LeaseLost,
-    LineageNotFound,
-    NoLineage,
-    OncewardError,
-    PayloadError,
-    ScheduleNotFound,
-    SourceNotFound,
-    SpawnRefused,
-    StageEnded,
-    StoreError,
-    TaskNotFound,
-    UnknownKind,
-)
-from onceward.governing import Pause, SourceState, SourceStatus
-from onceward.hop import incoming, outgoing_headers
-from onceward.importing import Imported
-from onceward.lineage_view import Branch, Found, Lineage, LineageSummary, Refusal
-from onceward.model.budget import Budget
-from onceward.model.connection import Connection
-from onceward.model.lineage import Limits, Rule
-from onceward.model.outcome import Failed, Filtered, Retryable, Skipped, Waiting
-from onceward.model.payload import Payload
-from onceward.model.retry import Retry
-from onceward.model.schedule import Cron
-from onceward.model.setting import Setting, SettingValue
-from onceward.model.source import Breaker, Source
-from onceward.model.stats import AttemptCounts, StageDuration
-from onceward.model.status import Event, Status
-from onceward.model.stop_list import StopList
-from onceward.pipeline import Pipeline
-from onceward.scheduling import ScheduleStatus
-from onceward.stage import Isolation, Stage
-from onceward.stage_view import Outcome, Spawned
-from onceward.stats import Stats, StuckTask
-from onceward.store.migrate import Migration
-from onceward.ticking import TickReport
-from onceward.triggers import HttpTrigger, LambdaTrigger, NextTick, SubprocessTrigger
-from onceward.view import Task
-from onceward.why import Cause, Why
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onceward.alerts import Alert, Watch
+    from onceward.app import App
+    from onceward.batch import Batch, BatchStatus
+    from onceward.budgeting import BudgetStatus, HoldStatus
+    from onceward.cache_operations import CacheStatus
+    from onceward.calls import CallTimeout
+    from onceward.config import Config
+    from onceward.context import Context
+    from onceward.enqueueing import Enqueued
+    from onceward.envelope import Envelope
+    from onceward.errors import (
+        BatchNotFound,
+        BudgetNotFound,
+        CallsExceeded,
+        ConfigError,
+        IllegalTransition,
+        LeaseLost,
+        LineageNotFound,
+        NoLineage,
+        OncewardError,
+        PayloadError,
+        ScheduleNotFound,
+        SourceNotFound,
+        SpawnRefused,
+        StageEnded,
+        StoreError,
+        TaskNotFound,
+        UnknownKind,
+    )
+    from onceward.governing import Pause, SourceState, SourceStatus
+    from onceward.hop import incoming, outgoing_headers
+    from onceward.importing import Imported
+    from onceward.lineage_view import Branch, Found, Lineage, LineageSummary, Refusal
+    from onceward.model.budget import Budget
+    from onceward.model.connection import Connection
+    from onceward.model.failure import Failure
+    from onceward.model.lineage import Limits, Rule
+    from onceward.model.outcome import Failed, Filtered, Retryable, Skipped, Waiting
+    from onceward.model.payload import Payload
+    from onceward.model.retry import Retry
+    from onceward.model.schedule import Cron
+    from onceward.model.setting import Setting, SettingValue
+    from onceward.model.source import Breaker, Source
+    from onceward.model.stats import AttemptCounts, LineWait, Pace, StageDuration
+    from onceward.model.status import Event, Status
+    from onceward.model.stop_list import StopList
+    from onceward.pipeline import Pipeline
+    from onceward.scheduling import ScheduleStatus
+    from onceward.stage import Isolation, Stage
+    from onceward.stage_view import Outcome, Spawned
+    from onceward.stats import Stats, StuckTask
+    from onceward.store.migrate import Migration
+    from onceward.ticking import TickReport
+    from onceward.triggers import HttpTrigger, LambdaTrigger, NextTick, SubprocessTrigger
+    from onceward.view import Task
+    from onceward.why import Cause, Why
 
 __all__ = [
     "Alert",
@@ -75,6 +82,7 @@ __all__ = [
     "BudgetStatus",
     "CacheStatus",
     "CallTimeout",
+    "CallsExceeded",
     "Cause",
     "Config",
     "ConfigError",
@@ -85,8 +93,10 @@ __all__ = [
     "Envelope",
     "Event",
     "Failed",
+    "Failure",
     "Filtered",
     "Found",
+    "HoldStatus",
     "HttpTrigger",
     "IllegalTransition",
     "Imported",
@@ -94,6 +104,7 @@ __all__ = [
     "LambdaTrigger",
     "LeaseLost",
     "Limits",
+    "LineWait",
     "Lineage",
     "LineageNotFound",
     "LineageSummary",
@@ -102,6 +113,7 @@ __all__ = [
     "NoLineage",
     "OncewardError",
     "Outcome",
+    "Pace",
     "Pause",
     "Payload",
     "PayloadError",
@@ -140,3 +152,88 @@ __all__ = [
     "incoming",
     "outgoing_headers",
 ]
+
+_HOMES = {
+    "onceward.alerts": ("Alert", "Watch"),
+    "onceward.app": ("App",),
+    "onceward.batch": ("Batch", "BatchStatus"),
+    "onceward.budgeting": ("BudgetStatus", "HoldStatus"),
+    "onceward.cache_operations": ("CacheStatus",),
+    "onceward.calls": ("CallTimeout",),
+    "onceward.config": ("Config",),
+    "onceward.context": ("Context",),
+    "onceward.enqueueing": ("Enqueued",),
+    "onceward.envelope": ("Envelope",),
+    "onceward.errors": (
+        "BatchNotFound",
+        "BudgetNotFound",
+        "CallsExceeded",
+        "ConfigError",
+        "IllegalTransition",
+        "LeaseLost",
+        "LineageNotFound",
+        "NoLineage",
+        "OncewardError",
+        "PayloadError",
+        "ScheduleNotFound",
+        "SourceNotFound",
+        "SpawnRefused",
+        "StageEnded",
+        "StoreError",
+        "TaskNotFound",
+        "UnknownKind",
+    ),
+    "onceward.governing": ("Pause", "SourceState", "SourceStatus"),
+    "onceward.hop": ("incoming", "outgoing_headers"),
+    "onceward.importing": ("Imported",),
+    "onceward.lineage_view": ("Branch", "Found", "Lineage", "LineageSummary", "Refusal"),
+    "onceward.model.budget": ("Budget",),
+    "onceward.model.connection": ("Connection",),
+    "onceward.model.failure": ("Failure",),
+    "onceward.model.lineage": ("Limits", "Rule"),
+    "onceward.model.outcome": ("Failed", "Filtered", "Retryable", "Skipped", "Waiting"),
+    "onceward.model.payload": ("Payload",),
+    "onceward.model.retry": ("Retry",),
+    "onceward.model.schedule": ("Cron",),
+    "onceward.model.setting": ("Setting", "SettingValue"),
+    "onceward.model.source": ("Breaker", "Source"),
+    "onceward.model.stats": ("AttemptCounts", "LineWait", "Pace", "StageDuration"),
+    "onceward.model.status": ("Event", "Status"),
+    "onceward.model.stop_list": ("StopList",),
+    "onceward.pipeline": ("Pipeline",),
+    "onceward.scheduling": ("ScheduleStatus",),
+    "onceward.stage": ("Isolation", "Stage"),
+    "onceward.stage_view": ("Outcome", "Spawned"),
+    "onceward.stats": ("Stats", "StuckTask"),
+    "onceward.store.migrate": ("Migration",),
+    "onceward.ticking": ("TickReport",),
+    "onceward.triggers": ("HttpTrigger", "LambdaTrigger", "NextTick", "SubprocessTrigger"),
+    "onceward.view": ("Task",),
+    "onceward.why": ("Cause", "Why"),
+}
+"""Where each name is at home; it is imported when it is first used, and with it what it needs."""
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def _found(name: str) -> Any:
+    """The value of a public name: of `onceward.App`, say."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("onceward")
+    elif name in _HOME_OF:
+        value = getattr(import_module(_HOME_OF[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    setattr(sys.modules[__name__], name, value)  # found without us the next time
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*vars(sys.modules[__name__]), *__all__})
+
+
+if TYPE_CHECKING:
+    __version__: str
+else:  # type checkers know the names from the imports above, and no others
+    __getattr__ = _found

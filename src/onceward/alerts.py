@@ -13,9 +13,10 @@ from decimal import Decimal
 from typing import Any
 
 from onceward.errors import ConfigError
+from onceward.model.asked import shown
 from onceward.model.connection import Connection
 from onceward.model.times import moment
-from onceward.model.watch import ADVICE, LONGEST_SUBJECT, MOST_TASKS, PRUNING, Finding, of_watch
+from onceward.model.watch import ADVICE, LONGEST_SUBJECT, MOST, MOST_TASKS, PRUNING, Finding, of_watch
 from onceward.store.alerts import AlertRow
 from onceward.store.guard import GuardedConnection
 
@@ -41,13 +42,14 @@ class Watch:
 
     def __post_init__(self) -> None:
         if not _is_text(self.name) or len(self.name) > LONGEST_SUBJECT:
-            raise ConfigError(f"{self.name!r} is no name of a watch")
+            raise ConfigError(f"{shown(self.name)} is no name of a watch; take a short text")
         if self.name in ADVICE or self.name == PRUNING:
             raise ConfigError(f"a watch cannot be called {self.name!r}: that is a rule of the engine")
         if not callable(self.query) and not (isinstance(self.query, str) and self.query.strip()):
             raise ConfigError(f"watch {self.name!r}: its query is SQL, or a function that is given a connection")
-        if isinstance(self.above, bool) or not isinstance(self.above, int | float) or not math.isfinite(self.above):
-            raise ConfigError(f"watch {self.name!r}: above={self.above!r} is not a number")
+        is_number = isinstance(self.above, int | float) and not isinstance(self.above, bool)
+        if not is_number or not -MOST <= self.above <= MOST:
+            raise ConfigError(f"watch {self.name!r}: above={shown(self.above)} is not a number that one can count to")
         if not _is_text(self.advice):
             raise ConfigError(f"watch {self.name!r}: say in a sentence what to do when it finds something")
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Literal
 
-from onceward.alerts import Watch
 from onceward.budgeting import Budgeting
 from onceward.cache_operations import CacheOperations
 from onceward.config import Config, with_profile
-from onceward.envelope import Envelope, envelope
 from onceward.errors import ConfigError
 from onceward.governing import Governing
-from onceward.hourly import checked_price, hourly
+from onceward.lazily import modules
 from onceward.lineage_operations import LineageOperations
 from onceward.model import codec
+from onceward.model.asked import checked_function
+from onceward.model.failure import Failure
 from onceward.model.lineage import Limits, checked_number
 from onceward.model.schedule import Cron
 from onceward.model.setting import Setting
@@ -26,15 +27,23 @@ from onceward.pipeline import Pipeline
 from onceward.scheduling import Scheduling
 from onceward.setting_operations import SettingOperations
 from onceward.stats import Statistics
-from onceward.store.hours import typical_hour
-from onceward.store.migrate import Migration
 from onceward.ticking import Ticking
 from onceward.watching import Watching, checked_watches
 from onceward.worker import locate
 from onceward.worker.looping import refuse_running_loop, run_on_loop
 from onceward.worker.orders import Orders, Summary
-from onceward.worker.process import WorkerProcess
-from onceward.worker.supervisor import Supervisor
+
+if TYPE_CHECKING:  # a program that asks for work does not do any
+    from onceward import envelope as envelopes
+    from onceward import hourly
+    from onceward.alerts import Watch
+    from onceward.envelope import Envelope
+    from onceward.store import hours
+    from onceward.store.migrate import Migration
+    from onceward.worker.process import WorkerProcess
+else:
+    envelopes, hourly = modules("onceward", "envelope", "hourly")
+    (hours,) = modules("onceward.store", "hours")
 
 MOST_PROCESSES = 10_000
 
@@ -54,7 +63,8 @@ class App(
 
     `sqlite:///file.db` (embedded, migrated at first use) or `postgresql://host/name`. `migrations` are the
     application's own tables, `on_connect` is called with every new driver connection, `config` holds the numbers,
-    `profile` chooses some of them, `settings` are those of the application itself.
+    `profile` chooses some of them, `settings` are those of the application itself. `on_failure` is called with every
+    `Failure`, an attempt that failed or a task that ended badly, once it is committed, in a thread of its own.
     """
 
     def __init__(
@@ -71,19 +81,25 @@ class App(
         settings: Sequence[Setting] = (),
         stop_list: StopList | None = None,
         watches: Iterable[Watch] = (),
+        on_failure: Callable[[Failure], object] | None = None,
     ) -> None:
         super().__init__(
             url,
             pipelines,
             migrations=migrations,
             on_connect=on_connect,
-            config=with_profile(config or Config(), profile),
+            config=with_profile(config, profile),
             clock=clock,
             stop_list=stop_list,
             settings=settings,
         )
         self._schedules = self._known_schedules(schedules)
         self._watches = checked_watches(watches)
+        if on_failure is not None:
+            checked_function("on_failure", on_failure, "a Failure; it is a plain `def`")
+            if iscoroutinefunction(on_failure):
+                raise ConfigError("on_failure is an `async def`; it is a plain function, called in a thread of its own")
+        self._on_failure = on_failure
 
     def __repr__(self) -> str:
         return f"<App {', '.join(self.registry.kinds) or 'without pipelines'} on {self._store.place}>"
@@ -101,6 +117,7 @@ class App(
             stop_list=self._stop_list,
             settings=list(self._declared.values()),
             watches=self._watches,
+            on_failure=self._on_failure,
         )
 
     def run(
@@ -130,6 +147,8 @@ class App(
         if processes is not None:
             if path is None:
                 raise ConfigError("worker processes must be able to import the app: make it at the top of a module")
+            from onceward.worker.supervisor import Supervisor
+
             supervisor = Supervisor(
                 self._store,
                 path,
@@ -149,6 +168,10 @@ class App(
         pinned = {} if orders.concurrency is None else {"concurrency": orders.concurrency}
         if pinned:
             self._in_force.pin(**pinned)
+        from onceward.worker.failures import FailureHook
+        from onceward.worker.process import WorkerProcess
+
+        hook = None if self._on_failure is None else FailureHook(self._on_failure)
         try:
             process = WorkerProcess(
                 self._store,
@@ -159,11 +182,14 @@ class App(
                 self.spawner,
                 self._schedules,
                 self._watches,
+                hook,
             )
             if on_start is not None:
                 on_start(process)
-            return run_on_loop(process.run(), _fastest_loop())
+            return run_on_loop(process.run(), _fastest_loop(), is_watched=True)
         finally:
+            if hook is not None:
+                hook.close()
             if pinned:
                 self._in_force.pin()
 
@@ -171,26 +197,25 @@ class App(
         self, limits: Limits | None = None, *, usd_per_1000_calls: float | None = None, measured: bool = False
     ) -> Envelope:
         """What can happen at worst, by the configuration alone: the tasks and attempts one root can come to, and what
-        an hour of ticks can.
+        an hour of ticks, or of workers, can.
 
         `limits` are those that a root is enqueued with. The database is not asked, but with `measured` for what an hour
         has really come to.
         """
-        checked_price(usd_per_1000_calls)
+        hourly.checked_price(usd_per_1000_calls)
         registry = self.registry
-        hour = hourly(
+        hour = hourly.hourly(
             self.config,
+            registry,
             registry.sources.values(),
             registry.budgets.values(),
             usd_per_1000_calls=usd_per_1000_calls,
-            covered=registry.is_covered,
-            most_calls=registry.most_calls(self.config.call_retries),
         )
         if measured:
             now = self._store.clock.now()
-            typical = self._ask(lambda: typical_hour(now))
+            typical = self._ask(lambda: hours.typical_hour(now))
             hour = replace(hour, typical=None if typical is None else typical.priced(usd_per_1000_calls))
-        return envelope(registry, self.config, limits, hour)
+        return envelopes.envelope(registry, self.config, limits, hour)
 
 
 def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

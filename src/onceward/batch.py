@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Self
 
 from onceward.errors import ConfigError
@@ -32,6 +32,8 @@ class BatchStatus:
     skipped: int
     failed: int
     cancelled: int
+    refused: int
+    """How many tasks were to be added and were not, because a limit refused them: it does not end succeeded then."""
     reason: str | None
     """Why it has failed, if that was not because of its tasks: its deadline was over."""
     deadline: datetime | None
@@ -55,14 +57,20 @@ class BatchStatus:
         """The share of its tasks that have ended, from 0 to 1. It may fall while they still spawn others."""
         return self.done / self.total if self.total else 1.0
 
+    def time_left(self, now: datetime) -> timedelta | None:
+        """How long it will take at the pace it has had so far; None if it has ended, or nothing of it has."""
+        if self.has_ended or not self.done:
+            return None
+        return (now - self.created_at) * (self.open / self.done)
+
 
 def as_batch_status(row: Row) -> BatchStatus:
     """A batch as it stands, from its row."""
-    (number, name, status, total, still_open, succeeded, filtered, skipped, failed, cancelled, reason, deadline_at,
-     created_at, ended_at, then) = row  # fmt: skip
+    (number, name, status, total, still_open, succeeded, filtered, skipped, failed, cancelled, refused, reason,
+     deadline_at, created_at, ended_at, then) = row  # fmt: skip
     return BatchStatus(
         number, name, BatchOutcome(status).word, total, still_open, succeeded, filtered, skipped, failed, cancelled,
-        reason, None if deadline_at is None else moment(deadline_at), moment(created_at),
+        refused, reason, None if deadline_at is None else moment(deadline_at), moment(created_at),
         None if ended_at is None else moment(ended_at), then,
     )  # fmt: skip
 
@@ -91,8 +99,10 @@ class Batch:
         priority: int | None = None,
     ) -> bool:
         """Add a piece of work, which begins a lineage of its own; in a stage, a child of the stage's task. False if it
-        is known already that it is kept out: by the stop list, in a stage also by its depth, an ancestor, or the number
-        of children."""
+        is known already that it is kept out: by the stop list, in a stage also by its depth or an ancestor.
+
+        A stage whose batch cannot take all of it fails for good, unless the pipeline of what was added says
+        `refused={"limit": "refuse"}`."""
         if not self._is_open:
             when = "has closed" if self._was_used else "is not open yet"
             raise ConfigError(f"batch {self.name!r} {when}; add to it inside its with block")

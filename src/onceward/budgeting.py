@@ -5,15 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import TYPE_CHECKING, Literal
 
 from onceward.client import Client
 from onceward.errors import BudgetNotFound, ConfigError
+from onceward.lazily import modules
 from onceward.model import asked
 from onceward.model.budget import APP, EVERY_SCOPE, LINEAGE, Account, Amount, BudgetRule, amount_of, read_amount
 from onceward.model.times import moment
 from onceward.setting_operations import checked_author
-from onceward.store import budget_waits
 from onceward.store.op import Op
+
+if TYPE_CHECKING:
+    from onceward.store import budget_waits
+else:
+    (budget_waits,) = modules("onceward.store", "budget_waits")
 
 MOST_SHOWN = 1_000
 
@@ -30,7 +36,9 @@ class BudgetStatus:
     limit: Decimal
     spent: Decimal
     reserved: Decimal
-    """What is set aside for stages that run."""
+    """What is set aside for stages that run, and held by tasks beyond them."""
+    held: Decimal
+    """The part of it that tasks hold beyond their stages, with `ctx.hold`."""
     left: Decimal
     window_at: datetime | None
     """When its window began; None where it is about the total."""
@@ -41,6 +49,26 @@ class BudgetStatus:
     """Whether a charge above its estimate has closed it, until it is raised or its window is over."""
 
 
+HOLD_STATES: tuple[Literal["held", "waiting", "lost"], ...] = ("held", "waiting", "lost")
+
+
+@dataclass(frozen=True, slots=True)
+class HoldStatus:
+    """An amount of a budget that a task holds beyond its stages, under a name."""
+
+    task: int
+    kind: str | None
+    """None if the task is gone; what it held is counted as spent within a second."""
+    name: str
+    budget: str
+    scope: str
+    amount: Decimal
+    state: Literal["held", "waiting", "lost"]
+    """`waiting`: the budget has not enough left, and the task waits. `lost`: the task has ended without settling the
+    hold, which counts as spent."""
+    since: datetime
+
+
 class Budgeting(Client):
     """An app, for those who look after its money."""
 
@@ -49,14 +77,24 @@ class Budgeting(Client):
         now = self._store.clock.now()
         sought, most = asked.some_text_of(name, "name of a budget"), asked.most_of(limit)
         found = self._ask(lambda: budget_waits.read_budgets(sought, now, most))
-        statuses = [_status(account, waiting) for account, waiting in found]
+        statuses = [_status(*one) for one in found]
         drawn = {one.name for one in statuses}
         statuses += [
-            _status(self._undrawn(rule, now), 0)
+            _status(self._undrawn(rule, now), 0, 0)
             for rule in self.registry.budgets.values()
             if rule.scope == "app" and rule.name not in drawn and name in (None, rule.name)
         ]
         return sorted(statuses, key=lambda one: (one.name, one.scope))
+
+    def holds(self, name: str | None = None, *, limit: int = MOST_SHOWN) -> list[HoldStatus]:
+        """What tasks hold of budgets beyond their stages, the oldest first; of all budgets, or of one."""
+        sought, most = asked.some_text_of(name, "name of a budget"), asked.most_of(limit)
+        return [
+            HoldStatus(task, kind, held_as, budget, scope, read_amount(amount), HOLD_STATES[state], moment(at))
+            for task, held_as, budget, scope, amount, state, at, kind in self._ask(
+                lambda: budget_waits.read_holds(sought, most)
+            )
+        ]
 
     def raise_budget(
         self, name: str, limit: Amount, *, scope: str | None = None, author: str | None = None
@@ -95,7 +133,7 @@ class Budgeting(Client):
         return Account(rule.name, APP, window_at, rule.unit, ceiling, ends_at=ends_at)
 
 
-def _status(account: Account, waiting: int) -> BudgetStatus:
+def _status(account: Account, held: int, waiting: int) -> BudgetStatus:
     length = None if account.ends_at is None else account.ends_at - account.window_at
     return BudgetStatus(
         name=account.name,
@@ -105,6 +143,7 @@ def _status(account: Account, waiting: int) -> BudgetStatus:
         limit=read_amount(account.ceiling),
         spent=read_amount(account.spent),
         reserved=read_amount(account.reserved),
+        held=read_amount(held),
         left=read_amount(account.left),
         window_at=None if length is None else moment(account.window_at),
         resets_at=None if account.ends_at is None else moment(account.ends_at),

@@ -13,16 +13,19 @@ import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from onceward.errors import ConfigError
-from onceward.model.budget import CALLS, StageCosts
+from onceward.errors import CallsExceeded, ConfigError
+from onceward.model.budget import CALLS
 from onceward.model.gates import BUDGET, Told, read_gates
 from onceward.model.outcome import Waiting
-from onceward.model.retry import Retry, described, is_transient, retry_after_ms
+from onceward.model.payload import Payload, payload_key
+from onceward.model.retry import described, is_transient, retry_after_ms
 from onceward.model.source import CallLimits, NotYet, Source
 from onceward.model.task import NO_EFFECTS, Effects, Lease, Move, Take
 from onceward.model.times import NEVER, milliseconds, moment, spoken
+from onceward.stage import Stage
 
 T = TypeVar("T")
 
@@ -30,6 +33,8 @@ LONGEST_WAIT_MS = 2_000
 """How long a call waits where it is, for a token or after an error. Beyond that its stage is put off."""
 LONGEST_DEFERRAL_MS = 60_000
 """After how long a source that does not say when it opens is asked again."""
+FRESH_MS = 50
+"""How long a call relies on what its gate has said: a source that closes elsewhere is heeded after that time."""
 BACKOFF_MS = 250
 """The longest wait before the first retry; it doubles with each."""
 
@@ -38,8 +43,32 @@ class CallTimeout(TimeoutError):
     """An outside call took longer than its source allows."""
 
 
+class Closed:
+    """The sources that have asked this process to be left alone, until the database knows.
+
+    What is remembered here holds for two seconds at most: then every call has to ask the database, where an operator
+    may have opened the source again.
+    """
+
+    def __init__(self) -> None:
+        self._heard: dict[str, tuple[int, int]] = {}
+        """By gate: when it was heard, and until when the source is closed."""
+
+    def close(self, gate: str, pause_ms: int, now: int) -> None:
+        """Begin no call for so long."""
+        others = {one: heard for one, heard in self._heard.items() if self.until(one, now) is not None}
+        self._heard = {**others, gate: (now, max(now + pause_ms, self.until(gate, now) or 0))}
+
+    def until(self, gate: str, now: int) -> int | None:
+        """Until when no call may begin; None if one may now, or the database has to be asked."""
+        heard_at, until = self._heard.get(gate, (0, 0))
+        return until if now < until and abs(now - heard_at) < LONGEST_WAIT_MS else None
+
+
 class Desk(Protocol):
     """What a call needs of the worker."""
+
+    closed: Closed
 
     def keep(self, lease: Lease, move: Move, effects: Effects) -> bool:
         """Commit something while the stage goes on, and wait for it."""
@@ -60,6 +89,10 @@ class Desk(Protocol):
         """`sleep`, awaited."""
 
 
+_counting = threading.Lock()
+"""Held for a moment by a call that begins: a stage may make calls in threads of its own."""
+
+
 class _Try:
     """It is time to make the call."""
 
@@ -75,7 +108,6 @@ class _Heard:
 
     source: Source
     outcomes: list[bool] = field(default_factory=list)
-    pause_ms: int | None = None
     error: str | None = None
     hits: int = 0
     misses: int = 0
@@ -88,22 +120,23 @@ class Calls:
     def __init__(
         self,
         lease: Lease,
-        source: Source | None,
-        calls: int,
-        key: str,
-        retry: Retry,
+        stage: Stage[Any, Any],
+        payload: Payload,
         desk: Desk,
-        costs: StageCosts | None = None,
     ) -> None:
         self._lease = lease
-        self._own = source if lease.gates is not None else None
-        self._left = calls if self._own is not None else 0
-        self._key = key
-        self._retry = retry
+        self._stage = stage
+        self._own = stage.source if lease.gates is not None else None
+        self._left = stage.tokens if self._own is not None else 0
+        self._allowed = stage.most_calls(payload)
+        self._begun = 0
+        self._key = payload_key(payload)
+        self._retry = stage.retry
         self._desk = desk
         self._heard: dict[str, _Heard] = {}
-        self._budgets = () if costs is None else tuple(rule.name for rule in costs.drawn if rule.unit == CALLS)
-        self._set_aside = 0 if costs is None else costs.calls
+        costs = stage.costs
+        self._budgets = tuple(rule.name for rule in costs.drawn if rule.unit == CALLS)
+        self._set_aside = costs.calls
         self.made = 0
         """How many calls were made; what has failed is one, too."""
 
@@ -123,7 +156,7 @@ class Calls:
                 step = next(steps)
             else:
                 try:
-                    value = _within(source, self.limits(source).timeout_ms, function)
+                    value = _within(source, self.limits(source).timeout_ms, partial(self._made, source, function))
                 except Exception as error:
                     step = steps.send(error)
                 else:
@@ -146,7 +179,9 @@ class Calls:
                 step = next(steps)
             else:
                 try:
-                    value = await _awaited_within(source, self.limits(source).timeout_ms, function)
+                    value = await _awaited_within(
+                        source, self.limits(source).timeout_ms, partial(self._amade, source, function)
+                    )
                 except Exception as error:
                     step = steps.send(error)
                 else:
@@ -154,15 +189,18 @@ class Calls:
                     return value
 
     def limits(self, source: Source) -> CallLimits:
-        """How long a call may take, and how often it is repeated."""
+        """How long a call may take, and how often it is repeated: no more often than the settings or the own source of
+        the stage say, so that what a stage can come to is known beforehand."""
         setting = self._desk.setting
-        return source.call_limits(CallLimits(milliseconds(setting("call_timeout")), setting("call_retries")))
+        usual = CallLimits(milliseconds(setting("call_timeout")), setting("call_retries"))
+        found = source.call_limits(usual)
+        return found._replace(retries=min(found.retries, self._stage.most_retries(usual.retries)))
 
     def told(self) -> tuple[Told, ...]:
         """What the sources are told when the stage ends; the tokens that its stage did not need go back."""
         return tuple(
             Told(
-                gate, tuple(heard.outcomes), heard.source.gate.breaker, heard.pause_ms, heard.error, self._unused(gate),
+                gate, tuple(heard.outcomes), heard.source.gate.breaker, None, heard.error, self._unused(gate),
                 heard.hits, heard.misses, heard.used,
             )
             for gate, heard in self._heard.items()
@@ -187,31 +225,89 @@ class Calls:
         """What becomes of one call, whoever makes it: it is told why it could not pass, or what error came of it."""
         if not isinstance(source, Source):
             raise ConfigError(f"ctx.call takes a Source, not {source!r}")
+        with _counting:
+            may_begin = self._begun < self._allowed
+            self._begun += may_begin
+        if not may_begin:
+            raise CallsExceeded(
+                f"stage {self._stage.name!r} of {self._lease.kind} may make {self._allowed:,} outside calls in a run; "
+                f"declare more with @pipeline.stage(calls=…)"
+            )
         gate = source.instance(self._key)
         retries = self.limits(source).retries
         for tried in range(retries + 1):
-            if self._left > 0 and self._own is source:
-                self._left -= 1
-            else:
-                more = self._budgets if self.made >= self._set_aside else ()
-                waited_ms = 0
-                while (closed := (yield Take(gate, source.gate, budgets=more))) is not None:
-                    assert isinstance(closed, NotYet)
-                    short_ms = self._short_wait(closed, waited_ms)
-                    waited_ms += short_ms if closed.is_full else 0
-                    yield short_ms
-            self.made += 1
-            error = yield _TRY
-            assert error is not None, "a call that succeeds asks for nothing more"
+            holds = self._left > 0 and self._own is source
+            self._left -= holds
+            while True:
+                yield from self._pass(source, gate, holds=holds)
+                self.made += 1
+                error = yield _TRY
+                assert error is not None, "a call that succeeds asks for nothing more"
+                if not isinstance(error, NotYet):
+                    break
+                self.made -= 1
+                holds = True
             self._note(source, error)
+            asked_ms = retry_after_ms(error, self._desk.now())
+            if asked_ms is not None:
+                yield Take(gate, source.gate, tokens=0, pause_ms=asked_ms)
             if tried == retries or not is_transient(error, self._retry):
                 raise error
-            wait_ms = retry_after_ms(error, self._desk.now())
-            if wait_ms is None:
-                wait_ms = round(random.uniform(0, min(LONGEST_WAIT_MS, BACKOFF_MS << tried)))
-            elif wait_ms > LONGEST_WAIT_MS:
+            if asked_ms is None:
+                yield round(random.uniform(0, min(LONGEST_WAIT_MS, BACKOFF_MS << tried)))
+            elif asked_ms > LONGEST_WAIT_MS:
                 raise error  # its source is left alone for that long, and so is the task
-            yield wait_ms
+
+    def _pass(self, source: Source, gate: str, *, holds: bool) -> Generator[Step, Exception | None, None]:
+        """Wait until one request may begin, with a token. One that is held already is of use only while its source is
+        open: what was said of that when the stage was claimed holds for a moment alone."""
+        open_at = self._lease.claimed_at
+        waited_ms = 0
+        while True:
+            now = self._desk.now()
+            closed: Exception | None = None
+            if (until := self._desk.closed.until(gate, now)) is not None:
+                closed = NotYet(gate, until)
+            elif holds and abs(now - open_at) < FRESH_MS:
+                return
+            else:
+                more = self._budgets if self.made >= self._set_aside and not holds else ()
+                closed = yield Take(gate, source.gate, tokens=int(not holds), budgets=more)
+            if closed is None:
+                holds, open_at = True, self._desk.now()
+                continue
+            assert isinstance(closed, NotYet)
+            short_ms = self._short_wait(closed, waited_ms)
+            waited_ms += short_ms if closed.is_full else 0
+            yield short_ms
+
+    def _made(self, source: Source, function: Callable[[], T]) -> T:
+        """Make one request, in the thread that was started for it, if its source has not closed meanwhile."""
+        self._refuse_if_closed(source)
+        try:
+            return function()
+        except Exception as error:
+            self._heed(source, error)
+            raise
+
+    async def _amade(self, source: Source, function: Callable[[], Awaitable[T]]) -> T:
+        self._refuse_if_closed(source)
+        try:
+            return await function()
+        except Exception as error:
+            self._heed(source, error)
+            raise
+
+    def _refuse_if_closed(self, source: Source) -> None:
+        gate = source.instance(self._key)
+        if (until := self._desk.closed.until(gate, self._desk.now())) is not None:
+            raise NotYet(gate, until)
+
+    def _heed(self, source: Source, error: Exception) -> None:
+        """Have no other call of this process begin while its source wants to be left alone; the database hears next."""
+        now = self._desk.now()
+        if (asked_ms := retry_after_ms(error, now)) is not None:
+            self._desk.closed.close(source.instance(self._key), asked_ms, now)
 
     def _short_wait(self, closed: NotYet, waited_ms: int) -> int:
         """How long to wait for a gate; where that is long, the stage is put off. So it is where others do not leave:
@@ -236,19 +332,18 @@ class Calls:
 
     def _note(self, source: Source, error: Exception | None) -> None:
         heard = self.hear_of(source)
-        if error is None or self._retry.is_permanent(error):
+        if error is None:
             heard.outcomes.append(True)
             return
-        heard.outcomes.append(False)
-        heard.error = described(error)
-        asked_ms = retry_after_ms(error, self._desk.now())
-        if asked_ms is not None:
-            heard.pause_ms = max(asked_ms, heard.pause_ms or 0)
+        if is_transient(error, self._retry):
+            heard.outcomes.append(False)
+            heard.error = described(error)
 
     def _unused(self, gate: str) -> int:
         if self._own is None or not self._left or self._lease.gates is None:
             return 0
-        return self._left * (self._own.gate.interval_us or 0) if read_gates(self._lease.gates)[0].name == gate else 0
+        left = min(self._left, max(0, self._stage.tokens - self._begun))  # a call of another source counts as well
+        return left * (self._own.gate.interval_us or 0) if read_gates(self._lease.gates)[0].name == gate else 0
 
 
 def _within(source: Source, timeout_ms: int, function: Callable[[], T]) -> T:

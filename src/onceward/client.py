@@ -8,27 +8,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from onceward import config as configuration
 from onceward.config import Config
 from onceward.errors import ConfigError
+from onceward.lazily import modules
+from onceward.model.asked import checked_function, checked_value, checked_values, shown
 from onceward.model.connection import Connection
 from onceward.model.setting import Setting
 from onceward.model.stop_list import StopList
 from onceward.model.times import Clock
+from onceward.on_loop import warn_on_loop
 from onceward.pipeline import Pipeline
 from onceward.readers import Readers
 from onceward.redaction import know_environment
 from onceward.sharing import Turn
-from onceward.store import migrate
 from onceward.store.guard import lent
-from onceward.store.op import Op, Rows, Whole, drive
+from onceward.store.op import Op, Rows, Whole
 from onceward.store.open import open_store
 from onceward.store.session import Session
 from onceward.worker.in_force import InForce
 from onceward.worker.registry import Registry
 from onceward.worker.spawner import Spawner
+
+if TYPE_CHECKING:
+    from onceward.store import migrate
+else:
+    (migrate,) = modules("onceward.store", "migrate")
 
 T = TypeVar("T")
 A = ParamSpec("A")
@@ -49,13 +56,19 @@ class Client:
         stop_list: StopList | None,
         settings: Iterable[Setting] = (),
     ) -> None:
+        if clock is not None and not (hasattr(clock, "now") and hasattr(clock, "monotonic")):
+            raise ConfigError(f"clock={shown(clock)}: it has the methods now() and monotonic(), in milliseconds")
+        if on_connect is not None:
+            checked_function("on_connect", on_connect, "a new connection of the driver")
+        if stop_list is not None:
+            checked_value("stop_list", stop_list, StopList, "StopList(domains=['example.com'])")
         self.url = url
         know_environment()
         self.registry = Registry(pipelines)
-        self._code = config or Config()
+        self._code = Config() if config is None else config
         self._declared = configuration.declared(settings)
         self._in_force = InForce(configuration.levels(self._code, self._declared), self._declared, self.registry)
-        self._migrations = tuple(migrations)
+        self._migrations = checked_values("migrations", migrations, migrate.Migration, "Migration('001', 'CREATE …')")
         self._on_connect = on_connect
         self._store = open_store(url, clock, on_connect, prepare=self.config.prepare)
         self._stop_list = stop_list
@@ -63,7 +76,7 @@ class Client:
         self._in_force.tell(lambda changed: setattr(self.spawner, "defaults", changed.bounds))
         self._lock = Turn()
         self._client: Session | None = None
-        self._readers = Readers(self._store)
+        self._readers = Readers(self._store, self._wait_s)
         self._is_prepared = False
 
     @property
@@ -122,10 +135,18 @@ class Client:
             raise ConfigError("a function given to ctx.write runs inside a commit; it uses its connection, not the app")
 
     def _raw_session(self) -> Session:
-        self._refuse_lent()
+        if lent.get():
+            self._refuse_lent()
+        if not self._store.is_memory:  # which answers at once
+            warn_on_loop(type(self))
         if self._client is None:
             self._client = self._store.client_session()
+            self._client.insist_for(self._wait_s())
         return self._client
+
+    def _wait_s(self) -> float:
+        """How long a call insists while the database is away."""
+        return self.config.database_wait_ms / 1_000
 
     def _session(self) -> Session:
         session = self._raw_session()
@@ -135,6 +156,7 @@ class Client:
             migrate.apply_app_migrations(session, self._migrations, now)
             self._is_prepared = True
         if self._in_force.look_if_time(session):
+            session.insist_for(self._wait_s())
             session.patiently(session.measure_clock)  # somebody may have set it since
         return session
 
@@ -155,4 +177,4 @@ class Client:
     def _ask(self, operation: Callable[[], Op[T]]) -> T:
         with self._lock:
             session = self._session()
-            return session.patiently(lambda: drive(operation(), session))
+            return session.ask(operation)

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from onceward.errors import ConfigError
-from onceward.model.asked import shown
+from onceward.model.asked import checked_flag, checked_value, checked_values, checked_whole, checked_word, shown
 from onceward.model.lineage import Bounds, Limits
 from onceward.model.setting import Kind, Setting, Where, as_variable, kind_of_annotation
 from onceward.model.times import Duration, milliseconds, spoken
@@ -46,8 +46,8 @@ _RANGES = {
 _LEAST_MS = {"poll": 10, "heartbeat": 1, "check": 1, "watch_every": 1_000}
 """How often something may be looked at: oftener, and looking would be all that is done."""
 _SOME_TIME = (
-    "task_limit", "stage_timeout", "call_timeout", "tick_limit", "tick_lease", "tick_every", "cache_ttl", "watch_every",
-    "watch_window", "watch_snapshot",
+    "task_limit", "stage_timeout", "write_timeout", "database_wait", "call_timeout", "tick_limit", "tick_lease",
+    "tick_every", "cache_ttl", "watch_every", "watch_window", "watch_snapshot",
 )  # fmt: skip
 
 
@@ -92,6 +92,8 @@ class Config:
     )
     task_limit: Duration = _number(None, "How long a task may take since its first claim or its last finished stage.")
     stage_timeout: Duration = _number("30m", "How long an attempt of a stage may take that does not say so itself.")
+    write_timeout: Duration = _number("5s", "How long the functions may take that a stage gives to ctx.write.")
+    database_wait: Duration = _number("60s", "How long a call of an app insists while its database is away.")
     call_timeout: Duration = _number("60s", "How long one outside call may take whose source does not say so itself.")
     call_retries: int = _number(None, "How often an outside call is repeated whose source does not say so itself.")
     tick_limit: Duration = _number("10m", "How long a tick claims work.")
@@ -127,6 +129,8 @@ class Config:
     keep_ms: int = field(init=False, repr=False)
     task_limit_ms: int = field(init=False, repr=False)
     stage_timeout_ms: int = field(init=False, repr=False)
+    write_timeout_ms: int = field(init=False, repr=False)
+    database_wait_ms: int = field(init=False, repr=False)
     call_timeout_ms: int = field(init=False, repr=False)
     tick_limit_ms: int = field(init=False, repr=False)
     tick_lease_ms: int = field(init=False, repr=False)
@@ -143,8 +147,8 @@ class Config:
     """Those of the profile's fields that do not come from the profile."""
 
     def __post_init__(self) -> None:
-        if self.profile not in PROFILES:
-            raise ConfigError(f"there is no profile {self.profile!r}; the profiles are {', '.join(PROFILES)}")
+        if not isinstance(self.profile, str) or self.profile not in PROFILES:
+            raise ConfigError(f"there is no profile {shown(self.profile)}; the profiles are {', '.join(PROFILES)}")
         by_profile = PROFILES[self.profile]
         object.__setattr__(self, "given", frozenset(name for name in by_profile if getattr(self, name) is not None))
         for name in by_profile.keys() - self.given:
@@ -162,15 +166,13 @@ class Config:
         check_ms = lease_ms // CHECKS_PER_LEASE if self.check is None else milliseconds(self.check)
         for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-                raise ConfigError(f"{name}={shown(value)}: it is a whole number from {least} to {most:,}")
+            checked_whole(name, value, least, most)
         for name, least_ms in _LEAST_MS.items():
             value = getattr(self, name)
             if value is not None and milliseconds(value) < least_ms:
                 raise ConfigError(f"{name}={value!r} is too often; take at least {spoken(least_ms)}")
         for name in ("prepare", "cache"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name}={getattr(self, name)!r}: it is true or false")
+            checked_flag(name, getattr(self, name))
         limits = Limits(self.max_depth, self.max_tasks, self.max_children, self.deadline)
         assert limits.deadline_ms is not None
         bounds = Bounds(self.max_depth, self.max_children, limits.deadline_ms, self.max_tasks)
@@ -218,9 +220,8 @@ def _thresholds(config: Config) -> Thresholds:
 
 
 def _check_webhook(address: str | None, form: str) -> None:
-    if form not in ("json", "slack"):
-        raise ConfigError(f"alert_format={form!r}: it is json or slack")
-    if not address:
+    checked_word("alert_format", form, ("json", "slack"))
+    if address is None or address == "":
         return
     if not isinstance(address, str):
         raise ConfigError("alert_webhook: it is a text")
@@ -256,9 +257,7 @@ def declared(settings: Iterable[Setting]) -> dict[str, Setting]:
     """The settings of an application by name. Two of one name are refused, and those that the engine has already."""
     found: dict[str, Setting] = {}
     variables = {as_variable(name): name for name in ENGINE}
-    for setting in settings:
-        if not isinstance(setting, Setting):
-            raise ConfigError(f"App(settings=[…]) takes settings, not {setting!r}")
+    for setting in checked_values("settings", settings, Setting, "Setting('page_size', 50, int, 'Rows read at once.')"):
         if setting.name in ENGINE:
             raise ConfigError(f"the engine has a setting {setting.name!r} already; call yours something else")
         if setting.name in found:
@@ -271,8 +270,11 @@ def declared(settings: Iterable[Setting]) -> dict[str, Setting]:
     return found
 
 
-def with_profile(config: Config, profile: str | None) -> Config:
+def with_profile(config: Config | None, profile: str | None) -> Config:
     """A config whose profile is another one; what it says itself stays."""
+    if config is None:
+        config = Config()
+    checked_value("config", config, Config, "Config(lease='60s')")
     if profile is None or profile == config.profile:
         return config
     if config.profile != DEFAULT_PROFILE:

@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 from contextvars import copy_context
 from datetime import datetime
 from functools import partial, wraps
-from types import MappingProxyType
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
 
 from onceward.caching import Answers
 from onceward.calls import Calls
 from onceward.desk import Desk
-from onceward.errors import ConfigError, LeaseLost, StageEnded
+from onceward.errors import ConfigError, LeaseLost
 from onceward.logs import bound_logger
 from onceward.model import asked, codec
 from onceward.model.batch import name_taken
-from onceward.model.budget import CALLS, WHOLE, Amount, Bill, Budget, Charge, amount_of, read_amount
 from onceward.model.connection import Connection
 from onceward.model.decide import readable
 from onceward.model.gates import Told
@@ -38,6 +35,8 @@ from onceward.model.task import (
     NO_EFFECTS,
     ONCE_PREFIX,
     RESULT_PART,
+    SIZE_PART,
+    WAIT_PREFIX,
     Effects,
     Keep,
     Lease,
@@ -47,6 +46,7 @@ from onceward.model.task import (
 )
 from onceward.model.times import Duration, moment
 from onceward.model.wishes import NO_WISHES, Wishes
+from onceward.spending import Spending, pen
 from onceward.stage import Stage
 from onceward.stage_view import Outcome, Spawned, TaskInfo, as_outcome, read_stored
 
@@ -55,29 +55,23 @@ R = TypeVar("R")
 T = TypeVar("T")
 A = ParamSpec("A")
 
-_pen = threading.RLock()
-"""Held by whoever hands in an effect or takes effects away: a stage may have threads of its own. One for all contexts,
-for a moment each: most never need it."""
 _NOBODY: frozenset[bytes] = frozenset()
 _ASKED_FOR = Spawned()
 
 
-class Context(Generic[P]):
+class Context(Spending, Generic[P]):
     """The context of one run of one stage."""
 
     # Most stages ask for nothing of this: it stands here, and costs them nothing.
     _writes: Sequence[Write] = ()
+    _sizes: dict[str, int] | None = None
     _spawns: Sequence[Spawn] = ()
     _asked_for: Set[bytes] = _NOBODY
     _known: Set[bytes] | None = None
     _aliases: tuple[Alias, ...] = ()
     _known_as: tuple[Ancestor, ...] = ()
     _batches: tuple[StageBatch, ...] = ()
-    _calls: Calls | None = None
     _told: tuple[Told, ...] = ()
-    _charges: Mapping[str, int] = MappingProxyType({})
-    _calls_charged = 0
-    _has_ended = False
 
     def __init__(
         self,
@@ -116,7 +110,8 @@ class Context(Generic[P]):
         lease = self._lease
         return TaskInfo(
             lease.task, lease.kind, lease.run, self._stage.name, lease.failures + 1, lease.deferrals, lease.lineage,
-            lease.parent, lease.depth, moment(lease.created_at), moment(lease.started_at),
+            lease.parent, lease.depth, moment(lease.created_at), moment(lease.started_at), lease.fence,
+            lease.token.hex(),
         )  # fmt: skip
 
     @property
@@ -128,7 +123,7 @@ class Context(Generic[P]):
     @property
     def is_fresh(self) -> bool:
         """Whether this run of the task has stored nothing yet: no finished stage, no cursor, no part."""
-        return not self._parts
+        return all(part == SIZE_PART or part.startswith(WAIT_PREFIX) for _, part in self._parts)
 
     @property
     def idempotency_key(self) -> str:
@@ -156,6 +151,10 @@ class Context(Generic[P]):
         """The value of a signal that has come before this attempt began; None if it has not."""
         data = self._signals.get(name)
         return None if data is None else read_stored(data, type, f"the signal {name!r}")
+
+    def timed_out(self, name: str) -> bool:
+        """Whether the time of `raise Waiting(until=name, after=…)` in this stage ran out without the signal."""
+        return name not in self._signals and (self._stage.name, WAIT_PREFIX + name) in self._parts
 
     def setting(self, name: str) -> Any:
         """The value of a setting that is in force now: of the application's own, or of the engine's."""
@@ -227,7 +226,7 @@ class Context(Generic[P]):
         the children of this very stage too.
         """
         alias = Alias(identity(self._lease.kind, codec.checked_name(key, "a key", longest=None)), key)
-        with _pen:
+        with pen:
             self._refuse_if_ended()
             self._aliases += (alias,)
             self._known_as += (alias.of(self._lease.task),)
@@ -268,26 +267,6 @@ class Context(Generic[P]):
         """`cached` for a function that is awaited."""
         return await Answers(self._lease, self._made_calls(), self._desk).acached(source, key, function, type)
 
-    def charge(self, budget: Budget | Literal["lineage"], amount: Amount) -> None:
-        """Say what this stage has spent of a budget: kept with whatever else it commits, and also if it fails.
-
-        All charges add up. What its estimate has set aside and it does not charge is free again when it ends; where it
-        ends in an error and has charged nothing, all of that is spent: `ctx.charge(budget, 0)` says that nothing was.
-        A stage that has an estimate and no budget charges `"lineage"`, whatever lineage it runs in.
-        """
-        self._refuse_if_ended()
-        name = budget.name if isinstance(budget, Budget) else budget
-        known = self._stage.costs.chargeable
-        if name not in known:
-            has = f"it has: {', '.join(known)}" if known else "it has none"
-            raise ConfigError(f"stage {self._stage.name!r} does not draw from a budget {name!r}; {has}")
-        what = f"what stage {self._stage.name!r} charges"
-        spent = amount_of(amount, what)
-        with _pen:
-            self._refuse_if_ended()
-            amount_of(read_amount(self._charges.get(name, 0) + spent), f"{what} in all")
-            self._charge(name, spent)
-
     # What a stage may want written
 
     def write(
@@ -302,7 +281,7 @@ class Context(Generic[P]):
             raise ConfigError("ctx.write takes a plain function: it runs inside the commit, where nothing is awaited")
         if named:
             raise ConfigError("ctx.write passes on plain arguments only, without names")
-        with _pen:
+        with pen:
             self._refuse_if_ended()
             if not isinstance(self._writes, list):
                 self._writes = list(self._writes)
@@ -359,12 +338,15 @@ class Context(Generic[P]):
             raise ConfigError(f"note={asked.shown(note)}: it is a text, or None")
         self._desk.report(self._lease, Report(self._stage.name, come, whole, readable(note) if note else note))
 
+    def measure(self, **sizes: int) -> None:
+        """Say how large the work of this stage is: `ctx.measure(words=1322)`. `stats` groups its durations by that."""
+        self._refuse_if_ended()
+        self._sizes = {**(self._sizes or {}), **{name: asked.count_of(size, name) for name, size in sizes.items()}}
+
     def _made_calls(self) -> Calls:
         self._refuse_if_ended()
         if self._calls is None:
-            stage = self._stage
-            key = payload_key(self.payload)
-            self._calls = Calls(self._lease, stage.source, stage.calls, key, stage.retry, self._desk, stage.costs)
+            self._calls = Calls(self._lease, self._stage, self.payload, self._desk)
         return self._calls
 
     # For batches that it opens
@@ -373,22 +355,22 @@ class Context(Generic[P]):
         self._refuse_if_ended()
         return self._desk.spawner.child(self._lease, payload, wishes)
 
-    def _open_batch(self, batch: StageBatch, asked: Sequence[Spawn], counted: Set[bytes]) -> None:
-        """Have a batch opened with these children when this stage commits; some of them need room."""
-        with _pen:
+    def _open_batch(self, batch: StageBatch, asked: Sequence[Spawn]) -> None:
+        """Have a batch opened with these children when this stage commits; only what follows it counts as a child."""
+        with pen:
             self._refuse_if_ended()
             if any(one.name == batch.name for one in self._batches):
                 raise ConfigError(name_taken(batch.name))
             self._batches += (batch,)
             for child in asked:
-                self._ask_for(child, counts=child.identity in counted)
+                self._ask_for(child, counts=child.follows is not None)
 
-    def _refused_at_once(self, child: Spawn, besides: int = 0) -> Refused | None:
-        """What is known already of a child, after all that were asked for and so many besides."""
-        asked_before = len(self._asked_for) - (child.identity in self._asked_for) + besides
-        is_new = not self._has_already(child)
+    def _refused_at_once(self, child: Spawn, *, counts: bool = True) -> Refused | None:
+        """What is known already of a child, after all that were asked for; one of a batch does not count."""
+        asked_before = len(self._asked_for) - (child.identity in self._asked_for)
+        needs_room = counts and not self._has_already(child)
         return self._desk.spawner.refused_at_once(
-            self._lease, self.payload, child, asked_before if is_new else None, self._known_as
+            self._lease, self.payload, child, asked_before if needs_room else None, self._known_as
         )
 
     def _has_already(self, child: Spawn) -> bool:
@@ -402,7 +384,7 @@ class Context(Generic[P]):
 
     def _ask_for(self, child: Spawn, *, counts: bool) -> None:
         """Have a child asked for. It counts as one more unless it is refused already, or there already."""
-        with _pen:
+        with pen:
             self._refuse_if_ended()
             spawns, asked_for = self._spawns, self._asked_for
             if type(spawns) is not list:
@@ -417,12 +399,13 @@ class Context(Generic[P]):
 
     def end(self) -> Effects:
         """The stage has ended: no more effects are taken. Returns those that were."""
-        with _pen:
+        with pen:
             self._has_ended = True
             effects = self._effects()
-            if self._calls is None and not (self._told or self._charges):
+            if self._calls is None and not (self._told or self._charges or self._settlements or self._used):
                 return effects
             told = self._told if self._calls is None else self._calls.told()
+            told += self._weighed()
             bill = self._bill()
             return effects if bill is None and not told else effects._replace(told=told, bill=bill)
 
@@ -433,48 +416,35 @@ class Context(Generic[P]):
 
     def _take_back(self, effects: Effects) -> None:
         """Nothing of this was committed: it stands again before what the stage has asked for since. Money above all."""
-        with _pen:
+        with pen:
             self._writes = [*effects.writes, *self._writes]
-            for charge in () if effects.bill is None else effects.bill.charges:
-                self._charge(charge.budget, charge.amount)
+            if effects.sizes is not None:
+                self._sizes = {**codec.decoder(dict[str, int])(effects.sizes), **(self._sizes or {})}
+            self._take_back_bill(effects.bill)
             if effects.spawns is not None:
                 self._spawns = [*effects.spawns.asked, *self._spawns]
-                self._asked_for = {child.identity for child in self._spawns if not self._has_already(child)}
+                mine = [child for child in self._spawns if child.batch is None and not self._has_already(child)]
+                self._asked_for = {child.identity for child in mine}
                 self._aliases = effects.spawns.aliases + self._aliases
                 self._batches = effects.spawns.batches + self._batches
 
-    def _charge(self, name: str, amount: int) -> None:
-        self._charges = {**self._charges, name: self._charges.get(name, 0) + amount}
-
     def _effects(self) -> Effects:
-        if not (self._writes or self._spawns or self._aliases or self._batches):
+        if not (self._writes or self._spawns or self._aliases or self._batches or self._sizes):
             return NO_EFFECTS
         spawns = None
         if self._spawns or self._aliases or self._batches:
             spawns = self._desk.spawner.together(self.payload, tuple(self._spawns), self._aliases, self._batches)
-        return Effects(tuple(self._writes), spawns)
-
-    def _bill(self) -> Bill | None:
-        """What was charged since the last checkpoint; with nothing, where something was charged before it."""
-        if not self._charges and self._calls is None:
-            return None
-        units = self._stage.costs.chargeable
-        made = 0 if self._calls is None else self._calls.made - self._calls_charged
-        for name, unit in units.items() if made else ():
-            if unit == CALLS:
-                self._charge(name, made * WHOLE)
-        self._calls_charged += made
-        if not self._charges:
-            return None
-        return Bill(tuple(Charge(name, amount, units[name]) for name, amount in self._charges.items()))
+        sizes = codec.encoded(self._sizes, "the sizes of a stage") if self._sizes else None
+        return Effects(tuple(self._writes), spawns, sizes=sizes)
 
     def _checkpoint(self, cursor: Any) -> tuple[Keep, Effects]:
         move = self._part(CURSOR_PART, cursor, f"the cursor of stage {self._stage.name!r}")
-        with _pen:
+        with pen:
             effects = self._effects()
             if (bill := self._bill()) is not None:
                 effects = effects._replace(bill=bill)
                 self._charges = dict.fromkeys(self._charges, 0)
+                self._settlements = ()
             self._writes, self._spawns, self._aliases, self._batches, self._asked_for = (), (), (), (), _NOBODY
         return move, effects
 
@@ -500,9 +470,3 @@ class Context(Generic[P]):
             raise LeaseLost(f"task {self._lease.task} belongs to another attempt now; nothing was kept")
         for part in move.parts:
             self._parts[part.stage, part.part] = part.value
-
-    def _refuse_if_ended(self) -> None:
-        if self._has_ended:
-            raise StageEnded(
-                f"stage {self._stage.name!r} of task {self._lease.task} has ended; it takes no more effects"
-            )

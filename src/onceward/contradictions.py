@@ -38,12 +38,17 @@ def check(config: Config, pipelines: Iterable[Pipeline[Any]] = ()) -> None:
     usual = CallLimits(config.call_timeout_ms, config.call_retries)
     for pipeline in pipelines:
         for stage in pipeline.stages:
-            source, stage_ms = stage.source, stage.limit_ms(config.stage_timeout_ms)
-            if source is None or stage_ms is None or (stage.declares_timeout and source.timeout_ms is None):
+            source, stage_ms, calls = stage.source, stage.limit_ms(config.stage_timeout_ms), stage.calls
+            if (
+                callable(calls)
+                or source is None
+                or stage_ms is None
+                or (stage.declares_timeout and source.timeout_ms is None)
+            ):
                 continue  # who says nothing of its calls has the time that its stage has
             timeout_ms, retries = source.call_limits(usual)
             _refuse_calls_without_time(
-                f"stage {pipeline.kind}.{stage.name}", stage.calls, retries, timeout_ms, stage_ms,
+                f"stage {pipeline.kind}.{stage.name}", calls, retries, timeout_ms, stage_ms,
                 f"retries or timeout of source {source.name!r}, or calls or timeout of the stage",
             )  # fmt: skip
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from onceward.calls import Closed
 from onceward.model.cache import Cached
 from onceward.model.lineage import Alias, Ancestor, Refused, Spawn, Spawns, StageBatch
 from onceward.model.payload import Payload
@@ -36,6 +37,9 @@ class Spawner(Protocol):
 
 class Desk(Protocol):
     """What a context asks of the worker that runs it."""
+
+    closed: Closed
+    """The sources that have asked this process to be left alone."""
 
     @property
     def spawner(self) -> Spawner:

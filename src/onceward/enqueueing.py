@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -21,7 +21,7 @@ from onceward.context import Context
 from onceward.errors import ConfigError, NoLineage, OutcomeUnknown
 from onceward.filling import FarFilling, RootFilling, StageFilling, not_followed
 from onceward.hop import Far, far_task
-from onceward.importing import Imported, Importer, ItemReader, Line, Problem
+from onceward.lazily import modules
 from onceward.model import codec
 from onceward.model.lineage import Limits, Spawn, StageBatch, checked_deadline, checked_limits
 from onceward.model.payload import Payload
@@ -36,12 +36,19 @@ from onceward.store import batches
 from onceward.store.asking import Decision
 from onceward.store.budgets import admit
 from onceward.store.enqueue import MOST_IN_ONE_STATEMENT, enqueue, enqueue_alike, enqueue_at_once
-from onceward.store.foreign import async_driver_for, driver_for
 from onceward.store.hops import Cancelled, arrive
-from onceward.store.importing import take_over
 from onceward.store.op import Op, adrive, drive
 from onceward.store.roots import enqueue_root, take_in_order
 from onceward.store.stage_batches import Spawned
+
+if TYPE_CHECKING:
+    from onceward import importing
+    from onceward.importing import Imported, Line, Problem
+    from onceward.store import foreign
+    from onceward.store import importing as old_tasks
+else:
+    (importing,) = modules("onceward", "importing")
+    foreign, old_tasks = modules("onceward.store", "foreign", "importing")
 
 
 class _Asked(NamedTuple):
@@ -149,7 +156,7 @@ class Enqueueing(Client):
         if isinstance(asked, list):
             return asked
         if conn is not None:
-            driver = driver_for(conn)
+            driver = foreign.driver_for(conn)
             self._refuse_other_database(driver.dialect)
             with driver.whole():
                 return drive(asked.begin(), driver)
@@ -165,7 +172,7 @@ class Enqueueing(Client):
         if isinstance(asked, list):
             return asked
         if conn is not None:
-            driver = async_driver_for(conn)
+            driver = foreign.async_driver_for(conn)
             self._refuse_other_database(driver.dialect)
             async with driver.awhole():
                 return await adrive(asked.begin(), driver)
@@ -263,7 +270,8 @@ class Enqueueing(Client):
         most = None if limits is None else limits.max_tasks
         lasts_ms = self.config.bounds.deadline_ms if deadline is None else checked_deadline(deadline)
         budget = None if limits is None else limits.budget_amount
-        new = StageBatch(codec.checked_name(name, "a batch"), lasts_ms, most, budget)
+        fails = limits is not None and limits.when_spent == "fail"
+        new = StageBatch(codec.checked_name(name, "a batch"), lasts_ms, most, budget, fails)
         if context is not None:
             return Batch(name, StageFilling(context, new, then, limits))
         roots = self._batch_of_roots(new, then, limits)
@@ -276,7 +284,7 @@ class Enqueueing(Client):
         if last is not None and then is not None and (stopped := self._rooting.stopped(last, then)) is not None:
             raise ConfigError(f"what follows batch {batch.name!r} is kept out by the stop list: {stopped}")
         bounds = None if limits is None else self.config.bounds.of_each(limits)
-        new = batches.NewBatch(batch.name, last, batch.deadline_ms, batch.max_tasks, batch.budget)
+        new = batches.NewBatch(batch.name, last, batch.deadline_ms, batch.max_tasks, batch.budget, batch.fails)
 
         def make(payload: Payload, wishes: Wishes) -> NewTask | None:
             task = self._rooting.task(payload, self._store.clock.now(), wishes)
@@ -323,12 +331,12 @@ class Enqueueing(Client):
         """
         if spawning_stage(root=False, conn=None) is not None:
             raise ConfigError("an import begins lineages of its own; it is nothing for a stage, which spawns its work")
-        importer = Importer(
+        importer = importing.Importer(
             name=name,
-            reader=ItemReader(self.registry, kind, fields, statuses),
+            reader=importing.ItemReader(self.registry, kind, fields, statuses),
             make=lambda payload, now: self._rooting.task(payload, now, NO_WISHES),
             stopped=self._rooting.stopped,
-            write=lambda scope, old, now: self._transact(lambda: take_over(scope, old, now)),
+            write=lambda scope, old, now: self._transact(lambda: old_tasks.take_over(scope, old, now)),
             now=self._store.clock.now,
             on_problem=on_problem,
         )

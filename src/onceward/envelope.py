@@ -138,7 +138,7 @@ def envelope(
             )
             for pipeline in known
         ),
-        hourly=hour or hourly(config, (), ()),
+        hourly=hour or hourly(config, (), (), ()),
     )
 
 
@@ -150,13 +150,5 @@ def _attempts_per_task(pipeline: Pipeline[Any], config: Config) -> int | None:
 
 
 def _tasks(bounds: Bounds) -> tuple[int, str]:
-    """How many tasks a lineage can have, and what says so: as many as fit its depth, or its limit of tasks."""
-    total = level = 1
-    for _ in range(bounds.max_depth):
-        level *= bounds.max_children
-        total += level
-        if total > bounds.max_tasks:
-            return bounds.max_tasks, "max_tasks"
-        if not level:
-            break
-    return total, "max_tasks" if total == bounds.max_tasks else "max_depth and max_children"
+    """How many tasks a lineage can have, and what says so. `max_children` does not count those of a batch."""
+    return (bounds.max_tasks, "max_tasks") if bounds.max_depth else (1, "max_depth")

@@ -17,6 +17,7 @@ OncewardError
 ├── LeaseLost              this attempt no longer owns its task; nothing of it was kept
 ├── WriteRefused           a function given to `ctx.write` tried to control the transaction
 ├── SpawnRefused           a child was refused, and its pipeline asks for an error then
+├── CallsExceeded          a stage wanted to make more outside calls than it declares
 ├── NoLineage              enqueue in a worker process, outside of a stage: nobody could say where it comes from
 └── StoreError             the database
     ├── StoreUnavailable   it cannot be reached, or not be written
@@ -124,6 +125,10 @@ class WriteRefused(OncewardError):
 
 class SpawnRefused(OncewardError):
     """A child was refused, and the policy of its pipeline is to fail the stage then. It is not retried."""
+
+
+class CallsExceeded(OncewardError):
+    """A stage wanted to make more outside calls than `calls=` declares. It is not retried."""
 
 
 class NoLineage(OncewardError):

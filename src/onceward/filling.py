@@ -59,30 +59,22 @@ class StageFilling:
         self._batch = batch
         self._limits = limits
         self._children: list[Spawn] = []
-        self._counted: set[bytes] = set()
-        """Those of them that need room, as far as anybody knows yet."""
         if then is not None:
             follower = context._child(then).following(batch.name)
             if (refused := context._refused_at_once(follower)) is not None:
                 raise not_followed(batch.name, refused)
-            self._take(follower)
+            self._children.append(follower)
 
     def add(self, payload: Payload, wishes: Wishes) -> bool:
         """Add a child. Refused or not, it is asked for, so that the refusal is kept."""
         child = self._context._child(payload, wishes._replace(limits=self._limits))
-        besides = len(self._counted) - (child.identity in self._counted)
-        refused = self._context._refused_at_once(child, besides)
-        self._take(child.added_to(self._batch.name), is_refused=refused is not None)
+        refused = self._context._refused_at_once(child, counts=False)
+        self._children.append(child.added_to(self._batch.name))
         return refused is None
-
-    def _take(self, child: Spawn, *, is_refused: bool = False) -> None:
-        self._children.append(child)
-        if not (is_refused or self._context._has_already(child)):
-            self._counted.add(child.identity)
 
     def commit(self) -> None:
         """Hand the batch over to the stage."""
-        self._context._open_batch(self._batch, self._children, self._counted)
+        self._context._open_batch(self._batch, self._children)
 
 
 class FarFilling:

@@ -1,8 +1,9 @@
 """What an hour can come to at worst, from the configuration alone: runs, compute minutes, tasks, calls, money.
 
-Ticks are what runs by itself: one every so often, and as many after it as the chain allows, each with a limit on time
-and on tasks. Every task may call outside as often as the retries allow, and its stages say. Rates of sources and
-budgets hold besides.
+Ticks run one every so often, and as many after it as the chain allows, each with a limit on time and on tasks: whatever
+a task may do, so many times that is the worst case. Workers claim as much as there is: what bounds them are the rates
+of sources and budgets of the whole app. A stage makes at most the calls that it declares, each with its retries. What
+nothing bounds is said to be unbounded, with what would bound it. An hour is one of the clock.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any, NamedTuple
 from onceward.config import Config
 from onceward.errors import ConfigError
 from onceward.model.asked import shown
-from onceward.model.budget import USD, WHOLE, BudgetRule, amount_of, spoken_amount
+from onceward.model.budget import CALLS, USD, WHOLE, BudgetRule, amount_of, spoken_amount
 from onceward.model.hours import HOUR_MS, Typical
 from onceward.model.source import Source
+from onceward.pipeline import Pipeline
+from onceward.stage import LAST, Stage
 
 
 class SourceHour(NamedTuple):
@@ -36,18 +39,52 @@ class BudgetHour(NamedTuple):
     limit: str
 
 
+class Bound(NamedTuple):
+    """The most that can come of something in an hour, and why; None is unbounded, and then what would bound it."""
+
+    most: float | None
+    because: str
+
+    @property
+    def text(self) -> str:
+        """The figure."""
+        return "unbounded" if self.most is None else f"{self.most:,.0f}"
+
+    def is_above(self, allowed: float) -> bool:
+        """Whether it can come to more than is allowed. What nothing bounds can."""
+        return self.most is None or self.most > allowed
+
+    def sentence(self, what: str, unit: str) -> str:
+        """What can happen, how much of it, and why."""
+        if self.most is None:
+            return f"{what} any number of {unit}, it is unbounded: {self.because}"
+        figure = f"{self.most:,.2f}" if unit == "USD" else f"{self.most:,.0f}"
+        return f"{what} at most {figure} {unit}, because of {self.because}"
+
+
+class WorkersHour(NamedTuple):
+    """The worst case of an hour of workers, however many there are."""
+
+    calls: Bound
+    usd: Bound
+
+
 @dataclass(frozen=True, slots=True)
 class Hourly:
-    """The worst case of an hour of ticks, and what bounds it besides."""
+    """The worst case of an hour of ticks and of an hour of workers, and what bounds it besides."""
 
     runs: int
     minutes: int
     tasks: int
-    calls: int
+    calls: int | None
+    """Requests: every call with all its retries. None where nothing bounds them."""
     usd: float | None
-    """None where nobody has said what a call costs and no budget is over all of them."""
+    """None where nothing bounds it: nobody has said what a call costs, and no budget is over all of them."""
+    calls_bounded_by: str
+    """What the figure for calls follows from, or what would bound them."""
     bounded_by: str
-    """What the figure for money follows from."""
+    """What the figure for money follows from, or what would bound it."""
+    workers: WorkersHour
     sources: tuple[SourceHour, ...]
     budgets: tuple[BudgetHour, ...]
     typical: Typical | None = None
@@ -57,6 +94,7 @@ class Hourly:
         """The same as plain values."""
         return {
             **asdict(self),
+            "workers": {name: bound._asdict() for name, bound in self.workers._asdict().items()},
             "sources": [one._asdict() for one in self.sources],
             "budgets": [one._asdict() for one in self.budgets],
             "typical": None if self.typical is None else self.typical._asdict(),
@@ -70,21 +108,46 @@ class Hourly:
             usual[:3] = [f"{typical.runs:,.1f}", f"{typical.minutes:,.1f}", f"{typical.tasks:,.0f}"]
             usual[3] = usual[3] if typical.calls is None else f"{typical.calls:,.0f}"
             usual[4] = usual[4] if typical.usd is None else f"{typical.usd:,.2f}"
-        usd = "unknown" if self.usd is None else f"{self.usd:,.2f}"
-        worst = (f"{self.runs:,}", f"{self.minutes:,}", f"{self.tasks:,}", f"{self.calls:,}", usd)
+        usd = "unbounded" if self.usd is None else f"{self.usd:,.2f}"
+        calls = Bound(self.calls, self.calls_bounded_by).text
+        worst = (f"{self.runs:,}", f"{self.minutes:,}", f"{self.tasks:,}", calls, usd)
         names = ("runs", "compute minutes", "tasks", "calls with their retries", "USD")
         return [("an hour of ticks", "at worst", "typically"), *zip(names, worst, usual, strict=True)]
 
     @property
-    def sentence(self) -> str:
-        """What an hour can cost, and why."""
-        if self.usd is None:
-            return f"nobody knows what an hour can cost: {self.bounded_by}"
-        return f"an hour can cost at most {self.usd:,.2f} USD, because of {self.bounded_by}"
+    def of_ticks(self) -> WorkersHour:
+        """Calls and money of an hour of ticks, in the form of those of workers."""
+        return WorkersHour(Bound(self.calls, self.calls_bounded_by), Bound(self.usd, self.bounded_by))
 
-    def exceeds(self, usd: float) -> bool:
-        """Whether an hour can cost more than that. What has no known bound does."""
-        return self.usd is None or self.usd > usd
+    def worst(self, what: str, *, ticks_only: bool = False) -> Bound:
+        """The most that an hour can come to, by ticks or by workers; by ticks alone if no worker runs the app."""
+        ticks: Bound = getattr(self.of_ticks, what)
+        workers: Bound = getattr(self.workers, what)
+        if ticks_only or ticks.most is None or not workers.is_above(ticks.most):
+            return ticks
+        return workers
+
+    @property
+    def sentences(self) -> list[str]:
+        """What an hour can come to, and why."""
+        hours = (("ticks", self.of_ticks), ("workers", self.workers))
+        return [
+            sentence
+            for who, hour in hours
+            for sentence in (
+                hour.calls.sentence(f"an hour of {who} can make", "calls"),
+                hour.usd.sentence(f"an hour of {who} can cost", "USD"),
+            )
+        ]
+
+    @property
+    def unbounded(self) -> list[str]:
+        """What nothing bounds, and what would."""
+        return [said for said in self.sentences if "unbounded" in said]
+
+    def exceeds(self, usd: float, *, ticks_only: bool = False) -> bool:
+        """Whether an hour can cost more than that. What nothing bounds does."""
+        return self.worst("usd", ticks_only=ticks_only).is_above(usd)
 
 
 def checked_price(usd: Any) -> None:
@@ -102,34 +165,32 @@ def checked_price(usd: Any) -> None:
 
 def hourly(
     config: Config,
+    pipelines: Iterable[Pipeline[Any]],
     sources: Iterable[Source],
     budgets: Iterable[BudgetRule],
     *,
     usd_per_1000_calls: float | None = None,
-    covered: bool = False,
-    most_calls: int = 0,
 ) -> Hourly:
-    """The worst case of an hour. `covered`: whatever uses a source is under a budget of the whole app, in USD.
-    `most_calls`: what a stage may make by its own word, with the retries of its source."""
+    """The worst case of an hour. An app without pipelines is taken for one whose tasks make a call each."""
+    known = list(pipelines)
     rules = sorted(budgets, key=lambda rule: rule.name)
     runs = -(-HOUR_MS // config.tick_every_ms) * (1 + config.chain)
     tasks = runs * config.tick_tasks
-    calls = tasks * max(1 + config.call_retries, most_calls)
-    usd, bounded_by = None, "nobody has said what a call costs, and not everything is under a budget of the app"
-    if usd_per_1000_calls is not None:
-        usd, bounded_by = calls * usd_per_1000_calls / 1_000, "the price of its calls"
-    money = [rule for rule in rules if rule.unit == USD and rule.scope == "app"]
-    if covered and money:
-        ceiling = sum(rule.ceiling for rule in money) / WHOLE
-        if usd is None or ceiling < usd:
-            usd, bounded_by = ceiling, f"the budget {' and '.join(rule.name for rule in money)}"
+    calling = [stage for one in known for stage in one.every_stage if stage.calls != 0]
+    by_budget = _by_budgets(calling, CALLS, "a budget in calls over every stage that makes some")
+    of_ticks = _least(by_budget, _by_tasks(known, tasks, config))
+    of_workers = _least(by_budget, _by_rates(calling, config))
+    money = _by_budgets(calling, USD, "")
+    usd, workers_usd = (_least(money, _priced(calls, usd_per_1000_calls)) for calls in (of_ticks, of_workers))
     return Hourly(
         runs=runs,
         minutes=-(-runs * config.tick_limit_ms // 60_000),
         tasks=tasks,
-        calls=calls,
-        usd=usd,
-        bounded_by=bounded_by,
+        calls=None if of_ticks.most is None else round(of_ticks.most),
+        calls_bounded_by=of_ticks.because,
+        usd=usd.most,
+        bounded_by=usd.because,
+        workers=WorkersHour(of_workers, workers_usd),
         sources=tuple(
             SourceHour(one.name, _calls_an_hour(one)) for one in sorted(sources, key=lambda source: source.name)
         ),
@@ -137,6 +198,76 @@ def hourly(
             BudgetHour(rule.name, rule.scope, rule.per, spoken_amount(rule.ceiling, rule.unit)) for rule in rules
         ),
     )
+
+
+def _least(first: Bound, second: Bound) -> Bound:
+    """The smaller of two bounds; if there is none, all that would be one."""
+    if first.most is None and second.most is None:
+        return Bound(None, "; or ".join(one.because for one in (second, first) if one.because))
+    bounds = [one for one in (first, second) if one.most is not None]
+    return min(reversed(bounds), key=lambda one: one.most or 0)
+
+
+def _requests(stage: Stage[Any, Any], config: Config) -> int | None:
+    """How many requests one run of a stage can make; None if that is for the payload to say."""
+    return None if callable(stage.calls) else stage.calls * (1 + stage.most_retries(config.call_retries))
+
+
+def _by_tasks(pipelines: list[Pipeline[Any]], tasks: int, config: Config) -> Bound:
+    """What so many claims can make: each goes through every stage of its pipeline once, or what is done at expiry."""
+    each = 0 if pipelines else 1 + config.call_retries
+    for pipeline in pipelines:
+        together = 0
+        for stage in pipeline.every_stage:
+            requests = _requests(stage, config)
+            if requests is None:
+                return Bound(None, f"a number instead of a function as calls= of stage {pipeline.kind}.{stage.name}")
+            together += requests
+        each = max(each, together)
+    return Bound(tasks * each, f"tick_tasks, {tasks:,} tasks of {each:,} calls with their retries")
+
+
+def _by_rates(calling: list[Stage[Any, Any]], config: Config) -> Bound:
+    """What the buckets of sources let through: each call of a stage takes at least one token of its own source."""
+    retries: dict[str, int] = {}
+    buckets: dict[str, int] = {}
+    for stage in calling:
+        where, source = f"stage {stage.kind}.{stage.name}", stage.source
+        if callable(stage.calls):
+            return Bound(None, f"a number instead of a function as calls= of {where}")
+        if stage.name.startswith(LAST) or source is None:
+            return Bound(None, f"a budget in calls for {where}, which stands in no line of a source")
+        if (most := _calls_an_hour(source)) is None:
+            return Bound(None, f"rate= of source {source.name!r}, which {where} calls")
+        if source.per is not None:
+            return Bound(None, f"a source without per= for {where}: nothing bounds the instances of {source.name!r}")
+        buckets[source.name] = most
+        retries[source.name] = max(retries.get(source.name, 0), stage.most_retries(config.call_retries))
+    most_of_all = sum(most * (1 + retries[name]) for name, most in buckets.items())
+    names = " and ".join(sorted(buckets))
+    return Bound(most_of_all, f"the rate of {names}" if names else "that no stage declares any")
+
+
+def _by_budgets(calling: list[Stage[Any, Any]], unit: str, otherwise: str) -> Bound:
+    """What the budgets of the whole app let through, if every stage that calls draws from one in this unit."""
+    found: dict[str, int] = {}
+    for stage in calling:
+        drawn = [rule for rule in stage.costs.drawn if rule.unit == unit and rule.scope == "app"]
+        if not drawn:
+            return Bound(None, otherwise)
+        least = min(drawn, key=lambda rule: rule.ceiling)
+        found[least.name] = least.ceiling
+    if not found:
+        return Bound(None, otherwise)
+    return Bound(sum(found.values()) / WHOLE, f"the budget {' and '.join(sorted(found))}")
+
+
+def _priced(calls: Bound, usd_per_1000_calls: float | None) -> Bound:
+    if usd_per_1000_calls is None:
+        return Bound(None, "nobody has said what a call costs, and not everything is under a budget of the app in USD")
+    if calls.most is None:
+        return calls
+    return Bound(calls.most * usd_per_1000_calls / 1_000, "the price of its calls")
 
 
 def _calls_an_hour(source: Source) -> int | None:

@@ -3,7 +3,9 @@
 A line is read like this. `id` is what the item is known by, so that it is imported once; without it, its key is. Its
 payload is the object `payload`, or all fields of the line that the payload has. `status` is a word of that system;
 what was in work when it stopped is pending here, and what has ended stays so, with `created_at`, `ended_at` and
-`reason` where they are given. Other names are said by a mapping from ours to theirs: `{"url": "job.link"}`.
+`reason` where they are given. What it says of where it came from and of its error (`tracking_id`, `depth`, `ancestry`,
+`error_details`) is kept in the log of its task: here it is the root of a lineage of its own. Other names are said by a
+mapping from ours to theirs: `{"url": "job.link"}`.
 """
 
 from __future__ import annotations
@@ -58,8 +60,15 @@ _NAMES = {
     "created_at": ("created_at",),
     "ended_at": ("ended_at", "completed_at", "finished_at"),
     "due_at": ("due_at",),
+    "tracking_id": ("tracking_id",),
+    "depth": ("depth",),
+    "ancestry": ("ancestry", "ancestry_chain"),
+    "error_details": ("error_details",),
 }
 """Where what is not of the payload stands in a line, if nothing else is said: the first that is there."""
+
+_FACTS = {"tracking_id": "tracking id", "depth": "depth", "ancestry": "ancestry", "error_details": "error details"}
+"""What is kept in the log as it was, and how it is said there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +120,8 @@ class _Item:
     ended_at: int | None
     due_at: int | None
     reason: str | None
+    facts: tuple[str, ...]
+    """What is known of where it came from, and of its error, for the log."""
 
 
 class ItemReader:
@@ -168,8 +179,17 @@ class ItemReader:
             created_at=created_at,
             ended_at=ended_at,
             due_at=None if due_at is None else _instant(due_at, "due_at", now),
-            reason=None if reason is None or reason == "" else reason if isinstance(reason, str) else _as_json(reason),
+            reason=None if reason is None or reason == "" else _as_text(reason),
+            facts=tuple(self._facts(found, kind)),
         )
+
+    def _facts(self, found: Mapping[str, Any], kind: str) -> Iterator[str]:
+        for name, said in _FACTS.items():
+            if name in self._own[kind] and name not in self._fields:
+                continue  # that is a field of the payload
+            value = self._find(found, name)
+            if value is not None and value not in ("", [], {}):
+                yield f"{said} {_as_text(value)}"
 
     def _payload(self, found: Mapping[str, Any], kind: str) -> Payload:
         own = self._own[kind]
@@ -251,7 +271,8 @@ class Importer:
         task = msgspec.structs.replace(task, created_at=item.created_at, due_at=due_at)
         kind = task.kind.encode()
         mark = digest128(b"key", task.identity) if item.own_id is None else digest128(b"id", kind, item.own_id.encode())
-        note = readable(f"was {item.word}" + (f": {item.reason}" if item.reason else ""))
+        was = f"was {item.word}" + (f": {item.reason}" if item.reason else "")
+        note = readable("; ".join([was, *item.facts]))
         if not item.status.is_terminal:
             stopped = self._stopped(task, item.payload)
             if stopped is not None:
@@ -333,6 +354,10 @@ def _instant(value: Any, name: str, default: int) -> int:
     except (ValueError, OverflowError):
         raise _Bad(f"{name} is {_as_json(value)[:80]}; it is a time in ISO 8601, or a number since 1970") from None
     return round(at)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else _as_json(value)
 
 
 def _as_json(value: Any) -> str:

@@ -4,17 +4,25 @@ from it."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from onceward.client import Client
-from onceward.lineage_view import Lineage, LineageId, LineageSummary, as_id, as_lineage, as_summary
+from onceward.errors import ConfigError
+from onceward.lazily import modules
 from onceward.model import asked
 from onceward.model.budget import read_amount
 from onceward.model.lineage import Limits, checked_limits
-from onceward.store import lineages, operate, pausing
-from onceward.store.limits import raise_limits
-from onceward.store.lineages import Head
 from onceward.store.op import Op
+
+if TYPE_CHECKING:
+    from onceward import lineage_view
+    from onceward.lineage_view import Lineage, LineageId, LineageSummary
+    from onceward.store import limits as bounds
+    from onceward.store import lineages, operate, pausing
+    from onceward.store.lineages import Head
+else:
+    (lineage_view,) = modules("onceward", "lineage_view")
+    bounds, lineages, operate, pausing = modules("onceward.store", "limits", "lineages", "operate", "pausing")
 
 T = TypeVar("T")
 RETRIED_AT_ONCE = 200
@@ -28,14 +36,16 @@ class LineageOperations(Client):
 
         It holds at most `limit` tasks, the oldest, and says how many there are besides.
         """
-        wanted, most = as_id(id), asked.most_of(limit)
+        wanted, most = lineage_view.as_id(id), asked.most_of(limit)
         tree = self._ask(lambda: lineages.tree(wanted, subtree=subtree, limit=most))
-        return as_lineage(tree, self.config.bounds)
+        return lineage_view.as_lineage(tree, self.config.bounds)
 
     def lineages(self, limit: int = 20, *, largest: bool = False) -> list[LineageSummary]:
         """The newest lineages, or the largest: those whose root has spawned or was given limits of its own."""
         most = asked.most_of(limit)
-        return [as_summary(row) for row in self._ask(lambda: lineages.lineages(limit=most, largest=largest))]
+        return [
+            lineage_view.as_summary(row) for row in self._ask(lambda: lineages.lineages(limit=most, largest=largest))
+        ]
 
     def cancel_lineage(self, id: LineageId, reason: str = "cancelled by an operator") -> list[int]:
         """Cancel whatever is open in a lineage or a part of it; returns the tasks that were cancelled."""
@@ -45,7 +55,7 @@ class LineageOperations(Client):
     def retry_lineage(self, id: LineageId) -> operate.Retried:
         """Open all failed tasks of a lineage or a part of it again, as `retry` does: some hundred in a transaction, so
         that nobody waits for long. Returns them, and those that could not be opened."""
-        wanted = as_id(id)
+        wanted = lineage_view.as_id(id)
 
         def look() -> Op[list[int]]:
             return (yield from operate.failed_in((yield from lineages.head_of(wanted))))
@@ -78,13 +88,15 @@ class LineageOperations(Client):
         begun; its commit knows them at once.
         """
         checked_limits(limits)
+        if limits.when_spent is not None:
+            raise ConfigError("when_spent is decided when a lineage begins; raise its budget alone")
         given = self.config.bounds
-        now_has = self._on_lineage(id, lambda head, now: raise_limits(head, limits, given, now))
+        now_has = self._on_lineage(id, lambda head, now: bounds.raise_limits(head, limits, given, now))
         budget = None if now_has.budget is None else read_amount(now_has.budget)
         return Limits(now_has.max_depth, now_has.max_tasks, now_has.max_children, now_has.deadline_ms / 1_000, budget)
 
     def _on_lineage(self, id: LineageId, act: Callable[[Head, int], Op[T]]) -> T:
-        wanted = as_id(id)
+        wanted = lineage_view.as_id(id)
 
         def acting() -> Op[T]:
             head = yield from lineages.head_of(wanted)

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from onceward.harmless import harmless_lines
 from onceward.redaction import redacted, redacted_value
 
 if TYPE_CHECKING:  # structlog brings rich with it: it is imported where the first line is written
     from structlog.typing import EventDict, Processor
 
 Form = Literal["text", "json"]
+Level = Literal["debug", "info", "warning", "error"]
+LEVELS: tuple[Level, ...] = get_args(Level)
 VARIABLE = "ONCEWARD_LOG"
-"""How the children of a supervisor are told the form: they take it from their environment."""
-
-
-_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""How the children of a supervisor are told form, level and package: they take it from their environment."""
 
 
 class EngineLog:
@@ -36,6 +37,52 @@ class EngineLog:
 
     def __getattr__(self, method: str) -> Any:
         return getattr(bound_logger(self._name), method) if is_heard(self._name, method) else _nothing
+
+
+FIELDS = ("task", "kind", "lineage")
+"""What every line says that a stage has logged, also through the standard library: there with `onceward_` before it."""
+StageFields = Callable[[], Mapping[str, Any] | None]
+_stage_fields: StageFields = dict
+
+
+@contextmanager
+def stages_in_records(fields: StageFields) -> Iterator[None]:
+    """While this lasts, let every record that a stage logs say which task it belongs to."""
+    global _stage_fields
+    before, fields_before = logging.getLogRecordFactory(), _stage_fields
+
+    def make(*args: Any, **options: Any) -> logging.LogRecord:
+        record = before(*args, **options)
+        for name, value in (fields() or {}).items():
+            setattr(record, f"onceward_{name}", value)
+        return record
+
+    logging.setLogRecordFactory(make)
+    _stage_fields = fields
+    try:
+        yield
+    finally:
+        _stage_fields = fields_before
+        if logging.getLogRecordFactory() is make:  # or another library has put its own before it
+            logging.setLogRecordFactory(before)
+
+
+def _with_stage(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """A line with the task of the stage that has logged it."""
+    known = _stage_fields() or {}
+    for name in FIELDS:
+        value = event.pop(f"onceward_{name}", known.get(name))
+        if value is not None:
+            event.setdefault(name, value)
+    return event
+
+
+def stopping(stages: int) -> str:
+    """The line that says what a worker waits for that was told to stop."""
+    if not stages:
+        return "stopping: no stage runs"
+    several, them = ("", "it") if stages == 1 else ("s", "them")
+    return f"stopping: waiting for {stages} stage{several}, Ctrl-C again to end {them}"
 
 
 def is_heard(name: str, method: str) -> bool:
@@ -101,20 +148,22 @@ def _as_one_line(_logger: Any, _method: str, event: EventDict) -> str:
     return text if trace is None else f"{text}\n{trace}"
 
 
-def configure(form: Form, *, level: int = logging.INFO) -> None:
+def configure(form: Form, *, level: Level = "info", own: str = "") -> None:
     """Log to stderr from now on, in this process and in those that it starts.
 
-    An application that has set up structlog itself keeps its own log, unless JSON lines were asked for.
+    The level is that of the engine and of loggers below `own`, the package of the application; other libraries log
+    warnings. An application that has set up structlog itself keeps its own log, unless JSON lines were asked for.
     """
     import structlog
 
-    os.environ[VARIABLE] = form
+    os.environ[VARIABLE] = f"{form} {level} {own}"
     if form == "text" and structlog.is_configured():
         return
     first: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
+        _with_stage,
         structlog.processors.TimeStamper(*(("iso", True) if form == "json" else ("%H:%M:%S", False))),
         structlog.processors.StackInfoRenderer(),
     ]
@@ -148,14 +197,21 @@ def configure(form: Form, *, level: int = logging.INFO) -> None:
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level)
+    root.setLevel(max(logging.WARNING, _number(level)))
+    for name in filter(None, ("onceward", "onceward_apps", own)):
+        logging.getLogger(name).setLevel(_number(level))
 
 
 def configure_from_environment() -> None:
     """Log as the supervisor of this process was told to; without one, leave everything as it is."""
-    form = os.environ.get(VARIABLE)
+    form, _, rest = os.environ.get(VARIABLE, "").partition(" ")
     if form in ("text", "json"):
-        configure("json" if form == "json" else "text")
+        level, _, own = rest.partition(" ")
+        configure("json" if form == "json" else "text", level=level if level in LEVELS else "info", own=own)
+
+
+def _number(level: Level) -> int:
+    return int(getattr(logging, level.upper()))
 
 
 def _without_orders(_logger: object, _method: str, event: EventDict) -> EventDict:
@@ -174,7 +230,7 @@ def _without_orders(_logger: object, _method: str, event: EventDict) -> EventDic
         event["exception"] = trace.getvalue().strip("\n")
     for name in ("event", "exception"):
         if isinstance(event.get(name), str):
-            event[name] = _ORDERS.sub(lambda found: ascii(found[0])[1:-1], event[name])
+            event[name] = harmless_lines(event[name])
     return event
 
 

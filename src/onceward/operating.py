@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from onceward.batch import BatchStatus, as_batch_status
 from onceward.client import Client
 from onceward.errors import BatchNotFound, ConfigError, PayloadError, TaskNotFound
-from onceward.lineage_view import Found, as_lineage_id, as_refusal
+from onceward.lazily import modules
 from onceward.model import asked, codec
 from onceward.model.batch import BatchOutcome
 from onceward.model.payload import Payload, has_own_key, identity, payload_key
 from onceward.model.status import Status, status_named
 from onceward.model.times import Duration, milliseconds
-from onceward.store import batches, lineages, operate, pruning, reports, verify, waits
+from onceward.store import batches
 from onceward.store.op import Op
-from onceward.view import Task, as_task
-from onceward.why import Why, why
+
+if TYPE_CHECKING:
+    from onceward import lineage_view, view
+    from onceward import why as reasons
+    from onceward.lineage_view import Found
+    from onceward.store import lineages, operate, pruning, reports, verify
+    from onceward.store.waits import Standing
+    from onceward.view import Task
+    from onceward.why import Why
+    from onceward.worker import presence
+else:
+    lineage_view, view, reasons = modules("onceward", "lineage_view", "view", "why")
+    (presence,) = modules("onceward.worker", "presence")
+    lineages, operate, pruning = modules("onceward.store", "lineages", "operate", "pruning")
+    reports, verify = modules("onceward.store", "reports", "verify")
 
 MOST_FOUND = 1_000
 """How many tasks and refusals `find` looks at."""
@@ -37,7 +53,7 @@ class Operating(Client):
             results = yield from reports.results(number)
             events = yield from reports.events(number)
             progress = yield from reports.progress(number)
-            return as_task(row, self.registry, results, events, progress)
+            return view.as_task(row, self.registry, results, events, progress)
 
         return self._ask(look)
 
@@ -57,17 +73,17 @@ class Operating(Client):
         of_kind, of_key = asked.some_text_of(kind, "kind"), asked.some_text_of(key, "key")
         depth, most = asked.depth_of(min_depth), asked.most_of(limit)
         before = self._store.clock.now() if stuck else None
-        within = None if lineage is None else as_lineage_id(lineage)
+        within = None if lineage is None else lineage_view.as_lineage_id(lineage)
         rows = self._ask(
             lambda: reports.tasks(
                 status=wanted, kind=of_kind, key=of_key, lineage=within, min_depth=depth, stuck_at=before, limit=most
             )
         )
-        return [as_task(row, self.registry) for row in rows]
+        return [view.as_task(row, self.registry) for row in rows]
 
     def find(self, payload: Payload, lineage: str | uuid.UUID | None = None) -> Found:
         """Whether this work is active, done or refused, in a lineage or anywhere: its tasks and refusals."""
-        within = None if lineage is None else as_lineage_id(lineage)
+        within = None if lineage is None else lineage_view.as_lineage_id(lineage)
         if not isinstance(payload, Payload):
             raise PayloadError(f"{asked.shown(payload)} is no payload")
         sought = identity(payload.__kind__, payload_key(payload))
@@ -75,17 +91,24 @@ class Operating(Client):
         def look() -> Op[Found]:
             ids, refusals = yield from lineages.find(sought, within, MOST_FOUND, own_key=has_own_key(type(payload)))
             found = yield from reports.described(ids)
-            return Found(tuple(as_task(row, self.registry) for row in found), tuple(map(as_refusal, refusals)))
+            return lineage_view.Found(
+                tuple(view.as_task(row, self.registry) for row in found), tuple(map(lineage_view.as_refusal, refusals))
+            )
 
         return self._ask(look)
 
     def why(self, task_id: int) -> Why:
-        """Why a task is not running, and until when, where that is known."""
+        """Why a task is not running, until when, and which command unblocks it; `.below` says why its children wait."""
         number, now = asked.task_number(task_id), self._store.clock.now()
-        found = self._ask(lambda: waits.standing(number, now))
+
+        def has_started(one: Standing) -> bool | None:
+            stages = self._stages_of(one.host, one.presence)
+            return None if stages is None else any(stage.task == one.id for stage in stages)
+
+        found = self._ask(lambda: reasons.explain(number, now, self.registry.limits_of, has_started))
         if found is None:
             raise TaskNotFound(number)
-        return why(found, now, self.registry.limits_of)
+        return found
 
     def counts(self) -> dict[Status, int]:
         """How many tasks stand where."""
@@ -109,8 +132,20 @@ class Operating(Client):
         return as_batch_status(rows[0])
 
     def workers(self) -> list[reports.WorkerRow]:
-        """The living workers, and how many tasks each holds."""
-        return self._ask(reports.workers)
+        """The living workers, how many tasks each holds, and what those on this machine are running."""
+        return [self._with_stages(worker) for worker in self._ask(reports.workers)]
+
+    def _with_stages(self, worker: reports.WorkerRow) -> reports.WorkerRow:
+        stages = self._stages_of(worker.host, worker.presence)
+        if stages is None:
+            return worker
+        in_threads = sum(stage.thread != 0 for stage in stages)
+        return msgspec.structs.replace(worker, running=len(stages), threads=in_threads)
+
+    def _stages_of(self, host: str | None, path: str | None) -> list[presence.Running] | None:
+        """The stages that run in a worker process of this machine; None if that cannot be seen from here."""
+        known = presence.recorded(path, self._store.presence_folder) if host == socket.gethostname() else None
+        return None if known is None else presence.running(known)
 
     def backlog(self) -> reports.Backlog:
         """What could run now, line by line, and what may run later."""

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload
+from weakref import WeakSet
 
 import msgspec
 
 from onceward.context import Context
 from onceward.errors import ConfigError
 from onceward.model import codec
-from onceward.model.asked import shown
+from onceward.model.asked import checked_value, checked_whole, checked_word, shown
 from onceward.model.budget import Budget, BudgetRule, Counted, Estimate
-from onceward.model.gates import KEY, PIPELINE, Gate, written_gates, written_kind
+from onceward.model.gates import KEY, PIPELINE, Gate, weight_gate, written_gates, written_kind
 from onceward.model.lineage import Rule, checked_deadline
 from onceward.model.outcome import SchemaMismatch
 from onceward.model.payload import Payload, payload_key
 from onceward.model.retry import Retry
-from onceward.model.source import GateLimits, Source
+from onceward.model.source import MOST_AT_ONCE, GateLimits, Source
 from onceward.model.task import HIGHEST_PRIORITY, LOWEST_PRIORITY, RESULT_PART
 from onceward.model.times import Duration, milliseconds
-from onceward.stage import AS_SET, LAST, Isolate, Stage
+from onceward.stage import AS_SET, LAST, Calls, Isolate, Stage, Weight
 
 P = TypeVar("P", bound=Payload)
 R = TypeVar("R")
 
 DEFAULT_QUEUE = "default"
+LATEST_VERSION = 2**31 - 1
 
 
 class _StageMaker(Protocol[P]):
@@ -69,13 +72,15 @@ class Pipeline(Generic[P]):
         refused: Mapping[str, Literal["refuse", "raise", "park"]] | None = None,
     ) -> None:
         if not (isinstance(payload, type) and issubclass(payload, Payload) and payload is not Payload):
-            raise ConfigError(f"Pipeline takes a class of payloads, not {payload!r}")
+            raise ConfigError(f"Pipeline takes a class of payloads, not {shown(payload)}")
+        if retry is not None:
+            checked_value("retry", retry, Retry, "Retry(retries=3)")
+        checked_whole("version", version, 1, LATEST_VERSION)
         checked_limit("concurrency", concurrency)
         checked_limit("key_concurrency", key_concurrency)
-        if unique not in ("lineage", "everywhere", "no"):
-            raise ConfigError(f"unique={unique!r}: it is 'lineage', 'everywhere' or 'no'")
-        if cycle not in ("identity", "key"):
-            raise ConfigError(f"cycle={cycle!r}: it is 'identity' or 'key'")
+        checked_word("unique", unique, ("lineage", "everywhere", "no"))
+        checked_word("cycle", cycle, ("identity", "key"))
+        fresh_for_ms = None if fresh_for is None else milliseconds(fresh_for)
         if fresh_for is not None and unique != "everywhere":
             raise ConfigError("fresh_for needs unique='everywhere': it is about work of other lineages")
         self.payload = payload
@@ -86,12 +91,14 @@ class Pipeline(Generic[P]):
         self.version = version
         self.unique = unique
         self.cycle = cycle
-        self.fresh_for_ms = None if fresh_for is None else milliseconds(fresh_for)
+        self.fresh_for_ms = fresh_for_ms
         self.deadline_ms = checked_deadline(deadline)
         self.concurrency = concurrency
         self.key_concurrency = key_concurrency
-        self.refusals = _policies(refused or {})
+        self.refusals = _policies({} if refused is None else refused)
         self._decode = codec.decoder(payload)
+        self.tell_of: WeakSet[Any] = WeakSet()
+        """What learns of every stage that is added later: the registries of apps."""
         self.stages: list[Stage[P, Any]] = []
         self.last_stage: Stage[P, Any] | None = None
         self._following: dict[Stage[P, Any], Stage[P, Any] | None] = {}
@@ -114,9 +121,11 @@ class Pipeline(Generic[P]):
         queue: str | None = None,
         isolate: Isolate = None,
         source: Source | None = None,
-        calls: int | None = None,
+        calls: Calls | None = None,
         budget: Budget | Sequence[Budget] | None = None,
         estimate: Estimate | None = None,
+        holds: Budget | Sequence[Budget] | None = None,
+        weights: Mapping[str, Weight] | None = None,
         join: bool = False,
     ) -> _StageMaker[P]: ...
     def stage(
@@ -127,9 +136,11 @@ class Pipeline(Generic[P]):
         queue: str | None = None,
         isolate: Isolate = None,
         source: Source | None = None,
-        calls: int | None = None,
+        calls: Calls | None = None,
         budget: Budget | Sequence[Budget] | None = None,
         estimate: Estimate | None = None,
+        holds: Budget | Sequence[Budget] | None = None,
+        weights: Mapping[str, Weight] | None = None,
         join: bool = False,
     ) -> Any:
         """Add the next stage: `@pipeline.stage` or `@pipeline.stage(timeout="30s")` above a function.
@@ -138,11 +149,13 @@ class Pipeline(Generic[P]):
         of its own that is thrown away afterwards. With `join=True` it starts when every child that the stages before it
         have asked for has ended; it holds no slot meanwhile.
 
+        `calls` is how many outside calls it makes through `ctx` at most in one run, a number or a function of the
+        payload: 1 with a source, 0 without. The next one raises `CallsExceeded`.
+
         `estimate` is what it costs at most: a number, or a function of the payload. So much of each `budget` is set
-        aside before it runs.
+        aside before it runs. Of each budget in `holds` the stage may hold something beyond itself, with `ctx.hold`.
+        `weights` says how many of each weight of its source it needs, tokens say; `ctx.used` says how many it has used.
         """
-        if calls is not None and source is None:
-            raise ConfigError(f"calls={calls} says nothing without a source")
 
         def add(function: Callable[..., Any]) -> Stage[P, Any]:
             stage: Stage[P, Any] = Stage(
@@ -153,15 +166,19 @@ class Pipeline(Generic[P]):
                 isolate=isolate,
                 join=join,
                 source=source,
-                calls=1 if calls is None else calls,
+                calls=calls,
                 retry=self.retry,
                 budget=budget,
                 estimate=estimate,
+                holds=holds,
+                weights=weights,
             )
             if any(known.name == stage.name for known in self.stages):
                 raise ConfigError(
                     f"pipeline {self.kind!r} already has a stage {stage.name!r}; names are stored, keep them apart"
                 )
+            for registry in self.tell_of:
+                registry.learn(stage)
             if self.stages:
                 self._following[self.stages[-1]] = stage
             self._following[stage] = None
@@ -181,9 +198,11 @@ class Pipeline(Generic[P]):
         *,
         timeout: Duration | None = AS_SET,
         source: Source | None = None,
-        calls: int | None = None,
+        calls: Calls | None = None,
         budget: Budget | Sequence[Budget] | None = None,
         estimate: Estimate | None = None,
+        holds: Budget | Sequence[Budget] | None = None,
+        weights: Mapping[str, Weight] | None = None,
     ) -> _StageMaker[P]: ...
     def at_expiry(
         self,
@@ -191,9 +210,11 @@ class Pipeline(Generic[P]):
         *,
         timeout: Duration | None = AS_SET,
         source: Source | None = None,
-        calls: int | None = None,
+        calls: Calls | None = None,
         budget: Budget | Sequence[Budget] | None = None,
         estimate: Estimate | None = None,
+        holds: Budget | Sequence[Budget] | None = None,
+        weights: Mapping[str, Weight] | None = None,
     ) -> Any:
         """What is done when the time of a task that has begun is over, before it has failed: `@pipeline.at_expiry`.
 
@@ -211,16 +232,35 @@ class Pipeline(Generic[P]):
                 queue=self.queue,
                 isolate=None,
                 source=source,
-                calls=1 if calls is None else calls,
+                calls=calls,
                 retry=self.retry,
                 budget=budget,
                 estimate=estimate,
+                holds=holds,
+                weights=weights,
             )
             stage.name = f"{LAST}{stage.name}"
+            for registry in self.tell_of:
+                registry.learn(stage)
             self.last_stage = stage
             return stage
 
         return add if function is None else add(function)
+
+    def with_stages(self, queue: str, change: Callable[[Stage[P, Any]], Stage[P, Any]]) -> Pipeline[P]:
+        """Return a copy in another queue, with other stages in the places of these."""
+        other = copy.copy(self)
+        changed = {stage: change(stage) for stage in self.every_stage}
+        other.queue = queue
+        other.stages = [changed[stage] for stage in self.stages]
+        other.last_stage = None if self.last_stage is None else changed[self.last_stage]
+        other._following = {
+            changed[stage]: None if after is None else changed[after] for stage, after in self._following.items()
+        }
+        other._counting = [(changed[stage], rule) for stage, rule in self._counting]
+        other._gates = {}
+        other.tell_of = WeakSet()
+        return other
 
     # What the engine asks
 
@@ -235,20 +275,24 @@ class Pipeline(Generic[P]):
 
     def gates_of(self, stage: Stage[P, Any], payload: Payload) -> str | None:
         """What a stage has to pass before it runs, for a task with this payload; None if nothing."""
-        if self._asks_keys(stage):
-            return self._gates_by_key(stage, payload_key(payload))
-        try:
+        if stage in self._gates:  # those that are the same for all its tasks
             return self._gates[stage]
-        except KeyError:
-            self._gates[stage] = gates = self._gates_by_key(stage, "")
-            return gates
+        if self._asks_keys(stage):
+            return self._gates_by_key(stage, payload_key(payload), payload)
+        self._gates[stage] = gates = self._gates_by_key(stage, "", payload)
+        return gates
 
     def _asks_keys(self, stage: Stage[P, Any]) -> bool:
-        """Whether what a stage has to pass depends on the key of its task."""
-        return self.key_concurrency is not None or (stage.source is not None and stage.source.per is not None)
+        """Whether what a stage has to pass depends on the key of its task, or its payload."""
+        by_source = stage.source is not None and stage.source.per is not None
+        return self.key_concurrency is not None or by_source or stage.weighs_payloads
 
-    def _gates_by_key(self, stage: Stage[P, Any], key: str) -> str | None:
-        gates = [] if stage.source is None else [Gate(stage.source.instance(key), stage.calls)]
+    def _gates_by_key(self, stage: Stage[P, Any], key: str, payload: Payload) -> str | None:
+        gates = []
+        if stage.source is not None:
+            instance = stage.source.instance(key)
+            gates.append(Gate(instance, stage.tokens))
+            gates += [Gate(weight_gate(name, instance), weight) for name, weight in stage.weights_of(payload)]
         if self.key_concurrency is not None:
             gates.append(Gate(f"{KEY}{written_kind(self.kind)}/{codec.digest128(key.encode()).hex()}"))
         if self.concurrency is not None:
@@ -312,6 +356,11 @@ class Pipeline(Generic[P]):
             fields = msgspec.structs.fields(payload)
             return repr([(field.encode_name, field.type, field.required) for field in fields]).encode()
 
+    def check_stages(self) -> None:
+        """Refuse work for a pipeline that has no stage."""
+        if not self.stages:
+            raise ConfigError(f"pipeline {self.kind!r} has no stages; add one with @pipeline.stage")
+
     def stage_named(self, name: str | None) -> Stage[P, Any]:
         """The stage that a task stands at; None is the first."""
         if name is None:
@@ -365,25 +414,29 @@ class Pipeline(Generic[P]):
 
 def _policies(refused: Mapping[str, str]) -> tuple[tuple[Rule, str], ...]:
     rules = {rule.value for rule in Rule}
+    if not isinstance(refused, Mapping):
+        raise ConfigError(f"refused={shown(refused)}: it is given as in {{'limit': 'raise'}}")
     if refused.get(Rule.BUDGET) == "park":
         raise ConfigError("refused={'budget': 'park'}: a spent budget is raised, it is not passed with approval")
     for rule, policy in refused.items():
         if rule not in rules or policy not in ("refuse", "raise", "park"):
-            raise ConfigError(
-                f"refused={{{rule!r}: {policy!r}}}: a rule ({', '.join(sorted(rules))}) and 'refuse', 'raise' or 'park'"
-            )
+            allowed = f"a rule ({', '.join(sorted(rules))}) and 'refuse', 'raise' or 'park'"
+            raise ConfigError(f"refused={{{shown(rule)}: {shown(policy)}}}: {allowed}")
     return tuple((Rule(rule), policy) for rule, policy in sorted(refused.items()))
 
 
 def checked_limit(name: str, value: Any) -> None:
     """How many may run at once, or None."""
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-        raise ConfigError(f"{name}={value!r}: it is a whole number from 1, or None for no limit")
+    checked_whole(name, value, 1, MOST_AT_ONCE, none="for no limit")
 
 
 def checked_priority(priority: int) -> int:
     """A priority, from -2 to 2."""
-    if not isinstance(priority, int) or not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
+    if (
+        not isinstance(priority, int)
+        or isinstance(priority, bool)
+        or not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY
+    ):
         raise ConfigError(
             f"priority {shown(priority)}: it is a whole number from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}"
         )
@@ -392,6 +445,7 @@ def checked_priority(priority: int) -> int:
 
 def checked_queue(queue: str) -> str:
     """The name of a queue."""
-    if not queue or len(queue) > 100 or not queue.isprintable() or queue.startswith("!") or {*":@"} & {*queue}:
-        raise ConfigError(f"{queue!r} is no name for a queue; take a short printable one without a colon or an @")
+    is_name = isinstance(queue, str) and 0 < len(queue) <= 100 and queue.isprintable()
+    if not is_name or queue.startswith("!") or {*":@"} & {*queue}:
+        raise ConfigError(f"{shown(queue)} is no name for a queue; take a short printable one without a colon or an @")
     return queue

@@ -17,14 +17,16 @@ MOST_KEPT = 4
 class Readers:
     """The connections of a process on which functions read, each one at a time; for use from any thread."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, wait_s: Callable[[], float]) -> None:
         self._store = store
+        self._wait_s = wait_s
         self._kept: list[Session] = []
         self._lock = threading.Lock()
 
     def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Run `function(connection, *arguments)` on a snapshot of the database."""
         session = self._taken() or self._store.client_session(read_only=True)
+        session.insist_for(self._wait_s())
         leaves_trace = True
         try:
             with session.reading() as raw:

@@ -10,73 +10,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, unquote
 
-GONE = "[redacted]"
+from onceward.secret_forms import GONE, HINTS, SECRET_NAME
+
 SHORTEST_KNOWN = 6
 """A shorter value is not looked for: it would be found in words that have nothing to do with it."""
 
 _SECRET_WORDS = frozenset({
-    "KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "APIKEY", "CREDENTIAL", "CREDENTIALS",
+    "KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "APIKEY", "CREDENTIAL", "CREDENTIALS", "PWD",
 })  # fmt: skip
-_PASSWORDS = re.compile(r"://[^\s/@:'\"<>]*:([^\s/'\"<>]+)@|[?& ]password=([^&\s]+)")
-_NAMES = (
-    r"api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|secret[_-]?(?:access[_-]?)?key|private[_-]?key|client[_-]?secret"
-    r"|(?:access|refresh|auth|id|session|bearer|api)[_-]?token|x-[\w-]{0,40}(?:key|token)|authorization|passw(?:or)?d"
-    r"|passphrase|pwd|secret|credentials?|signature|sig"
-)
-_IS = r"(\\?['\"]?\s{0,3}[:=]\s{0,3}(?:b(?=['\"]))?\\?['\"]?)"
-"""What stands between a name and its value, in headers, addresses, JSON and as Python shows it."""
-_NO_VALUE = (
-    r"(?!\s{0,3}b?\\?['\"]?\[redacted|(?:is|was|are|has|have|must|may|can|cannot|should|not|no|too|the|an?|and|or|for|of|in|required"
-    r"|missing|invalid|expired|empty|none|null|true|false|unknown|wrong|field|value)\b)"
-)
-"""What follows a name in a sentence about it, or in a text that has been looked through already."""
-
-
-def _gone_if_dotted(found: re.Match[str]) -> str:
-    return GONE if "." in found[0] else found[0]
-
-
-_PATTERNS: tuple[tuple[tuple[str, ...], str, str | Callable[[re.Match[str]], str]], ...] = (
-    (
-        ("private key",),
-        r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|$)",
-        GONE,
-    ),
-    (("://",), r"(?<=://)[^\s/'\"<>]{1,500}@", f"{GONE}@"),
-    (("cookie",), rf"(?i)\b((?:set-)?cookie){_IS}[^\n'\"]+", rf"\1\2{GONE}"),
-    (
-        ("key", "token", "auth", "pass", "pwd", "secret", "credential", "sig"),
-        rf"(?i)\b({_NAMES}){_IS}{_NO_VALUE}(?:(?:bearer|basic|token|digest)\s+)?[^\s'\"\\,;&)}}\]]+",
-        rf"\1\2{GONE}",
-    ),
-    (("?", "&"), r"(?i)([?&](?:key|token|auth|jwt)=)(?!\[redacted)[^&#\s'\"<>]+", rf"\1{GONE}"),
-    (
-        ("token", "auth"),
-        rf"(?i)\b(token|auth){_IS}(?=[\w.~+/=-]{{0,60}}\d)[\w.~+/=-]{{12,}}",
-        rf"\1\2{GONE}",
-    ),
-    (
-        ("bearer", "basic", "token"),
-        r"(?i)\b(bearer|basic|token)\s{1,3}(?=[\w.~+/-]{0,60}[\d=])[\w.~+/=-]{8,}",
-        rf"\1 {GONE}",
-    ),
-    (
-        ("sk-", "k_", "gh", "pat", "xox", "hf_", "npm_", "pypi-", "whsec", "ia", "ya29", "sg."),
-        (
-            r"\b(?:sk-[\w-]{8,}|[rps]k_(?:live|test)_\w{8,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}"
-            r"|xox[abeoprs]-[\w-]{8,}|hf_\w{16,}|npm_\w{16,}|pypi-[\w-]{16,}|whsec_\w{8,}|A[KS]IA[0-9A-Z]{16}"
-            r"|AIza[\w-]{30,}|ya29\.[\w-]{8,}|SG\.[\w-]{8,}\.[\w-]{8,})"
-        ),
-        GONE,
-    ),
-    # A JSON web token. What has no dot is none, but is taken as a whole, or each `eyJ` in it would be a beginning.
-    (("eyj",), r"\beyJ[\w-]{8,}(?:\.[\w-]{4,}(?:\.[\w-]*)?)?", _gone_if_dotted),
-)
-"""What a secret looks like; and, in small letters, of what one must be there for it to be worth looking."""
+_SECRET_ENDS = ("PASSWORD", "PASSWD", "APIKEY", "TOKEN", "SECRET")
+_PASSWORDS = re.compile(r"://[^/@:]*:(.+)@|(?:^|[?&\s])(?:ssl)?password\s?=\s?(?:'((?:\\.|[^'])+)'|([^&\s]+))")
 
 _known: set[str] = set()
 _known_pattern: re.Pattern[str] | None = None
@@ -97,8 +44,8 @@ def know_environment() -> None:
     for name, value in os.environ.items():
         if "://" in value:
             know_address(value)
-        elif not _SECRET_WORDS.isdisjoint(name.upper().split("_")) and not value.startswith(("/", "./", "~")):
-            know_secret(value)
+        elif name.upper().endswith(_SECRET_ENDS) or not _SECRET_WORDS.isdisjoint(name.upper().split("_")):
+            know_secret(None if value.startswith(("/", "./", "~")) else value)
 
 
 def _know(values: Iterable[str]) -> None:
@@ -115,9 +62,11 @@ def redacted(text: str) -> str:
     if _known_pattern is not None:
         text = _known_pattern.sub(GONE, text)
     small = text.lower()
-    for hints, pattern, instead in _PATTERNS:
-        if any(hint in small for hint in hints):
-            text = re.sub(pattern, instead, text)  # compiled where one is first needed: few processes meet all
+    tried = None
+    for hint, form in HINTS:
+        if hint in small and form is not tried:
+            text = re.sub(form.pattern, form.instead, text)  # compiled where first needed: few processes meet all
+            tried = form
     return text
 
 
@@ -137,12 +86,12 @@ def redacted_value(value: Any, name: str = "") -> Any:
 
 
 def _is_secret_name(name: str) -> bool:
-    return re.fullmatch(rf"{_NAMES}|(?:set-)?cookie", name, re.I) is not None
+    return re.search(rf"(?:{SECRET_NAME}|(?:set-)?cookie)\Z", name, re.I) is not None
 
 
 def _passwords(address: str) -> Iterator[str]:
     for found in _PASSWORDS.finditer(address):
-        yield from _spellings(found[1] or found[2])
+        yield from _spellings(found[1] or found[2] or found[3])
 
 
 def _spellings(value: str) -> Iterator[str]:

@@ -137,7 +137,10 @@ class Rooting:
     def _pipeline_of(self, kind: type[Payload]) -> Pipeline[Any]:
         if not issubclass(kind, Payload):
             raise ConfigError(f"enqueue takes a payload, not {kind.__name__}")
-        return self._registry[kind.__kind__]
+        pipeline = self._registry[kind.__kind__]
+        if not pipeline.stages:
+            pipeline.check_stages()
+        return pipeline
 
 
 def _by_class(payloads: Sequence[Payload]) -> Mapping[type[Payload], Sequence[int]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from onceward.context import Context
 from onceward.errors import ConfigError, NoLineage
+from onceward.logs import stages_in_records
 
 current: ContextVar[Context[Any] | None] = ContextVar("onceward_context", default=None)
 """The context of the stage that this code runs in."""
@@ -22,9 +23,19 @@ def is_worker() -> Iterator[None]:
     global _workers_here
     _workers_here += 1
     try:
-        yield
+        with stages_in_records(fields_of_stage):
+            yield
     finally:
         _workers_here -= 1
+
+
+def fields_of_stage() -> dict[str, Any] | None:
+    """What a line of the log says of the task whose stage this code runs in."""
+    context = current.get()
+    if context is None:
+        return None
+    lease = context._lease
+    return {"task": lease.task, "kind": lease.kind, "lineage": str(lease.lineage)}
 
 
 def spawning_stage(root: bool, conn: Any) -> Context[Any] | None:

@@ -38,11 +38,12 @@ class SettingOperations(Client):
         What is of the wrong type, out of range or in contradiction to other numbers is refused, and nothing changes.
         `author` is who does this, by default the user of this process.
         """
-        text = self._in_force.kind(name).text(value, name)
+        kind = self._in_force.kind(name)
+        text, about = kind.text(value, name), self._in_force.about(name)
         if why := self._in_force.why_fixed(name):
             raise ConfigError(f"{name} cannot be changed live: {why}; say it in onceward.toml or in the environment")
         new = LiveSetting(name, text, self._store.clock.now(), checked_author(author))
-        self._in_force.take(self._transact(lambda: settings.change(new, self._in_force.refuse)))
+        self._in_force.take(self._transact(lambda: settings.change(new, self._in_force.refuse, kind.word, about)))
 
     def unset(self, name: str) -> bool:
         """Take back a live change, so that a setting is what the environment, the file or the code says; returns

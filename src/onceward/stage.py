@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
@@ -14,18 +14,23 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from onceward.errors import ConfigError
+from onceward.errors import ConfigError, PayloadError
 from onceward.model import codec
+from onceward.model.asked import checked_flag, checked_whole, shown
 from onceward.model.budget import StageCosts
-from onceward.model.gates import MOST_CALLS
+from onceward.model.gates import MOST_CALLS, rounded_up
+from onceward.model.outcome import Verdict
 from onceward.model.payload import Payload
 from onceward.model.retry import Retry
-from onceward.model.source import Source
+from onceward.model.source import MOST_AT_ONCE, Source
 from onceward.model.times import Duration, milliseconds
 
 P_contra = TypeVar("P_contra", bound=Payload, contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
+Calls = int | Callable[[Any], int]
+"""How many outside calls a stage makes at most: a number, or a function of the payload."""
+MOST_CALLS_WITHOUT_SOURCE = 1_000_000
 NOTHING = b"null"
 """The stored form of a stage that returned nothing."""
 AS_SET: Duration = "stage_timeout"
@@ -49,15 +54,51 @@ class Isolation:
     def __post_init__(self) -> None:
         for name in ("memory_mb", "file_mb", "open_files"):
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise ConfigError(f"Isolation({name}={value!r}): it is a whole number from 1, or None for no limit")
+            checked_whole(name, value, 1, MOST_AT_ONCE, none="for no limit")
         cpu_ms = None if self.cpu is None else milliseconds(self.cpu)
         if cpu_ms is not None and cpu_ms < 1:
             raise ConfigError(f"Isolation(cpu={self.cpu!r}) leaves no time")
         object.__setattr__(self, "cpu_s", None if cpu_ms is None else -(-cpu_ms // 1_000))
 
 
+def checked_stage_function(function: Any) -> None:
+    """Refuse as a stage what cannot be called with a context alone, or yields where it should return."""
+    name = getattr(function, "__name__", None)
+    is_function = callable(function) and not isinstance(function, type) and isinstance(name, str)
+    fits = is_function and hasattr(inspect.unwrap(function), "__globals__")
+    if fits:
+        try:
+            inspect.signature(function, follow_wrapped=False).bind(None)
+        except TypeError:
+            fits = False
+        except ValueError:  # a wrapper that was not written in Python does not say what it takes
+            pass
+    if not fits:
+        raise ConfigError(f"{shown(function)} is no stage: it is a function with one argument, as in def step(ctx)")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigError(
+            f"stage {name!r} is no function with one result: it yields; return a value, and keep what it has done on "
+            "the way with ctx.checkpoint or ctx.once"
+        )
+
+
 Isolate = Literal["process"] | Isolation | None
+Weight = int | Callable[[Any], int]
+MOST_WEIGHT = 1_000_000_000
+
+
+def checked_weights(stage: str, source: Source | None, weights: Any) -> dict[str, Weight]:
+    """How much a stage needs of each weight of its source; all of them are named."""
+    if not (weights is None or isinstance(weights, Mapping)):
+        raise ConfigError(f"stage {stage!r}: weights={shown(weights)}; they are given as {{'tokens': 4000}}")
+    given, wanted = dict(weights or {}), {} if source is None else source.weight_gates
+    if given.keys() != wanted.keys():
+        has = ", ".join(wanted) or "none"
+        raise ConfigError(f"stage {stage!r}: weights={list(given)}; its source has: {has}, and the stage names each")
+    for name, weight in given.items():
+        if not callable(weight):
+            checked_whole(f"stage {stage!r}: what it needs of {name!r}", weight, 1, MOST_WEIGHT)
+    return given
 
 
 class Stage(Generic[P_contra, R_co]):
@@ -76,11 +117,15 @@ class Stage(Generic[P_contra, R_co]):
         isolate: Isolate,
         join: bool = False,
         source: Source | None = None,
-        calls: int = 1,
+        calls: Calls | None = None,
         retry: Retry | None = None,
         budget: Any = None,
         estimate: Any = None,
+        holds: Any = None,
+        weights: Any = None,
     ) -> None:
+        checked_stage_function(function)
+        checked_flag("join", join)
         self.name = function.__name__
         if not _NAME.fullmatch(self.name):
             raise ConfigError(f"{self.name!r} is no name for a stage; take a function with a plain name")
@@ -89,7 +134,7 @@ class Stage(Generic[P_contra, R_co]):
         self.queue = queue
         self.joins = join
         self.source = source
-        self.calls = calls
+        self.calls = calls = (0 if source is None else 1) if calls is None else calls
         self.retry = retry or Retry()
         self.is_async = inspect.iscoroutinefunction(function)
         self.declares_timeout = timeout != AS_SET
@@ -98,17 +143,58 @@ class Stage(Generic[P_contra, R_co]):
             raise ConfigError(f"stage {self.name!r}: a timeout of 0 leaves no time; use timeout=None for no limit")
         self.isolation = Isolation() if isolate == "process" else isolate
         if not (self.isolation is None or isinstance(self.isolation, Isolation)):
-            raise ConfigError(f"stage {self.name!r}: isolate={isolate!r}; it is 'process', an Isolation or nothing")
+            raise ConfigError(
+                f"stage {self.name!r}: isolate={shown(isolate)}; it is 'process', an Isolation or nothing"
+            )
         if source is not None and not isinstance(source, Source):
-            raise ConfigError(f"stage {self.name!r}: source={source!r}; it is a Source")
-        if not isinstance(calls, int) or isinstance(calls, bool) or not 1 <= calls <= MOST_CALLS:
-            raise ConfigError(f"stage {self.name!r}: calls={calls!r}: it is a whole number from 1 to {MOST_CALLS:,}")
-        self.costs = StageCosts(self.name, budget, estimate, calls, has_source=source is not None)
-        self._reader: Callable[[bytes], Any] | None = None
+            raise ConfigError(f"stage {self.name!r}: source={shown(source)}; it is a Source")
+        least, most = (0, MOST_CALLS_WITHOUT_SOURCE) if source is None else (1, MOST_CALLS)
+        if not callable(calls) and (type(calls) is not int or not least <= calls <= most):
+            raise ConfigError(
+                f"stage {self.name!r}: calls={shown(calls)}: it is a whole number from {least} to {most:,}, "
+                f"or a function of the payload"
+            )
+        self.tokens = 1 if callable(calls) else max(1, calls)
+        """How many calls are paid for when the stage is claimed; those beyond are paid for one by one."""
+        self.costs = StageCosts(self.name, budget, estimate, self.tokens, has_source=source is not None, holds=holds)
+        self.weights = checked_weights(self.name, source, weights)
+        """How many of each weight of its source it needs: a number, or a function of the payload."""
         self._returns_nothing = False
         self.__doc__ = function.__doc__
         self.__name__ = self.name
         self.__module__ = function.__module__
+
+    @property
+    def weighs_payloads(self) -> bool:
+        """Whether how much it needs of its source depends on the payload."""
+        return any(callable(weight) for weight in self.weights.values())
+
+    def weights_of(self, payload: Any) -> list[tuple[str, int]]:
+        """How many of each weight it needs for a task with this payload; what a function says, rounded up a little."""
+        found = []
+        for name, weight in self.weights.items():
+            said = weight(payload) if callable(weight) else weight
+            what = f"stage {self.name!r}: what it needs of {name!r}"
+            checked_whole(what, said, 1, MOST_WEIGHT)
+            found.append((name, rounded_up(said) if callable(weight) else said))
+        return found
+
+    def most_calls(self, payload: Any) -> int:
+        """How many outside calls one run of the stage may make, for a task with this payload."""
+        if not callable(self.calls):
+            return self.calls
+        found = self.calls(payload)
+        if type(found) is not int or not 0 <= found <= MOST_CALLS_WITHOUT_SOURCE:
+            raise ConfigError(
+                f"stage {self.name!r}: calls(…) returned {shown(found)}: it is a whole number from 0 to "
+                f"{MOST_CALLS_WITHOUT_SOURCE:,}"
+            )
+        return found
+
+    def most_retries(self, usual: int) -> int:
+        """How often one of its calls may be repeated, whatever source it is of."""
+        own = None if self.source is None else self.source.retries
+        return usual if own is None else max(usual, own)
 
     def limit_ms(self, otherwise_ms: int) -> int | None:
         """How long an attempt may take; None if that does not matter."""
@@ -140,26 +226,39 @@ class Stage(Generic[P_contra, R_co]):
         if value is None and self._returns_nothing:
             return NOTHING
         what = f"the result of stage {self.name!r}"
-        data = codec.encoded(value, what)
+        try:
+            data = codec.encoded(value, what)
+        except PayloadError:
+            self.check_returned(value)
+            raise
         try:
             self.reader(data)
         except msgspec.ValidationError as error:
             raise ConfigError(f"{what} does not fit its annotation: {error}") from error
         return data
 
-    @property
+    def check_returned(self, value: Any) -> None:
+        """Refuse as a result what the stage was meant to raise, or to wait for."""
+        name = type(value).__name__
+        if isinstance(value, Verdict):
+            raise ConfigError(f"stage {self.name!r} returned {name}(…), which is a verdict; write: raise {name}(…)")
+        if isinstance(value, Awaitable | AsyncIterator | Iterator):
+            if inspect.iscoroutine(value):
+                value.close()
+            raise ConfigError(
+                f"stage {self.name!r} returned a {name}, which ran nothing and cannot be stored; it is an `async def` "
+                "that awaits, or a `def` that returns a value"
+            )
+
+    @cached_property
     def reader(self) -> Callable[[bytes], Any]:
         """The function that reads a stored result; `msgspec.ValidationError` where it does not fit."""
-        if self._reader is None:
-            returns = self.returns
-            self._returns_nothing = returns is type(None) or returns is None or returns is Any
-            try:
-                self._reader = codec.decoder(type(None) if returns is None else returns)
-            except TypeError as error:
-                raise ConfigError(
-                    f"stage {self.name!r} returns {returns!r}, which cannot be stored: {error}"
-                ) from error
-        return self._reader
+        returns = self.returns
+        self._returns_nothing = returns is type(None) or returns is None or returns is Any
+        try:
+            return codec.decoder(type(None) if returns is None else returns)
+        except TypeError as error:
+            raise ConfigError(f"stage {self.name!r} returns {returns!r}, which cannot be stored: {error}") from error
 
     @cached_property
     def fingerprint(self) -> bytes:

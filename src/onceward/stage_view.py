@@ -34,6 +34,10 @@ class TaskInfo:
     depth: int
     created_at: datetime
     started_at: datetime
+    fence: int
+    """How often the task has been claimed: another system that has seen a larger one can refuse what this one asks."""
+    token: str
+    """The random token of this claim, in hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,18 @@ from datetime import datetime
 
 from onceward.cache_operations import CacheStatus
 from onceward.client import Client
+from onceward.model.hours import HOUR_MS
 from onceward.model.stats import (
     AttemptCounts,
+    LineWait,
     Logged,
+    Pace,
     StageDuration,
     counted,
     durations,
+    line_waits,
     outcomes,
+    pace,
     stage_runs,
     waits_for,
 )
@@ -22,6 +27,7 @@ from onceward.model.status import Status
 from onceward.model.times import Duration, milliseconds, moment, spoken
 from onceward.stage import LAST
 from onceward.store import cache, stats, waits
+from onceward.store.hours import spending_an_hour
 from onceward.store.op import Op
 from onceward.why import Cause, why
 
@@ -55,8 +61,15 @@ class Stats:
     """Whether they begin as early as was asked for."""
     stuck: tuple[StuckTask, ...]
     """Longest first, 100 at most."""
+    pace: Pace
+    """Tasks that have ended, and failed, in the last ten minutes."""
+    waited: tuple[LineWait, ...]
+    """Time in line before the first attempt, by pipeline."""
+    usd_an_hour: float | None
+    calls_an_hour: float | None
+    """What budgets and sources have counted of late, as an hour's worth; None where nothing counts it yet."""
     durations: tuple[StageDuration, ...]
-    """By pipeline, stage and size of the payload."""
+    """By pipeline, stage and size: what the stage has measured, or that of the payload."""
     attempts: AttemptCounts
     """All of them."""
     pipelines: tuple[AttemptCounts, ...]
@@ -95,6 +108,7 @@ class Statistics(Client):
         stuck = self._ask(lambda: self._stuck(now, after_ms))
         window = self._ask(lambda: stats.log_window(began_at))
         kept = self._ask(lambda: cache.contents(None))
+        calls, usd = self._ask(lambda: spending_an_hour(now, 2 * HOUR_MS))
         ended = outcomes(window.rows, began_at)
         by_pipeline: dict[str, list[Logged]] = {}
         for row in ended:
@@ -111,7 +125,11 @@ class Statistics(Client):
             since=moment(first_at),
             is_whole=window.is_whole,
             stuck=tuple(stuck),
-            durations=durations(window.rows, window.tasks, window.began, began_at),
+            pace=pace(window.rows, first_at, now),
+            waited=line_waits(window.tasks, window.claimed, began_at),
+            usd_an_hour=usd,
+            calls_an_hour=calls,
+            durations=durations(window.rows, window.tasks, window.began, began_at, window.sizes),
             attempts=counted("", ended),
             pipelines=tuple(counted(name, rows) for name, rows in sorted(by_pipeline.items())),
             sources=tuple(counted(name, rows) for name, rows in sorted(by_source.items())),

@@ -12,22 +12,28 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onceward.client import Client
 from onceward.errors import ConfigError, StoreError
+from onceward.lazily import modules
 from onceward.logs import EngineLog
 from onceward.model.retry import described
 from onceward.model.times import Duration, milliseconds, spoken
 from onceward.running_stage import current
-from onceward.store.idle import ready_now
-from onceward.store.ticks import begin_tick, end_tick
-from onceward.triggers import NextTick, SubprocessTrigger, Trigger
 from onceward.worker import locate
 from onceward.worker.looping import refuse_running_loop
 from onceward.worker.orders import Orders, Summary, Tick
-from onceward.worker.process import WorkerProcess
 from onceward.worker.registry import Registry
+
+if TYPE_CHECKING:  # a program that asks for work does not do any
+    from onceward import triggers
+    from onceward.store import idle, ticks
+    from onceward.triggers import NextTick, Trigger
+    from onceward.worker.process import WorkerProcess
+else:
+    (triggers,) = modules("onceward", "triggers")
+    idle, ticks = modules("onceward.store", "idle", "ticks")
 
 logger = EngineLog("onceward.tick")
 
@@ -107,15 +113,17 @@ class Ticking(Client):
         pinned: dict[str, Any] = {} if concurrency is None else {"concurrency": concurrency}
         self._in_force.pin(**pinned, lease=config.tick_lease, heartbeat=None, check=None)
         try:
-            number = self._transact(partial(begin_tick, allowed - left, self._store.clock.now()))
+            number = self._transact(partial(ticks.begin_tick, allowed - left, self._store.clock.now()))
             started = time.monotonic()
             summary = self._worked(number, Orders(None if queues is None else list(queues), app_path=path, tick=bounds))
         finally:
             self._in_force.pin()
         work_left = self._is_work_ready(queues)
         only = None if queues is None else tuple(queues)
-        following = NextTick(path, bounds.max_tasks, bounds.limit_ms / 1_000, allowed, left - 1, only, concurrency)
-        why_not = _why_not(summary, work_left, left) or _trigger(trigger or SubprocessTrigger(), following)
+        following = triggers.NextTick(
+            path, bounds.max_tasks, bounds.limit_ms / 1_000, allowed, left - 1, only, concurrency
+        )
+        why_not = _why_not(summary, work_left, left) or _trigger(trigger or triggers.SubprocessTrigger(), following)
         released = summary.outcomes.pop("released", 0)
         tasks = summary.outcomes.total()
         self._end_tick(number, summary.worker, tasks, summary.ended, triggered=why_not is None)
@@ -135,10 +143,10 @@ class Ticking(Client):
 
     def _is_work_ready(self, queues: Sequence[str] | None) -> bool:
         lanes = self.registry.lanes(queues) + self.registry.lanes(queues, suspect=True)
-        return self._ask(lambda: ready_now(lanes, self._store.clock.now()))
+        return self._ask(lambda: idle.ready_now(lanes, self._store.clock.now()))
 
     def _end_tick(self, number: int, worker: int | None, tasks: int, how: str, *, triggered: bool) -> None:
-        self._transact(lambda: end_tick(number, worker, tasks, how, triggered, self._store.clock.now()))
+        self._transact(lambda: ticks.end_tick(number, worker, tasks, how, triggered, self._store.clock.now()))
 
 
 def refuse_long_stages(registry: Registry, limit_ms: int) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from onceward import extras
 from onceward.errors import ConfigError
 from onceward.model.times import Duration, milliseconds
 
@@ -121,6 +122,6 @@ class LambdaTrigger:
             try:
                 import boto3
             except ImportError as error:
-                raise ConfigError("to invoke a Lambda function, boto3 is needed: pip install onceward[aws]") from error
+                raise ConfigError(f"a Lambda function cannot be invoked: {extras.missing('boto3')}") from error
             client = boto3.client("lambda")
         client.invoke(FunctionName=name, InvocationType="Event", Payload=json.dumps(tick.document).encode())

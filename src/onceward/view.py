@@ -35,6 +35,8 @@ class Happening:
     fence: int
     worker: str | None
     note: str | None
+    trace: str | None = None
+    """The traceback of the error that it tells of: bounded, without secrets and the engine's own frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,17 @@ def as_task(
         payload=_payload(row, registry),
         results={stage: shown(data) for stage, data in raw.items()},
         history=tuple(
-            Happening(moment(one.at), one.event, one.status, one.stage, one.run, one.fence, one.worker_name, one.note)
+            Happening(
+                moment(one.at),
+                one.event,
+                one.status,
+                one.stage,
+                one.run,
+                one.fence,
+                one.worker_name,
+                one.note,
+                one.trace,
+            )
             for one in events
         ),
         progress=None

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from onceward.alerts import Alert, Watch, as_alert
 from onceward.client import Client
 from onceward.errors import ConfigError
+from onceward.lazily import modules
 from onceward.model import asked
-from onceward.store import alerts
-from onceward.worker.watcher import Watcher
+
+if TYPE_CHECKING:
+    from onceward import alerts as shown
+    from onceward.alerts import Alert, Watch
+    from onceward.store import alerts
+    from onceward.worker import watcher
+else:
+    (shown,) = modules("onceward", "alerts")
+    (alerts,) = modules("onceward.store", "alerts")
+    (watcher,) = modules("onceward.worker", "watcher")
 
 
 def checked_watches(given: Iterable[Watch]) -> tuple[Watch, ...]:
     """The watches of an app; two of one name could not be told apart."""
-    watches = tuple(given)
+    watches = asked.checked_values("watches", given, shown.Watch, "Watch('orphans', 'SELECT …', above=0, advice='…')")
     names = [watch.name for watch in watches]
     for name in names:
         if names.count(name) > 1:
@@ -31,7 +40,7 @@ class Watching(Client):
         """The alerts that last, newest first; or the newest of all."""
         most = asked.most_of(limit)
         rows = self._ask(lambda: alerts.newest(open_only=bool(open_only), limit=most))
-        return [as_alert(row) for row in rows]
+        return [shown.as_alert(row) for row in rows]
 
     def watch_now(self, *, if_due: bool = False) -> list[Alert]:
         """Look at all rules and watches at once, and tell the webhook; returns the alerts that last.
@@ -41,7 +50,7 @@ class Watching(Client):
         self.prepare()
         session = self._store.client_session()  # its own: nobody waits here for a slow watch, or for a webhook
         try:
-            Watcher(session, lambda: self.config, self._watches, self._readers.read).step(at_once=not if_due)
+            watcher.Watcher(session, lambda: self.config, self._watches, self._readers.read).step(at_once=not if_due)
         finally:
             session.close()
         return self.alerts(limit=asked.MOST_LISTED)

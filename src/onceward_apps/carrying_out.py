@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 
 from cyclopts import App as CommandLine
 from cyclopts import CycloptsError
 
-from onceward import ConfigError, OncewardError, PayloadError, StoreError
-from onceward_apps.speaking import BAD_ANSWER, FINE, INTERRUPTED, NO_DATABASE, WRONG_USAGE, complain_as
+from onceward import ConfigError, OncewardError, PayloadError, StoreError, extras, terminal
+from onceward_apps.speaking import BAD_ANSWER, FINE, INTERRUPTED, NO_DATABASE, WRONG_USAGE
 
 _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], int], ...] = (
     ((CycloptsError, ConfigError, PayloadError), WRONG_USAGE),
@@ -27,16 +25,17 @@ def carried_out(program: str, command_line: Callable[[], CommandLine], arguments
     The command line is made here, so that what is wrong with what stands behind it is an error like others.
     """
     try:
-        code = command_line()(arguments, exit_on_error=False, print_error=False)
+        program_line = command_line()
+        program_line.console = terminal.Screen()
+        code = program_line(arguments, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        terminal.stop_writing()
         return FINE
     except (Exception, KeyboardInterrupt) as error:
         if "--debug" in arguments:
-            sys.stderr.write(traceback.format_exc())
-        complain_as(program, _sentence(error))
+            terminal.complain_trace()
+        terminal.complain(program, _sentence(error))
         return next((code for kinds, code in _CODES if isinstance(error, kinds)), BAD_ANSWER)
     return code if isinstance(code, int) else FINE
 
@@ -46,4 +45,6 @@ def _sentence(error: BaseException) -> str:
         return "interrupted"
     if isinstance(error, OncewardError | CycloptsError):
         return str(error)
+    if isinstance(error, ModuleNotFoundError) and (sentence := extras.missing(error.name or "")):
+        return sentence
     return f"that was not expected: {type(error).__name__}: {error} (--debug shows where)"

@@ -25,7 +25,8 @@ def test_batches_lists_the_newest_first_with_their_counts(app: App, ask: Ask) ->
     assert found[0]["deadline"] > found[0]["created_at"]
     header, *lines = ask("batches", "--db", app.url).out.splitlines()
     assert header.split() == [
-        "name", "status", "done", "of", "%", "ok", "failed", "cancelled", "created", "deadline", "ended", "then", "why",
+        "name", "status", "done", "of", "%", "ok", "failed", "cancelled", "created", "left", "deadline", "ended",
+        "then", "why",
     ]  # fmt: skip
     assert lines[1].split()[:8] == ["night", "open", "1", "2", "50", "0", "0", "1"]
     app.cancel(batch.tasks[1])

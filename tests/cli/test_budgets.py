@@ -26,7 +26,7 @@ def test_budgets_shows_what_is_spent_and_who_waits(spent: App, ask: Ask) -> None
     assert found.pop("window_at") < found.pop("resets_at")
     assert found == {
         "name": "model-usd", "scope": "", "unit": "usd", "per": "day", "limit": 0.05, "spent": 0.04, "reserved": 0.0,
-        "left": 0.01, "waiting": 3, "closed": False,
+        "held": 0.0, "left": 0.01, "waiting": 3, "closed": False,
     }  # fmt: skip
     header, line = ask("budgets", "--db", spent.url).out.splitlines()
     assert header.split()[:7] == ["name", "for", "unit", "limit", "spent", "reserved", "left"]
@@ -34,6 +34,20 @@ def test_budgets_shows_what_is_spent_and_who_waits(spent: App, ask: Ask) -> None
     waiting = spent.tasks(status="waiting")[0]
     assert "waits for budget model-usd" in ask("why", waiting.id, "--db", spent.url).out
     assert "waits for budget model-usd" in ask("lineage", waiting.id, "--db", spent.url).out
+
+
+def test_budgets_lists_what_tasks_hold_beyond_their_stages(url: str, ask: Ask) -> None:
+    with oracle.app.on(url) as app:
+        tasks = app.enqueue_many([oracle.Night(1), oracle.Night(2)])
+        app.run(until_idle=True)
+    answer = ask("budgets", "savings", "--json", "--db", url).document
+    assert (answer["budgets"][0]["held"], answer["budgets"][0]["waiting"]) == (3.0, 1)
+    holds = answer["holds"]
+    assert {(one["task"], one["name"], one["amount"]) for one in holds} == {(one.id, "batch", 3.0) for one in tasks}
+    assert sorted(one["state"] for one in holds) == ["held", "waiting"]
+    lines = ask("budgets", "savings", "--db", url).out.splitlines()
+    assert lines[-3].split() == ["held", "as", "by", "task", "kind", "budget", "amount", "state", "since"]
+    assert sorted(line.split()[5] for line in lines[-2:]) == ["held", "waiting"]
 
 
 def test_a_new_limit_wakes_those_who_wait(spent: App, ask: Ask) -> None:

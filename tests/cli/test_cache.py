@@ -16,7 +16,7 @@ class Page(Payload, kind="page"):
 pages = Pipeline(Page)
 
 
-@pages.stage
+@pages.stage(calls=10)
 def read(ctx: Context[Page]) -> str:
     return ctx.cached(web, ctx.payload.url[0], lambda: "x" * 98)
 

@@ -54,6 +54,40 @@ def test_the_envelope_as_json_has_stable_keys(ask: Ask) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("declared", "bound", "code", "says"),
+    [
+        ("source=Source('web')", ("--max-calls-per-hour", "252000", "--ticks-only"), 0, ""),
+        (
+            "source=Source('web')",
+            ("--max-calls-per-hour", "251999", "--ticks-only"),
+            1,
+            "252,000 calls, because of",
+        ),
+        ("source=Source('web')", ("--max-calls-per-hour", "252000"), 1, "unbounded: rate= of source 'web'"),
+        ("source=Source('web')", ("--max-tasks-per-root", "10000"), 0, ""),
+        ("source=Source('web', rate='1/min')", ("--max-calls-per-hour", "252000"), 0, ""),
+        ("source=Source('web')", ("--max-usd-per-hour", "9"), 1, "unbounded: nobody has said what a call costs"),
+        ("source=Source('web'), budget=Budget('b', 9), estimate=1", ("--max-usd-per-hour", "9"), 0, ""),
+        ("calls=lambda note: 3", ("--max-calls-per-hour", "9", "--ticks-only"), 1, "a number instead of a function as"),
+    ],
+)
+def test_a_bound_fails_where_its_own_quantity_is_unbounded(
+    ask: Ask, tmp_path: Path, declared: str, bound: tuple[str, ...], code: int, says: str
+) -> None:
+    app = tmp_path / "bounded.py"
+    app.write_text(
+        "from onceward import App, Budget, Pipeline, Payload, Source\n"
+        "class Note(Payload, kind='note'):\n    text: str\n"
+        "note = Pipeline(Note)\n"
+        f"@note.stage({declared})\ndef read(ctx) -> None: ...\n"
+        "app = App('sqlite:///:memory:', [note])\n"
+    )
+    answer = ask("envelope", f"{app}:app", *bound)
+    assert (answer.code, says in answer.err) == (code, True), answer.err
+    assert "an hour of workers can make" in answer.out
+
+
 def test_the_envelope_follows_the_configuration_and_needs_no_database(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

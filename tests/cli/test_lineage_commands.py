@@ -128,14 +128,15 @@ def test_why_says_what_holds_a_task_back(crawl: App, ask: Ask) -> None:
     later = ask("why", number["later"], "--json", "--db", crawl.url).document
     assert set(later) == {
         "task", "status", "cause", "sentence", "until", "waiting_for", "paused_by", "open_children", "ahead", "workers",
-        "gate", "paused_scope",
+        "gate", "paused_scope", "command", "below", "before",
     }  # fmt: skip
     assert (later["cause"], later["status"]) == ("due", "pending")
     assert later["until"] is not None
     answer = ask("why", number["held"], "--db", crawl.url)
     assert (answer.code, answer.out) == (
         0,
-        f"task {number['held']}  waiting  it waits for the signal 'approved'\n",
+        f"task {number['held']}  waiting  it waits for the signal 'approved'\n"
+        f"unblock  onceward approve {number['held']}\n",
     )
     assert "gone [bold]for good[/bold]" in ask("why", number["broken"], "--db", crawl.url).out
     missing = ask("why", "4711", "--db", crawl.url)

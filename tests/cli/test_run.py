@@ -59,7 +59,7 @@ def test_run_in_this_process_logs_json_lines_to_stderr(app: App, command: Ask) -
     lines = [json.loads(line) for line in answer.err.splitlines()]
     assert [line["event"] for line in lines if line["logger"] == "onceward.cli"] == ["working", "stopped"]
     [failed, _] = [line for line in lines if line["event"] == "stage failed"]
-    assert (failed["task"], failed["kind"], failed["stage"], failed["level"]) == (1, "order", "check", "info")
+    assert (failed["task"], failed["kind"], failed["stage"], failed["level"]) == (1, "order", "check", "warning")
     assert app.task(1).history[0].worker == "ant"
 
 

@@ -71,7 +71,8 @@ def test_figures_are_given_as_json(url: str, ask: Ask) -> None:
     work(url)
     document = ask("stats", "--since", EVER, "--json", "--db", url).document
     assert list(document) == [
-        "at", "since", "whole", "stuck", "durations", "attempts", "pipelines", "sources", "cache",
+        "at", "since", "whole", "stuck", "pace", "waited", "usd_an_hour", "calls_an_hour", "durations", "attempts",
+        "pipelines", "sources", "cache",
     ]  # fmt: skip
     counts = {"attempts": 3, "retries": 1, "reclaimed": 0, "retry_rate": 1 / 3, "reclaim_rate": 0.0}
     assert (document["pipelines"], document["attempts"]) == ([{"name": "page", **counts}], {"name": "", **counts})
@@ -93,6 +94,7 @@ def test_an_empty_database_is_told_of_pleasantly(url: str, ask: Ask) -> None:
     assert (shown.code, shown.err) == (0, "")
     assert [line for line in shown.out.splitlines() if line] == [
         "Stuck  no task is",
+        "Pace  0.0 tasks end a minute, 0.0 of them failed",
         "Attempts  0 in the last 1d",
         "Stages  none was done in the last 1d",
         "Cache  no answer was asked for yet",

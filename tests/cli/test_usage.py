@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from onceward import App
-from onceward.cli.commands import command_line
+from onceward.cli.commands import HOMES, command_line, with_commands_for
 from tests.cli.conftest import Ask
 
 COMMANDS = [
     "alerts", "approve", "batches", "budgets", "cache", "cancel", "demo", "envelope", "import", "limits", "lineage",
     "lineages", "migrate", "pause", "prune", "resume", "retry", "run", "schedules", "settings", "signal", "source",
-    "sources", "stats", "status", "task", "tasks", "tick", "verify", "why",
+    "sources", "stats", "status", "task", "tasks", "tick", "try", "verify", "why",
 ]  # fmt: skip
 ONE_TASK = {
     **{name: ["1"] for name in ("approve", "cancel", "lineage", "limits", "pause", "resume", "retry", "task", "why")},
@@ -25,7 +25,26 @@ ONE_TASK = {
 
 
 def test_these_are_all_commands() -> None:
+    with_commands_for([])
     assert sorted(name for name in command_line if not name.startswith("-")) == COMMANDS
+
+
+def test_a_command_is_imported_by_the_module_that_holds_it_and_without_the_others() -> None:
+    assert sorted(name for names in HOMES.values() for name in names) == COMMANDS
+    code = (
+        "import sys\nfrom onceward.cli.commands import HOMES, command_line, with_commands_for\n"
+        "with_commands_for(['status'])\nprint(*[home for home in HOMES if f'onceward.cli.{home}' in sys.modules])\n"
+        "for names in HOMES.values():\n    with_commands_for(names)\n    assert {*names} <= {*command_line}, names"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["database_commands"]), done.stderr
+
+
+def test_shells_can_complete_commands() -> None:
+    with_commands_for([])
+    for shell in ("bash", "zsh", "fish"):
+        script = command_line.generate_completion(prog_name="onceward", shell=shell)  # type: ignore[arg-type]
+        assert "verify" in script, shell
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -36,7 +55,7 @@ def test_every_command_has_help_with_an_example_and_takes_json(name: str, ask: A
     assert f"Usage: onceward {name}" in answer.out
     assert f"\nExample\n  onceward {name}" in answer.out
     assert "--json" in answer.out
-    assert ("--db" in answer.out and "--app" in answer.out) or name in ("run", "tick", "demo", "envelope")
+    assert ("--db" in answer.out and "--app" in answer.out) or name in ("run", "tick", "try", "demo", "envelope")
 
 
 def test_without_a_command_the_help_is_shown(ask: Ask) -> None:
@@ -107,6 +126,15 @@ def test_a_database_that_is_not_there_is_code_3_and_is_not_made(name: str, sqlit
     assert (answer.code, answer.out) == (3, "")
     assert "there is no database file" in answer.err
     assert not Path(sqlite_url.removeprefix("sqlite:///")).exists()
+
+
+def test_a_missing_database_is_named_with_the_folder_that_was_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = ask("tasks", "--db", "sqlite:///shop.db")
+
+    assert f"there is no database file {tmp_path / 'shop.db'}; is this the right folder?" in answer.err
 
 
 @pytest.mark.parametrize("name", [*READING, "migrate"])

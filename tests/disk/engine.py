@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from onceward import App, Budget, Connection, Context, Cron, Migration, Payload, Pipeline, Status
+from onceward import App, Budget, Config, Connection, Context, Cron, Migration, Payload, Pipeline, Status
 from onceward.model.task import Commit, Lease
 from onceward.store.budget_waits import declare
 from onceward.store.op import Op, drive
@@ -94,7 +94,7 @@ LEAVES = {"order": ("close", "take"), "piece": ("make",), "question": ("ask",), 
 """The rows that a task of each kind leaves."""
 
 
-def app_on(file: Path, clock: FakeClock | None = None, *, synchronous: str = "full") -> App:
+def app_on(file: Path, clock: FakeClock | None = None, *, synchronous: str = "full", patience_s: float = 60.0) -> App:
     """The engine on a database file. Whoever asks for fewer syncs than it does gets what they deserve."""
 
     def set_pragmas(connection: Any) -> None:
@@ -108,6 +108,7 @@ def app_on(file: Path, clock: FakeClock | None = None, *, synchronous: str = "fu
         on_connect=set_pragmas,
         schedules=[Cron("0 6 * * *", Daily(), name="daily")],
         clock=clock,
+        config=Config(database_wait=f"{patience_s * 1_000:.0f}ms"),
     )
 
 
@@ -117,9 +118,7 @@ class Engine:
     def __init__(self, file: Path, clock: FakeClock, patience_s: float = 60.0) -> None:
         self.file = file
         self.clock = clock
-        self.app = app_on(file, clock)
-        self.app._client = self.app._store.client_session()
-        self.app._client._patience_s = patience_s  # an app has the patience of a minute
+        self.app = app_on(file, clock, patience_s=patience_s)
         self.session = self.app._store.session(patience_s=patience_s)
         self.worker = 0
 

@@ -139,7 +139,7 @@ def test_another_file_fills_the_disk_under_a_worker(
         assert all(mailing.begun.acquire(timeout=60) for _ in kept)
         fill(disk / "other")
         mailing.may_go.set()
-        until(lambda: "takes no writes" in caplog.text, "the worker has met the full disk")
+        until(lambda: "cannot be used, trying again" in caplog.text, "the worker has met the full disk")
         with pytest.raises(StoreFull, match=FULL):
             mailing.app.enqueue_many([Letter(number, os.urandom(30_000).hex()) for number in range(20)], root=True)
         (disk / "other").unlink()

@@ -12,7 +12,7 @@ import pytest
 
 import onceward
 from onceward import Config, Event, Status, errors, testing
-from onceward.cli.commands import command_line
+from onceward.cli.commands import command_line, with_commands_for
 from onceward.model.status import TRANSITIONS
 from onceward.store import catalogue
 from tests.docs.pages import PAGES, ROOT, blocks_of, name_of
@@ -104,6 +104,7 @@ def test_the_numbers_of_statuses_and_events_are_in_the_reference() -> None:
 
 
 def test_every_command_is_in_the_documentation() -> None:
+    with_commands_for([])
     names = [name for name in command_line if not name.startswith("-")]
     assert len(names) > 10
     assert not [name for name in names if f"onceward {name}" not in "".join(TEXTS.values())]
@@ -118,7 +119,7 @@ def test_every_decision_is_in_the_list() -> None:
 def test_the_events_of_the_log_that_are_explained_are_logged() -> None:
     page = TEXTS[ROOT / "docs" / "how-to" / "operate.md"]
     section = page[page.index("## Logs") : page.index("## For scripts")]
-    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "onceward" / "worker").glob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "onceward").rglob("*.py"))
     events = [row[0].strip("`") for row in _table_rows(section)[2:]]
     assert events
     assert not [event for event in events if f'"{event}"' not in source]
@@ -172,3 +173,12 @@ def _anchors(text: str) -> Iterator[str]:
     for heading in re.findall(r"^#+ (.+)$", _FENCED.sub("", text), re.M):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
         yield re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
+
+
+def test_the_methods_that_can_be_awaited_are_listed() -> None:
+    text = TEXTS[ROOT / "docs" / "reference" / "api.md"]
+    [listed] = re.findall(r"These methods have a twin with `a` in front, to be awaited: (.*?)\.\n", text)
+    of_app, of_context = listed.split(";")
+    for kind, said in ((onceward.App, of_app), (onceward.Context, of_context)):
+        names = {name for name in dir(kind) if not name.startswith("_") and f"a{name}" in dir(kind)}
+        assert set(re.findall(r"`(\w+)`", said)) == names

@@ -1,4 +1,4 @@
-"""The examples of ticks do what they say: the line for cron, the units for systemd, the handler for Lambda."""
+"""The examples of ticks do what they say: the line for cron, the units for systemd, the receiver, the handler."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import boto3
 import pytest
 from botocore.stub import Stubber
 from cronsim import CronSim
 
-from onceward import Status
+from onceward import App, HttpTrigger, NextTick, Status, posting
 from tests.nursery import nursery
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "ticks"
@@ -123,3 +125,56 @@ def test_the_handler_for_lambda(handler: Any, monkeypatch: pytest.MonkeyPatch) -
 def test_the_handler_heeds_what_lambda_leaves_it(handler: Any) -> None:
     with pytest.raises(Exception, match="longer than a tick of 30s"):
         handler.handler({}, Remaining(60_000))
+
+
+def test_the_handler_takes_no_more_than_its_own_bounds_and_nothing_over_a_url(handler: Any) -> None:
+    assert handler.handler({"requestContext": {"http": {}}, "max_tasks": 3}, Remaining(660_000)) == {"statusCode": 403}
+    assert handler.app.counts()[Status.SUCCEEDED] == 0
+    report = handler.handler({"max_tasks": 10**9, "chain": 99, "chain_left": 2}, Remaining(660_000))
+    assert (report["tasks"], report["chain_left"]) == (7, 2)
+
+
+TOKEN = "0123456789abcdef" * 2
+
+
+@pytest.fixture
+def receiver(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of the receiver, with one tick that it may start."""
+    monkeypatch.setenv("ONCEWARD_TICK_TOKEN", TOKEN)
+    monkeypatch.setenv("SHOP_DATABASE", f"sqlite:///{place / 'shop.db'}")
+    monkeypatch.syspath_prepend(place)
+    monkeypatch.chdir(place)
+    module = importlib.import_module("http_receiver")
+    server = module.HTTPServer(("127.0.0.1", 0), module.Receiver)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    if module.Receiver.running is not None:
+        module.Receiver.running.wait(60)
+    sys.modules.pop("http_receiver")
+
+
+def test_the_receiver_starts_a_tick_for_whoever_has_the_token(place: Path, receiver: str) -> None:
+    asked = NextTick("elsewhere:app", 10**9, 9_999.0, 99, 50)
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}):
+        with pytest.raises(HTTPError, match="401"):
+            HttpTrigger(receiver, headers=headers)(asked)
+    right = {"Authorization": f"Bearer {TOKEN}"}
+    with pytest.raises(HTTPError, match="400"):
+        posting.post(receiver, {"max_tasks": "many"}, right, time_limit_s=10)
+    assert done(place) == 0
+    HttpTrigger(receiver, headers=right)(asked)
+    assert sys.modules["http_receiver"].Receiver.running.wait(60) == 0
+    assert done(place) == 7
+    command = sys.modules["http_receiver"].command_of(asked.document)
+    assert command[command.index("tick") + 1 :] == [
+        "tasks:app", "--max-tasks", "1000", "--time-limit", "600", "--chain", "2", "--chain-left", "2",
+    ]  # fmt: skip
+
+
+def done(place: Path) -> int:
+    with App(f"sqlite:///{place / 'shop.db'}") as app:
+        return app.counts()[Status.SUCCEEDED]

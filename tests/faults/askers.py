@@ -49,12 +49,12 @@ def get(url: str) -> str:
         return text
 
 
-@ask.stage
+@ask.stage(calls=1)
 def here(ctx: Context[Ask]) -> str:
     return "" if ctx.payload.apart else page(ctx)
 
 
-@ask.stage(isolate="process")
+@ask.stage(isolate="process", calls=1)
 def apart(ctx: Context[Ask]) -> str:
     return page(ctx) if ctx.payload.apart else ctx.result(here)
 

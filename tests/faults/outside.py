@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -48,6 +50,7 @@ class Outside:
         self.most: Counter[str] = Counter()
         self._inside: list[Visit] = []
         self._lost: set[int] = set()
+        self._serving: set[asyncio.Task[Any]] = set()
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._open()), daemon=True)
 
@@ -59,6 +62,9 @@ class Outside:
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join(10)
+        with warnings.catch_warnings():  # connections that came as the service ended are closed by nothing else
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
     def of(self, source: str) -> list[Visit]:
         """The calls for one source, in the order in which they came."""
@@ -86,11 +92,21 @@ class Outside:
         self._started.set()
         await self._closing.wait()
         server.close()
+        for one in self._serving:
+            one.cancel()
+        if self._serving:
+            await asyncio.wait(self._serving)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        this = asyncio.current_task()
+        assert this is not None
+        self._serving.add(this)
         with suppress(asyncio.CancelledError):  # the service ends, and some still wait for an answer
             await self._answer(reader, writer)
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+        self._serving.discard(this)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         came_at = time.time()

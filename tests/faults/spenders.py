@@ -14,13 +14,14 @@ import sys
 import threading
 import time
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from onceward import App, Budget, Config, Context, Payload, Pipeline, Retry
+from onceward import App, Budget, Config, Context, Payload, Pipeline, Retry, Waiting
 from tests.faults.work import DATABASE
 
 PROVIDER = "FAULTS_PROVIDER"
@@ -31,6 +32,12 @@ DEAREST = Decimal("0.05")
 
 class Question(Payload, kind="question"):
     """Something that the provider is asked."""
+
+    number: int
+
+
+class Order(Payload, kind="order"):
+    """Something that the provider does for a while, and is polled for."""
 
     number: int
 
@@ -50,7 +57,24 @@ def spending_app(url: str, limit: str) -> App:
             raise RuntimeError("not what was asked for")
         return cost
 
-    return App(url, [question], config=Config(lease="5s", concurrency=4))
+    order = Pipeline(Order, retry=Retry(retries=50, base="20ms"))
+
+    @order.stage(holds=usd)
+    def submit(ctx: Context[Order]) -> tuple[str, str]:
+        name = uuid.uuid4().hex  # each submission is paid for, so each is held under a name of its own
+        ctx.hold(usd, DEAREST, name=name)
+        return name, ask_provider(ctx.task.id)
+
+    @order.stage
+    def collect(ctx: Context[Order]) -> None:
+        name, cost = ctx.result(submit)
+        polls = (ctx.cursor or 0) + 1
+        if polls < 4:
+            ctx.checkpoint(polls)
+            raise Waiting(after="30ms")
+        ctx.settle(usd, cost, name=name)
+
+    return App(url, [question, order], config=Config(lease="5s", concurrency=4))
 
 
 class Alone(Payload, kind="alone"):
@@ -66,6 +90,15 @@ alone = Pipeline(Alone, retry=Retry(retries=0))
 @alone.stage(budget=alone_usd, estimate=1, isolate="process")
 def work_alone(ctx: Context[Alone]) -> None:
     """Charge, keep something, charge again; then end as the payload says."""
+    if ctx.payload.fate == "hold":
+        ctx.hold(alone_usd, 4, name="large")
+        ctx.hold(alone_usd, 2, name="small")
+        ctx.settle(alone_usd, 1, name="large", keep_rest=True)
+        ctx.checkpoint(1)
+        ctx.settle(alone_usd, 1, name="small")
+        return
+    if ctx.payload.fate == "too much":
+        ctx.hold(alone_usd, "9.5", name="large")
     ctx.charge(alone_usd, "0.1")
     ctx.checkpoint(1)
     ctx.charge(alone_usd, "0.2")
@@ -73,6 +106,14 @@ def work_alone(ctx: Context[Alone]) -> None:
         raise RuntimeError("boom")
     if ctx.payload.fate == "death":
         os._exit(3)
+
+
+@alone.stage
+def settle_after(ctx: Context[Alone]) -> None:
+    """Settle what the stage before has left, under the same lease."""
+    if (held := ctx.held(alone_usd, name="large")) is not None:
+        ctx.settle(alone_usd, held, name="large")
+    assert ctx.held(alone_usd, name="small") is None
 
 
 alone_app = App(os.environ.get(DATABASE, "sqlite:///alone.db"), [alone], config=Config(max_lost_workers=1))

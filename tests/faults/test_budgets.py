@@ -26,6 +26,7 @@ from tests.faults.spenders import (
     PROVIDER,
     Alone,
     Ledger,
+    Order,
     Question,
     alone_app,
     provider,
@@ -82,6 +83,49 @@ def spend(url: str, folder: Path, *, limit: str, tasks: int, processes: int, kil
         within(ledger, app, Decimal(1_000))
         fault = "worker killed while it spends from a budget"
         keep(app, "F52", fault, faults=len(workers.killed), recovery_s=recovered_s(app, workers.killed))
+
+
+def test_what_tasks_hold_over_kills_is_never_more_than_their_budget(url: str, tmp_path: Path) -> None:
+    hold(url, tmp_path, limit="0.60", tasks=12, processes=3, kills=4)
+
+
+@pytest.mark.torture
+def test_16_processes_never_hold_more_than_five_usd(url: str, tmp_path: Path) -> None:
+    hold(url, tmp_path, limit="5.00", tasks=300, processes=16, kills=60)
+
+
+def hold(url: str, folder: Path, *, limit: str, tasks: int, processes: int, kills: int) -> None:
+    """Kill workers whose tasks hold money while a provider works; then raise the budget, and let them finish."""
+    ledger = Ledger(folder / "ledger.txt")
+    dice = random.Random(SEED * kills)
+    with provider(ledger) as where, spending_app(url, limit) as app:
+        app.prepare()
+        app.enqueue_many([Order(number) for number in range(tasks)])
+        workers = Workers(url, where, limit, folder)
+        try:
+            workers.fill(processes)
+            for _ in range(kills):
+                time.sleep(min(0.6, dice.expovariate(1 / 0.2)))
+                workers.kill_one(dice)
+                workers.fill(processes)
+                within(ledger, app, Decimal(limit))
+            wait_until(lambda: is_at_rest(app), "all wait or have ended", lambda: said(app, folder), limit_s=120)
+            within(ledger, app, Decimal(limit))
+            app.raise_budget("usd", 1_000)
+            wait_until(lambda: has_finished(app, tasks), "all have finished", lambda: said(app, folder), limit_s=180)
+        finally:
+            workers.end()
+        wait_until(lambda: settled(app), "what was lost is settled")
+        assert ledger.total() <= app.budgets("usd")[0].spent
+        within(ledger, app, Decimal(1_000))
+        fault = "worker killed while its tasks hold money beyond their stages"
+        keep(app, "F52", fault, faults=len(workers.killed), recovery_s=recovered_s(app, workers.killed))
+
+
+def is_at_rest(app: App) -> bool:
+    """Whether nothing can be begun: whatever has not ended waits for the budget."""
+    counts = app.counts()
+    return not counts[Status.PENDING] + counts[Status.RUNNING] + counts[Status.RETRYABLE]
 
 
 def is_spent(app: App) -> bool:
@@ -168,6 +212,17 @@ def test_what_a_stage_in_a_process_of_its_own_charges_is_spent(url: str, fate: s
         assert app.verify().ok
         if fate != "fine":
             keep(app, "F52", f"stage in a process of its own spends and ends by {fate}", faults=1)
+
+
+def test_a_stage_in_a_process_of_its_own_holds_and_settles(url: str) -> None:
+    with alone_app.on(url) as app:
+        held, waiting = app.enqueue(Alone("hold")), app.enqueue(Alone("too much"))
+        assert begin(["python", "-m", "tests.faults.spenders", "alone"], {DATABASE: url}).wait(60) == 0
+        assert app.task(held.id).status is Status.SUCCEEDED
+        assert app.task(waiting.id).waiting_for == "budget:alone-usd"
+        [status] = app.budgets()
+        assert (status.spent, status.reserved) == (Decimal(5), 0)
+        assert app.verify().ok
 
 
 # Claims that race

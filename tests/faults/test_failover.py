@@ -44,7 +44,11 @@ def test_a_failover_loses_nothing_that_a_standby_had(synchronous: bool, tmp_path
 def fail_over(fleet: Fleet, cluster: Cluster, *, failovers: int) -> None:
     """Take the primary away, again and again, while a program enqueues and workers work."""
     dice = random.Random(SEED * failovers)
-    workers = [fleet.start(settings={"concurrency": 10, "poll": "200ms"}) for _ in range(2)]
+    # As on machines of their own: no presence file tells that they live.
+    settings, folders = {"concurrency": 10, "poll": "200ms"}, [fleet.folder / name for name in ("one", "other")]
+    for folder in folders:
+        folder.mkdir()
+    workers = [fleet.start(settings=settings, environment={"TMPDIR": str(folder)}) for folder in folders]
     recovery_s = []
     with enqueueing(cluster.url) as accepted:
         for number in range(failovers):
@@ -68,6 +72,7 @@ def fail_over(fleet: Fleet, cluster: Cluster, *, failovers: int) -> None:
         worker.send(signal.SIGTERM)
     assert {worker.end() for worker in workers} == {0}, fleet.state()
 
+    assert fleet.sql("SELECT name, ended_how FROM onceward_worker WHERE ended_how LIKE 'died: %'") == []
     there = {task for (task,) in fleet.sql("SELECT id FROM onceward_task")}
     lost = len(accepted) - len(there.intersection(accepted))  # an id that is gone may have been given again
     if cluster.synchronous:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
+import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -14,7 +17,7 @@ from onceward.model.task import lane_of
 from onceward.store.claims import claim_suspects
 from onceward.store.lines import Standing, stand
 from onceward.store.reader import Reader
-from onceward.store.workers import NewWorker, register, stop
+from onceward.store.workers import NewWorker, Reclaimed, register, stop
 from onceward.worker.supervisor import Supervisor
 from tests.faults.counting import keep
 from tests.faults.fleet import Fleet, Fleets, wait_until
@@ -88,20 +91,88 @@ def test_a_worker_that_has_run_suspects_finds_later_ones_that_stand_before_them(
     assert found == [[task] for task in tasks]
 
 
+def supervising(fleet: Fleet, *, processes: int) -> Supervisor:
+    where = "tests.faults.work:app"
+    options = {"processes": processes, "queues": None, "until_idle": False, "name": None}
+    return Supervisor(fleet.app._store, where, fleet.app._in_force, **options)  # type: ignore[arg-type]
+
+
+class _DriverError(Exception):
+    """An error that the engine has no name for."""
+
+
+def test_a_supervisor_outlives_what_it_cannot_do_and_its_healthy_children_go_on(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child is killed while no process can be started, and while a duty raises what the engine has no name for."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setenv(DATABASE, fleet.url)
+    monkeypatch.setattr(sys, "executable", str(python))
+    supervisor = supervising(fleet, processes=2)
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    try:
+        wait_until(lambda: len(fleet.living_pids()) == 2, "both children are there", fleet.state)
+        killed, healthy = fleet.living_pids()
+        step = supervisor._housekeeping.step
+
+        def fail() -> None:
+            raise _DriverError
+
+        monkeypatch.setattr(supervisor._housekeeping, "step", fail)
+        python.rename(tmp_path / "away")
+        os.kill(killed, signal.SIGKILL)
+        unstarted = "SELECT 1 FROM onceward_worker WHERE ended_how = 'could not be started'"
+        wait_until(lambda: not thread.is_alive() or len(fleet.sql(unstarted)) >= 2, "it has tried in vain", fleet.state)
+        assert thread.is_alive()
+        assert fleet.living_pids() == [healthy]
+        (tmp_path / "away").rename(python)
+        monkeypatch.setattr(supervisor._housekeeping, "step", step)
+        wait_until(lambda: len(fleet.living_pids()) == 2, "there are two again", fleet.state)
+        assert healthy in fleet.living_pids()
+    finally:
+        supervisor.request_stop()
+        thread.join()
+
+
+def test_suspects_that_no_child_can_take_do_not_start_one_every_second(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten minutes of looks, each of which finds a suspect of another app."""
+    now = fleet.app._store.clock.now()
+    session = fleet.app._store.session()
+    session.transact(lambda: stand([Standing(7, lane_of("default", "foreign", suspect=True), 2, 1, now)], now))
+    supervisor = supervising(fleet, processes=0)
+    starts: list[int] = []
+    clock = itertools.count(1)
+
+    def look(second: int) -> None:
+        monkeypatch.setattr("onceward.worker.supervisor.time.monotonic", lambda: float(second))
+        monkeypatch.setattr(supervisor, "_start", lambda **_: starts.append(second))
+        supervisor._suspects_found()
+        supervisor._start_missing()
+
+    for second in itertools.islice(clock, 600):
+        look(second)
+    assert starts[:4] == [1, 2, 4, 8]
+    assert len(starts) < 600 / 30 + 10
+    starts.clear()
+    supervisor._housekeeping.reclaimed.append(Reclaimed("bee", suspects=1))
+    look(next(clock))
+    assert starts == [601], "after another death there may be one that it can take"
+    fleet.sql("DELETE FROM onceward_ready RETURNING task")
+    supervisor._session.close()
+    session.close()
+
+
 def test_a_signal_that_comes_in_the_middle_of_a_round_stops_a_supervisor_in_good_order(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(DATABASE, sqlite_url)
     with Fleet(sqlite_url, tmp_path) as fleet:
-        supervisor = Supervisor(
-            fleet.app._store,
-            "tests.faults.work:app",
-            fleet.app._in_force,
-            processes=1,
-            queues=None,
-            until_idle=False,
-            name=None,
-        )
+        supervisor = supervising(fleet, processes=1)
         rounds = itertools.count(1)
 
         def step() -> None:

@@ -30,7 +30,7 @@ def test_a_dead_workers_task_is_reclaimed_and_finished(fleet: Fleet) -> None:
     history = fleet.app.task(task).history
     [lost] = [happening for happening in history if happening.event is Event.CRASHED]
     assert "died" in (lost.note or "")
-    assert [happening.fence for happening in history] == [1, 2, 2]
+    assert [happening.fence for happening in history] == [1, 1, 2, 2]
     fleet.verified()
     recovery_s = recovered_s(fleet.app, {doomed.pid: gone_at})
     assert len(recovery_s) == 1

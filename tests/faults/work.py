@@ -125,6 +125,11 @@ gate = Pipeline(Gate)
 
 
 @gate.stage
+async def arrive(ctx: Context[Gate]) -> None:
+    """Tasks whose first stage needs a thread are claimed for free threads only; this one lets more come."""
+
+
+@gate.stage
 def pass_through(ctx: Context[Gate]) -> None:
     folder = Path(ctx.payload.folder)
     (folder / f"inside-{ctx.payload.number}-{os.getpid()}").touch()

@@ -20,7 +20,7 @@ from onceward.store.lineages import Head, head_of
 from onceward.store.op import Op
 from tests.isolation.scenes import DONE, ON, Scene, committing, doing, fell, in_line, row
 from tests.isolation.tester import Work
-from tests.store.children import DEFAULTS, child, joining, together
+from tests.store.children import DEFAULTS, child, joining, known_as, together
 from tests.store.conftest import NOON, Hands
 
 
@@ -239,6 +239,40 @@ def joins_crosswise(hands: Hands, _: str) -> Scene:
     return Scene({"ant": both(left, of_right), "bee": both(right, of_left)}, judge)
 
 
+def links_crosswise(hands: Hands, _: str) -> Scene:
+    """Two tasks each ask for what the other one is, and join: one waits for the other, which is refused a circle."""
+    hands.enqueue(2)
+    left, right = hands.claim(hands.worker("ant"))
+    for lease, key in ((left, "a"), (right, "b")):
+        spawns = known_as(together(key), key, unique="everywhere")
+        hands.do(lambda lease=lease, spawns=spawns: commits.commit([Commit(lease, ON, (), spawns)], NOON))
+    return _linking(left, right, child("b", unique="everywhere"), child("a", unique="everywhere"))
+
+
+def links_crosswise_in_a_lineage(hands: Hands, _: str) -> Scene:
+    """The same of two children of one task."""
+    _, [left, right] = _waiting(hands, "left", "right")
+    return _linking(left, right, child("right"), child("left"))
+
+
+def _linking(left: Lease, right: Lease, of_left: Spawn, of_right: Spawn) -> Scene:
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(fell(outcomes[name])[0]) for name in ("left", "right")] == [True, True]
+        [(child_id, parent)] = hands.sql(
+            "SELECT child, parent FROM onceward_join WHERE parent IN (?, ?)", left.task, right.task
+        )
+        assert {child_id, parent} == {left.task, right.task}
+        assert (row(hands, parent)[0], row(hands, child_id)[0]) == (Status.WAITING, Status.PENDING)
+        return "left" if parent == left.task else "right"
+
+    move = joining("second", "third")
+    works = {
+        "left": committing(left, move, spawns=together("left", of_left)),
+        "right": committing(right, move, spawns=together("right", of_right)),
+    }
+    return Scene(works, judge)
+
+
 # What follows a batch
 
 
@@ -295,6 +329,20 @@ def batch_end_and_reopen_of_a_cancelled_follower(hands: Hands, _: str) -> Scene:
     return Scene({"end": committing(last, DONE), "reopen": reopening}, judge)
 
 
+def mixed_ends_and_pause(hands: Hands, _: str) -> Scene:
+    """One commit ends a task and lets an older one of its lineage go on, while the lineage is paused."""
+    task, [older, newer] = _waiting(hands, "left", "right")
+
+    def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
+        assert [bool(one) for one in fell(outcomes["commit"])] == [True, True]
+        assert hands.sql("SELECT id FROM onceward_task WHERE status < 4 AND paused = 0") == []
+        return "commit" if fell(outcomes["commit"])[0] is True else "pause"
+
+    both = [Commit(older, ON), Commit(newer, DONE)]
+    work = doing(lambda _: commits.commit(both, NOON))
+    return Scene({"commit": work, "pause": _to_lineage(task, lambda head: pausing.pause(head, NOON))}, judge)
+
+
 WAITING_SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     end_and_end,
     end_and_cancel,
@@ -303,9 +351,12 @@ WAITING_SCENES: Sequence[Callable[[Hands, str], Scene]] = (
     end_and_cancel_all,
     end_and_pause,
     end_and_resume,
+    mixed_ends_and_pause,
     spawning_end_and_arrival,
     spawning_join_and_spawning_end,
     joins_crosswise,
+    links_crosswise,
+    links_crosswise_in_a_lineage,
     batch_end_and_reopen,
     batch_end_and_cancel,
     batch_end_and_reopen_of_a_cancelled_follower,

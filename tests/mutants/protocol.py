@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants import lending, processes, sources
 from tests.mutants.applying import Edit, Mutant
 
 TASKS, SQLITE, POSTGRES = "store/sql/tasks.sql", "store/sql/sqlite.sql", "store/sql/postgres.sql"
@@ -26,6 +27,9 @@ def _on_both(query: str, in_sqlite: str, in_postgres: str, new: str = "") -> tup
 
 
 MUTANTS = (
+    *processes.MUTANTS,
+    *sources.MUTANTS,
+    *lending.MUTANTS,
     Mutant(
         "epoch dropped",
         "a group of commits does not name the fence",
@@ -82,6 +86,31 @@ MUTANTS = (
         ("tests/faults/test_budgets.py::test_claims_that_race_set_aside_no_more_than_there_is",),
     ),
     Mutant(
+        "weights never settled",
+        "what a stage has really used of a weight is not told to its source",
+        (Edit("context.py", "            told += self._weighed()\n", ""),),
+        ("tests/worker/test_weights.py::test_what_was_really_used_is_what_counts",),
+    ),
+    Mutant(
+        "hold without a look",
+        "a hold is set aside whether or not its budget has enough left",
+        (Edit("store/holds.py", "if account.is_closed or short > left[key]:", "if account.is_closed:"),),
+        ("tests/worker/test_holds.py::test_a_hold_that_does_not_fit_waits_for_the_budget_and_is_woken_when_it_does",),
+    ),
+    Mutant(
+        "hold freed by its attempt",
+        "what a task holds is settled with the attempt that held it",
+        (Edit("store/sql/budgets.sql", "  AND hold = ''\n", "", "end_reservations"),),
+        ("tests/worker/test_holds.py::test_a_stage_with_an_estimate_of_its_own_leaves_the_hold_alone",),
+    ),
+    Mutant(
+        "hold lost with its worker",
+        "a hold of a task that is open counts as spent",
+        (Edit("store/sql/budgets.sql", "(t.status >= 4 AND r.state <> 2)", "r.state <> 2", "orphaned_reservations"),
+         Edit("store/sql/budgets.sql", "      AND t.status >= 4\n", "", "lose_holds")),
+        ("tests/worker/test_holds.py::test_a_hold_is_kept_through_deaths_and_set_aside_once",),
+    ),
+    Mutant(
         "slot released by counter",
         "who has lost its lease leaves the gates in the name of its successor",
         _when_refused("batch.leave(one, move)"),
@@ -90,7 +119,7 @@ MUTANTS = (
     Mutant(
         "child insert outside the transaction",
         "children come to be whether or not the stage that asked for them has committed",
-        _when_refused("batch.accept_spawns(one)"),
+        _when_refused("batch.accept_effects(one)"),
         ("tests/worker/test_fence.py::test_nobody_spawns_under_a_lost_lease",),
     ),
     Mutant(
@@ -228,10 +257,178 @@ MUTANTS = (
         ("tests/store/test_durability.py",),
     ),
     Mutant(
+        "batch cut by max_children",
+        "a batch of a stage has as many tasks as a task may have children, and ends as if these were all",
+        (
+            Edit("store/spawning.py", "None if one.batch else children[task]", "children[task]"),
+            Edit("store/spawning.py", "children[task] += one.batch is None", "children[task] += 1"),
+            Edit("store/spawning.py", "one.children + one.wanted <=",
+                 "one.children + one.wanted + sum(b.wanted for b in self.in_batches.values()) <="),
+            Edit("store/spawning.py", "if one.batch is not None and refused.rule in LIMITS and", "if False and"),
+        ),
+        ("tests/worker/test_stage_batches.py::test_members_of_a_batch_do_not_count_as_children_of_the_task_that_opens_it",),
+    ),
+    Mutant(
+        "retry unchecked",
+        "a pipeline takes anything for its retries, and its worker stumbles over it when a stage fails",
+        (Edit("pipeline.py", 'checked_value("retry", retry, Retry, "Retry(retries=3)")', "pass"),),
+        ("tests/unit/test_declarations.py",),
+    ),
+    Mutant(
+        "lineage out of order",
+        "a commit of several stages of a lineage locks them group by group",
+        (Edit(COMMITS, "elif statements > 1 and (", "elif False and ("),),
+        ("tests/isolation/test_orders.py::test_two_transactions_end_well_wherever_one_of_them_is_held_up",),
+    ),
+    Mutant(
         "past not insisted on",
         "a worker goes on from a commit that a failover has lost",
         (Edit("worker/process.py", "session.insists = True", "session.insists = False"),),
         ("tests/worker/test_older_copy.py::test_nobody_goes_on_from_a_commit_that_is_gone",),
+    ),
+    Mutant(
+        "silence after the end",
+        "what is handed in after the last transaction of a worker is never answered",
+        (Edit("worker/committer.py", "        if self._has_ended:\n", "        if False:\n"),),
+        ("tests/worker/test_committer.py::test_what_is_handed_in_after_the_last_transaction_is_answered_as_lost",),
+    ),
+    Mutant(
+        "begins what it has lost",
+        "a worker that has lost all leases begins what it had claimed ahead",
+        (
+            Edit(
+                "worker/runner.py",
+                "        self.intake.is_closed = True\n        while self.intake.give_up() is not None:\n",
+                "        while False:\n",
+            ),
+        ),
+        (
+            "tests/worker/test_going_on.py"
+            "::test_a_worker_that_has_lost_all_leases_begins_nothing_that_it_had_claimed_ahead",
+        ),
+    ),
+    Mutant(
+        "dead places end a look",
+        "a claim that has met only dead places finds the lines empty",
+        (Edit("worker/intake.py", " and not claimed.met_dead\n        if is_all", "\n        if is_all"),),
+        ("tests/worker/test_dead_places.py::test_tasks_behind_cancelled_ones_run_without_another_look",),
+    ),
+    Mutant(
+        "dead places take tokens",
+        "cancelled tasks take the tokens of a source",
+        (Edit("store/claims.py", "passages, set(popped).difference(", "passages, set().difference("),),
+        ("tests/worker/test_dead_places.py::test_cancelled_tasks_take_no_token_of_their_source",),
+    ),
+    Mutant(
+        "threads not counted",
+        "a worker claims tasks for which it has no thread",
+        (Edit("store/lines.py", "count = min(count, reader.threads)", "count = min(count, ANY_RANK)"),),
+        ("tests/worker/test_claiming.py::test_no_more_tasks_are_claimed_than_there_are_threads_for",),
+    ),
+    Mutant(
+        "bursts taken for a rate",
+        "long stages that end together are taken for short ones, and as many more are claimed",
+        (Edit("worker/intake.py", "min(MOST_AHEAD, ended, self._ended_soon(self.config.concurrency))",
+              "min(MOST_AHEAD, ended)"),),
+        ("tests/worker/test_going_on.py::test_where_stages_take_long_and_end_together_nothing_is_claimed_ahead",),
+    ),
+    Mutant(
+        "slow claims not heeded",
+        "as much is claimed ahead as if a claim took no time",
+        (Edit("worker/intake.py", "(AHEAD_MS + 4 * self._answer_ms)", "AHEAD_MS"),),
+        ("tests/worker/test_going_on.py::test_more_is_claimed_ahead_where_claims_take_longer",),
+    ),
+    Mutant(
+        "moments without end",
+        "a reader remembers every moment while a transaction of others stays open",
+        (Edit("store/reader.py", "del reader.marks[1::2]", "pass"),),
+        (
+            "tests/store/test_growth_of_memory.py"
+            "::test_a_reader_remembers_few_moments_while_a_transaction_of_others_stays_open",
+        ),
+    ),
+    Mutant(
+        "mark not renewed",
+        "the mark of a line in use grows old and is deleted under its readers",
+        (Edit("store/reader.py", "    if renews and (", "    if False and ("),),
+        ("tests/store/test_growth_of_memory.py::test_the_mark_of_a_line_in_use_stays_and_nothing_there_is_overlooked",),
+        dialect="postgres",
+    ),
+    Mutant(
+        "old place remembered",
+        "a reader begins at a place in a line whose marks are gone",
+        (Edit("store/reader.py", "            reader.forget_old(now)\n", ""),),
+        ("tests/store/test_growth_of_memory.py::test_a_reader_has_forgotten_a_line_before_its_marks_go",),
+        dialect="postgres",
+    ),
+    Mutant(
+        "write blames the database",
+        "what a domain write raises is taken for trouble of the database wherever the engine's own error would be",
+        (
+            Edit("store/session.py", "        found: Exception = error\n        if is_lost:",
+                 "        found: Exception = meant\n        if is_lost:"),
+        ),
+        ("tests/faults/test_refused_writes.py::test_whatever_is_raised_inside_a_write_ends_its_own_task_alone",),
+    ),
+    Mutant(
+        "lost writes tried for ever",
+        "a domain write that loses its transaction is tried again and again, and never judged",
+        (Edit("worker/writer.py", "tries.count >= MOST_TRIES or (", "(False and "),),
+        ("tests/faults/test_refused_writes.py"
+         "::test_a_write_that_costs_its_transaction_is_sent_alone_and_ends_its_own_task",),
+    ),
+    Mutant(
+        "slow writes waited for",
+        "a domain write may take any time, and the commits of other tasks wait for it",
+        (Edit("worker/process.py", "        limit_writes(self._in_force.config)\n", ""),),
+        ("tests/faults/test_refused_writes.py"
+         "::test_a_slow_write_ends_by_its_own_time_limit_while_others_go_on",),
+    ),
+    Mutant(
+        "refused three times",
+        "a task whose end was refused three times is forgotten, and its lease is renewed for ever",
+        (
+            Edit("worker/runner.py", "        asyncio.get_running_loop().call_later(pause_s, self._conclude, attempt, "
+                 "unwritable, NO_EFFECTS)\n", "        self._forget(attempt)\n"),
+        ),
+        ("tests/worker/test_effects.py::test_a_task_whose_end_is_refused_again_and_again_ends_once_it_can",),
+    ),
+    Mutant(
+        "sums without a bound",
+        "a budget that is charged more than fits into a number turns into a float, or is refused",
+        (
+            Edit(SQLITE, "min(spent + c.column5, 5000000000000000000)", "spent + c.column5", "change_budgets"),
+            Edit(POSTGRES, "least(b.spent + c.spent, 5000000000000000000)", "b.spent + c.spent", "change_budgets"),
+        ),
+        ("tests/worker/test_budgets.py::test_charges_of_many_tasks_that_fit_into_no_number_end_them_all_the_same",),
+    ),
+    Mutant(
+        "rows before their commit",
+        "the rows of a statement are taken for its success, although the commit that ends it has failed",
+        (Edit("store/wire.py", "answer = answer if later.status in _FINE else later", "pass"),),
+        ("tests/store/test_wire.py::test_rows_of_a_statement_whose_commit_fails_are_no_answer",),
+    ),
+    Mutant(
+        "stages pay for notifications",
+        "a commit that cannot notify anybody is refused, and its stage is judged by that",
+        (Edit("store/postgres.py", "if error.sqlstate == _TOO_MUCH and not self._quiet_until:", "if False:"),),
+        ("tests/faults/test_full_notifications.py"
+         "::test_while_nobody_can_be_notified_work_goes_on_by_looking",),
+    ),
+    Mutant(
+        "trips end nothing",
+        "an attempt with which the engine itself fails is never ended",
+        (
+            Edit("worker/runner.py", "        except Exception as error:\n            self._tripped(attempt, error)\n",
+                 "        except Exception:\n"),
+        ),
+        ("tests/worker/test_trips.py::test_what_trips_around_a_stage_ends_its_own_task",),
+    ),
+    Mutant(
+        "links are not foreseen",
+        "a task that links to an open task and joins locks that task after all others",
+        (Edit(COMMITS, "        known |= yield from read_open_holders(wanted)\n", "        pass\n"),),
+        ("tests/isolation/test_orders.py::test_two_transactions_end_well_wherever_one_of_them_is_held_up",),
     ),
 )  # fmt: skip
 """25 that are known from the field (research on reliability, 5.1), and those that were found here."""

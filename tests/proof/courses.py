@@ -53,6 +53,8 @@ ONCE = (
         "tests/faults/test_partition.py",
         "tests/faults/test_pgbouncer.py",
         "tests/faults/test_connections_refused.py",
+        "tests/faults/test_lost_connections.py",
+        "tests/faults/test_dead_machines.py",
         "tests/faults/test_lock_queues.py",
         "tests/faults/test_held_snapshots.py",
         "tests/faults/test_full_servers.py",
@@ -75,6 +77,7 @@ ONCE = (
     Course.of_tests("the tests of store and worker with trouble", "tests/faults/test_conformance.py"),
     Course.of_tests("hostile rows, limits of processes", "tests/security"),
     Course.of_tests("applications", "tests/apps"),
+    Course("all tests with the lowest versions of packages", ("-m", "tests.lowest")),
     Course.of_tests("the rest", "tests/bench", "tests/models", "tests/simulation", "tests/store", "tests/worker"),
 )
 

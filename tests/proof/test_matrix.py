@@ -10,7 +10,7 @@ from tests.proof.runs import earlier_runs
 
 FAULTS = (ROOT / "docs" / "explanation" / "faults.md").read_text(encoding="utf-8")
 TRIED_IN = dict(re.findall(r"^\| (F\d\d) \| [^|]+ \| ([^|]+) \|$", FAULTS.partition("## The whole matrix")[2], re.M))
-ROWS = {f"F{row:02}" for first, last in ((1, 14), (20, 27), (30, 41), (50, 63)) for row in range(first, last + 1)}
+ROWS = {f"F{row:02}" for first, last in ((1, 14), (20, 27), (30, 42), (50, 63)) for row in range(first, last + 1)}
 
 
 def test_every_row_is_tried_by_tests_that_are_there() -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import json
-import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from onceward.cli.exits import BAD_ANSWER, FINE, carried_out
+from tests.hostile_texts import HOSTILE, OBEYED
 from tests.security.test_every_column import fill, rich_app
 
-OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-HOSTILE = "a\x1b]0;title\x07\x1b[2J\u202eb\rc\x9b31m\nforged"
+TEXT = "".join(HOSTILE.values()) + "\nforged"
+ROOT = Path(__file__).parents[2]
 COLUMNS = (
     "task.kind", "task.key", "task.queue", "task.stage", "task.waiting_for", "task.reason", "attempt.stage",
     "attempt.note", "progress.stage", "progress.note", "refusal.kind", "refusal.reason", "batch.reason",
@@ -36,9 +38,9 @@ def test_no_command_writes_what_a_terminal_would_obey(
         session = app._store.session()
         mark = "?" if session.dialect == "sqlite" else "%s"
         for table, column in (one.split(".") for one in COLUMNS):
-            session.opened().execute(f"UPDATE onceward_{table} SET {column} = {mark}", (HOSTILE,))
+            session.opened().execute(f"UPDATE onceward_{table} SET {column} = {mark}", (TEXT,))
         session.opened().execute(
-            f"INSERT INTO onceward_setting (name, value, at, author) VALUES ({mark}, {mark}, 0, {mark})", (HOSTILE,) * 3
+            f"INSERT INTO onceward_setting (name, value, at, author) VALUES ({mark}, {mark}, 0, {mark})", (TEXT,) * 3
         )
         session.close()
     commands = [*COMMANDS]
@@ -76,7 +78,27 @@ EngineLog("onceward.worker").warning(hostile)
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_no_line_of_the_log_holds_what_a_terminal_would_obey(form: str) -> None:
     """An answer of a server can be in any error, and its trace in the log of whoever watches a worker."""
-    program = LOGGING.format(form=form, hostile=HOSTILE)
+    program = LOGGING.format(form=form, hostile=TEXT)
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=60).stderr.decode()
     assert said.count("[2J") >= 5
     assert OBEYED.search(said) is None, said
+
+
+WRITES = {
+    "src/onceward/terminal.py": "the one place",
+    "src/onceward/logs.py": "the log, whose lines go through `harmless_lines`",
+    "src/onceward/cli/answers.py": "keeps stdout for one document",
+    "src/onceward_apps/jobfinder/world/__main__.py": "tells its parent the address that it serves",
+}
+"""Which files may name stdout, stderr, `print` or a console of their own, and why."""
+
+
+def test_only_one_place_writes_to_people() -> None:
+    found = {}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        calls = {ast.unparse(one.func) for one in ast.walk(tree) if isinstance(one, ast.Call)}
+        wrong = calls & {"print", "Console", "sys.stdout.write", "sys.stdout.writelines", "sys.stderr.write"}
+        if wrong:
+            found[str(path.relative_to(ROOT))] = wrong
+    assert {name: wrong for name, wrong in found.items() if name not in WRITES} == {}

@@ -17,8 +17,9 @@ import apsw
 from onceward import client
 from onceward.errors import StoreError
 from onceward.model.times import StoreClock
+from onceward.store.guard import GuardedConnection, call_all
 from onceward.store.migrate import Migration, apply_app_migrations, migrate
-from onceward.store.op import Op, Query, Request, Result, Rows
+from onceward.store.op import Call, Op, Query, Request, Result, Rows
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.store.sqlite import SqliteSession
 from tests.simulation import stand_ins
@@ -184,6 +185,13 @@ class SimulatedSession(SqliteSession):
             self._strike(self._trouble.kind)
         return super().run(request)
 
+    def _lend_for_a_while(self, connection: GuardedConnection, request: Call) -> None:
+        until = self._world.ms + round((self.lending_limit_s or 0) * 1_000)
+        call_all(request.functions, connection)
+        if self._world.ms > until:
+            self.discard()
+            raise TimeoutError("simulated: a write took too long")
+
     def _run_outside(self, request: Request, name: str) -> Rows:
         """A request outside of a transaction, or one that begins it."""
         if name == "begin" and not self._is_spared:
@@ -226,6 +234,7 @@ class SimulatedSession(SqliteSession):
         self._database.owner = None
         if self._is_writing:
             self._world.committed(self._machine)
+            self._world.let_reply_travel()
         if kind:
             self._world.struck(kind, self._machine)
             if kind == "crash after commit":

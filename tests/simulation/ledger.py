@@ -8,6 +8,7 @@ without having read a single row of the engine's.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,8 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
+from onceward.lazily import LazyModule
 from onceward.model.lineage import Family
-from onceward.model.task import Advance, Commit, Expire, Fill, Filled, Finish, HandOver, Keep, Lease, Report, Take
+from onceward.model.task import Advance, Commit, Expire, Fill, Filled, Finish, HandOver, Hold, Keep, Lease, Report, Take
 from onceward.store import expiry, gathered, operate, pruning
 from onceward.worker import housekeeping, process, writer
 from tests.simulation import stand_ins
@@ -26,7 +28,7 @@ from tests.simulation.work import STAGES
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-_GOES_ON = (Advance, Keep, Report, Take, Fill, Filled)
+_GOES_ON = (Advance, Keep, Report, Take, Hold, Fill, Filled)
 """Moves after which the attempt still holds its task."""
 
 Effect = tuple[int, int, str, str, int]
@@ -335,9 +337,27 @@ def _spied_prune(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
+def _nothing_kept() -> Iterator[None]:
+    """Let stand-ins of modules forget what they have taken from these: it was, or will be, another one."""
+
+    def forget() -> None:
+        ours = [module for name, module in sys.modules.items() if name.partition(".")[0] == "onceward"]
+        for one in [value for module in ours for value in vars(module).values() if type(value) is LazyModule]:
+            for kept in [name for name in vars(one) if name[0] != "_"]:
+                delattr(one, kept)
+
+    forget()
+    try:
+        yield
+    finally:
+        forget()
+
+
+@contextmanager
 def listening() -> Iterator[None]:
     """While this lasts, the operations of the engine tell the ledger of the world what they have decided."""
     with (
+        _nothing_kept(),
         mock.patch.multiple(
             writer,
             commit=_spied_commit(writer.commit),

@@ -91,6 +91,11 @@ class Machine:
             if self.is_dead and not any(self._busy.values()):
                 self.unwind()
 
+    @property
+    def stages_begun(self) -> int:
+        """How many stages in threads are in the middle of something."""
+        return self._busy.get("stage", 0)
+
     def is_busy(self, *threads: str) -> bool:
         """Whether one of these threads is in the middle of something."""
         return any(self._busy.get(thread) for thread in threads)
@@ -259,7 +264,7 @@ class _Process(process.WorkerProcess):
                 return
             self._lost_everything = False
 
-    def _wakeup(self, session: Any, heard: Any) -> Any:
+    def _wakeup(self, session: Any, worker: int, heard: Any) -> Any:
         return Hearing(self._machine), None
 
 

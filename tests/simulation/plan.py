@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 from onceward import App
 from tests.simulation import work
@@ -42,6 +43,10 @@ class Plan:
     """The share of steps before which something happens to a process, the clock or the database."""
     kinds: tuple[str, ...]
     """What that may be: everything in some worlds, in others one thing again and again."""
+    commit_ms: int = 0
+    """How long the reply to a commit takes: a far standby, or a slow disk."""
+    cancels: bool = False
+    """Whether most of what is enqueued together is cancelled at once, while it stands in line."""
 
     @property
     def is_prompt(self) -> bool:
@@ -51,6 +56,8 @@ class Plan:
     @classmethod
     def of(cls, chance: random.Random) -> Plan:
         """Any kind of world, calm ones too."""
+        aside = random.Random()
+        aside.setstate(chance.getstate())  # worlds without what is decided by this one keep their history
         return cls(
             app=chance.choice(work.APPS),
             workers=chance.choice((1, 2, 2, 3)),
@@ -64,6 +71,8 @@ class Plan:
             writes=chance.choice((0, 0.3, 1)),
             events=chance.choice((0, 0.02, 0.05, 0.1)),
             kinds=tuple(chance.sample(BETWEEN, chance.randint(1, len(BETWEEN)))),
+            commit_ms=_last(aside, (0, 0, 0, 100, 2_000)),
+            cancels=_last(aside, (False, False, True)),
         )
 
     def trouble_for_transaction(self, chance: random.Random) -> Trouble | None:
@@ -73,3 +82,9 @@ class Plan:
         if chance.random() < 0.4:
             return Trouble(chance.choice(BEFORE_COMMIT), chance.randint(1, 15))
         return Trouble(chance.choice(AT_COMMIT), None)
+
+
+def _last(aside: random.Random, choices: tuple[Any, ...]) -> Any:
+    """One of them, by numbers that nothing else has been decided by."""
+    aside.random()
+    return random.Random(aside.getrandbits(64)).choice(choices)

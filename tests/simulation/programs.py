@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from onceward import App
@@ -89,7 +90,7 @@ class Program(Machine):
                 if chance.random() < 0.3 and "closing" in self.app.registry.kinds:
                     self._open_batch()
                 else:
-                    count = chance.choice((1, 1, 4))
+                    count = chance.choice((1, 1, 4)) + (8 if self.world.plan.cancels else 0)
                     self._accepted(self.app.enqueue_many([work.Errand(number + more) for more in range(count)]))
             case "family":
                 limits = chance.choice((None, None, Limits(max_tasks=4), Limits(deadline="40s")))
@@ -118,6 +119,11 @@ class Program(Machine):
         self.world.tell(f"has enqueued {sorted(ids)}")
         self.world.counts["tasks accepted"] += len(ids)
         self.world.ledger.truth.accepted |= ids
+        if self.world.plan.cancels:
+            for task in sorted(ids)[:-1]:
+                with suppress(IllegalTransition):  # it has ended meanwhile
+                    self.app.cancel(task)
+                    self.world.counts["tasks cancelled in line"] += 1
 
     def _open_batch(self) -> None:
         self._batches += 1

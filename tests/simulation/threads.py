@@ -123,8 +123,13 @@ class Hearing(Wakeup):
 class _StageThreads:
     """The threads for `def` stages: a stage that is begun comes to its end, unless it waits for a commit."""
 
-    def __init__(self, loop: SimulatedLoop, _count: int) -> None:
+    def __init__(self, loop: SimulatedLoop, count: int) -> None:
         self._machine = loop.machine
+        self._count = count
+
+    @property
+    def free(self) -> int:
+        return self._count - len(self._machine.stages) - self._machine.stages_begun
 
     def submit(self, function: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         self._machine.stages.append((function, done))
@@ -210,6 +215,7 @@ def _forget_presence(path: Path) -> None:
 
 def _make_committer(writer: Any, wakeup: Any, loop: SimulatedLoop, **calls: Any) -> Committer:
     machine = loop.machine
+    calls.pop("apart", None)  # one thread writes all: what has to be sent alone comes after the others
     made = Committer(writer, wakeup, loop, **calls)
     made._wake = machine.wake = Turn()  # type: ignore[assignment]
     made._thread = _Thread(machine, "committer", machine.finish_writing)  # type: ignore[assignment]
@@ -266,6 +272,7 @@ def simulated_threads() -> Iterator[None]:
         mock.patch.object(intake, "LOW_CLAIM_STEP", 1),
         mock.patch.object(committer, "LARGEST_BATCH", 4),
         mock.patch.object(lines, "DUE_BATCH", 2),
+        mock.patch.multiple(lines, FEWEST_LOOKED_AT=2, MOST_LOOKED_AT=4),
         mock.patch.object(desk, "concurrent", SimpleNamespace(futures=SimpleNamespace(Future=_Answer))),
     ):
         yield

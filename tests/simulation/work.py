@@ -31,6 +31,7 @@ allowance = Budget("allowance", ALLOWANCE_USD, per="hour")
 
 def note(connection: Any, task: int, run: int, stage: str, part: str, fence: int) -> None:
     """A row of the application's own."""
+    stand_ins.here.fate_of_write()
     connection.execute("INSERT INTO effect VALUES (?, ?, ?, ?, ?)", (task, run, stage, part, fence))
 
 
@@ -182,9 +183,21 @@ async def pay(ctx: Context[Purchase]) -> str:
     return ctx.idempotency_key
 
 
-@purchase.stage
+@purchase.stage(holds=usd)
 async def ship(ctx: Context[Purchase]) -> None:
-    await live(ctx)
+    """Hold money for a parcel, let it travel for a while, and settle what it has cost: each attempt sends one."""
+    world = stand_ins.here
+    world.began(ctx)
+    sent = ctx.cursor
+    if sent is None:
+        sent = f"parcel {ctx._lease.fence}"
+        await ctx.ahold(usd, 0.5, name=sent)
+        world.checks.bill(0.5)
+        await happen()
+        await ctx.acheckpoint(sent)
+        if ctx.payload.number % 2:
+            raise Waiting(after="5s")
+    ctx.settle(usd, 0.5, name=sent)
     write(ctx)
 
 

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
+import apsw
+
 from onceward import App, Context, Retryable
 from tests.simulation import stand_ins, work
 from tests.simulation.checks import Checks
@@ -31,6 +33,8 @@ from tests.simulation.programs import Program
 START_MS = 1_767_225_600_000
 DEEPEST = 6
 """How many pieces of work may be asleep inside each other; beyond that one only waits."""
+REFUSALS = (ValueError, apsw.BusyError, apsw.CantOpenError, apsw.CorruptError, apsw.FullError, apsw.IOError)
+"""What a row of the application may be refused with."""
 MOST_STEPS = 40_000
 LONGEST_MS = 1_800_000
 """How much time may pass until everything is done, once nothing goes wrong any more."""
@@ -43,6 +47,8 @@ class World:
         self.seed = seed
         self.chance = random.Random(seed)
         self.plan = Plan.of(self.chance) if plan is None else plan
+        self._chance_of_writes = random.Random(f"writes {seed}")  # of its own: other worlds stay as they were
+        self._troubles_writes = self._chance_of_writes.random() < 0.4
         self.ms = 1_000_000
         """What every monotonic clock shows."""
         self._ahead_ms = START_MS - self.ms + self.chance.randrange(-120_000, 120_000)
@@ -195,6 +201,17 @@ class World:
         self.struck("a stage kills its process", self.acting)
         return work.DEADLY
 
+    def fate_of_write(self) -> None:
+        """Perhaps refuse a row of the application, or let it take long, in the middle of a transaction."""
+        chance = self._chance_of_writes
+        if self.is_calm or not self._troubles_writes or (roll := chance.random()) > 0.15:
+            return
+        if roll < 0.1:
+            self.struck("a write is refused", self.acting)
+            raise chance.choice(REFUSALS)("simulated: no such row")
+        self.struck("a write takes long", self.acting)
+        self.ms += chance.randrange(100, 8_000)
+
     # What goes wrong
 
     def trouble_for_transaction(self) -> Trouble | None:
@@ -217,6 +234,12 @@ class World:
         """Freeze a process: often until others can have taken its work, or for a shorter or longer time."""
         shortest, longest = self.chance.choice(((0, 3 * work.LEASE_MS), (work.LEASE_MS, 2 * work.LEASE_MS)))
         machine.paused_until = max(machine.paused_until, self.ms + self.chance.randrange(shortest, longest))
+
+    def let_reply_travel(self) -> None:
+        """Let the world go on while the reply to a commit is on its way, where that takes long."""
+        if self.plan.commit_ms and not self.is_calm:
+            self.counts["slow commits"] += 1
+            self.sleep(self.plan.commit_ms)
 
     def freeze_before_writing(self, machine: Machine) -> None:
         """Perhaps freeze a process that is about to write: when it does, others may have taken its work."""

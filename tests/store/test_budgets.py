@@ -33,6 +33,9 @@ def app(request: pytest.FixtureRequest) -> Iterator[App]:
         yield made
 
 
+RESERVE = "INSERT INTO onceward_reservation (task, token, budget, scope, window_at, amount) VALUES"
+
+
 def change(app: App, sql: str) -> list[str]:
     """What verify says of budgets after a statement that nobody should have written."""
     session = app._store.session()
@@ -60,20 +63,29 @@ def test_a_ceiling_that_was_lowered_is_no_breach(app: App) -> None:
 
 def test_a_reservation_that_is_not_counted_is_found(app: App) -> None:
     assert change(app, "UPDATE onceward_budget SET reserved = 100000000") == [
-        "budget usd counts 0.1 as set aside, and attempts have set aside 0"
+        "budget usd counts 0.1 as set aside, and attempts and holds have set aside 0"
     ]
 
 
 def test_a_reservation_of_no_budget_is_found(app: App) -> None:
     token = "x'00'" if app.dialect == "sqlite" else "'\\x00'"
-    found = change(app, f"INSERT INTO onceward_reservation VALUES (1, {token}, 'eur', '', 0, 5)")
+    found = change(
+        app,
+        f"{RESERVE} (1, {token}, 'eur', '', 0, 5)",
+    )
     assert found == ["something is set aside for task 1 of budget eur, which is not there"]
 
 
 def test_what_is_set_aside_for_a_lost_attempt_is_spent_by_the_sweep(app: App) -> None:
     token = "x'00'" if app.dialect == "sqlite" else "'\\x00'"
     change(app, "UPDATE onceward_budget SET reserved = 100000000")
-    assert change(app, f"INSERT INTO onceward_reservation VALUES (1, {token}, 'usd', '', 0, 100000000)") == []
+    assert (
+        change(
+            app,
+            f"{RESERVE} (1, {token}, 'usd', '', 0, 100000000)",
+        )
+        == []
+    )
     with app._lock:
         sweep_budgets(app._session(), app._store.clock.now())
         assert app._session().run(Query("orphaned_reservations")) == []

@@ -10,10 +10,14 @@ import pytest
 from onceward import App, Connection
 from onceward.errors import StoreUnavailable, WriteRefused
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store import postgres
+from onceward.store import availability, postgres
 from onceward.store import session as sessions
 from onceward.store.op import Call, Op, Query
+from onceward.store.open import open_store
 from onceward.store.postgres import PostgresStore
+from onceward.store.reader import Reader
+from onceward.store.session import ConnectionLost
+from onceward.worker.writer import Wish, Writer
 from tests.faults.fleet import wait_until
 from tests.pooler import IS_BETWEEN
 
@@ -146,4 +150,71 @@ def test_who_tries_for_a_database_for_long_says_so_once(
     session = PostgresStore(f"postgresql:///none?host={tmp_path}", StoreClock(SystemClock())).session(patience_s=0.6)
     with pytest.raises(StoreUnavailable, match="could not be used"):
         session.patiently(session.measure_clock)
-    assert caplog.text.count("the database does not answer as it should, trying again") == 1
+    assert caplog.text.count("the database cannot be used, trying again") == 1
+
+
+@pytest.mark.untroubled("it makes its own trouble, and counts pauses")
+@pytest.mark.skipif(IS_BETWEEN, reason="whose connections they are, the pooler decides")
+@pytest.mark.parametrize("what", ["a read", "a transaction", "a look for work"])
+def test_after_a_lost_connection_the_next_one_is_tried_at_once(
+    migrated_postgres_url: str, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    store = PostgresStore(migrated_postgres_url, StoreClock(SystemClock()))
+    session, other = store.session(patience_s=5.0), store.session()
+    writer = Writer(session, 1, Reader(("default:note",), sweeps=False), Reader((), sweeps=False))
+    pauses: list[float] = []
+    monkeypatch.setattr(sessions.time, "sleep", pauses.append)
+    does = {
+        "a read": lambda: session.read(Query("read_settings")),
+        "a transaction": lambda: session.transact(_set_by_another),
+        "a look for work": lambda: writer.write((), Wish(1)),
+    }[what]
+    does()
+    backend = session.opened().info.backend_pid
+    other.opened().execute("SELECT pg_terminate_backend(%s, 5000)", [backend])
+    does()
+    assert session.opened().info.backend_pid != backend
+    assert pauses == []
+    session.close()
+    other.close()
+
+
+def test_a_server_that_stays_away_is_tried_after_pauses_that_double(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = PostgresStore(f"postgresql:///none?host={tmp_path}", StoreClock(SystemClock())).session(patience_s=0.2)
+    pauses: list[float] = []
+    monkeypatch.setattr(sessions.time, "sleep", pauses.append)
+    with pytest.raises(StoreUnavailable):
+        session.read(Query("read_settings"))
+    for place, meant in enumerate((0.05, 0.1, 0.2, 0.4)):
+        assert meant / 2 <= pauses[place] <= meant * 1.5
+
+
+@pytest.mark.untroubled("it makes its own trouble, and counts lines")
+def test_a_database_that_goes_away_and_comes_back_is_one_line_each(
+    tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "onceward.store")
+    monkeypatch.setattr(sessions, "database", availability.Availability())
+    monkeypatch.setattr(sessions, "TELL_AFTER_S", 0.05)
+    monkeypatch.setattr(sessions, "LONGEST_PAUSE_S", 0.02)
+    two = [open_store(sqlite_url).session(patience_s=0.3) for _ in range(2)]
+    is_away = True
+
+    def work() -> str:
+        if is_away:
+            raise ConnectionLost("no route")
+        return "done"
+
+    for session in (*two, *two):
+        with pytest.raises(StoreUnavailable):
+            session.patiently(work)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    is_away = False
+    assert two[0].patiently(work) == "done"
+    assert len(caplog.records) == 1, "the other one has not come through yet"
+    assert [session.patiently(work) for session in (*two, *two)] == ["done"] * 4
+    assert ["the database is back" in record.getMessage() for record in caplog.records] == [False, True]
+    for session in two:
+        session.close()

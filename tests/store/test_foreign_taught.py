@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import uuid
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import psycopg
 import pytest
 from psycopg.adapt import Dumper, Loader
 
-from onceward import App, Context, Limits, Payload, Pipeline
-from onceward.errors import SchemaTooOld
+from onceward import App, Context, Limits, Payload, Pipeline, Status
+from onceward.errors import ConfigError, SchemaTooOld
+from tests.store.callers import with_driver
 
 
 class Page(Payload, kind="page"):
     number: int
+    text: str = ""
 
 
 class OtherLoader(Loader):
@@ -71,6 +75,62 @@ def test_awaited_too(emptied_postgres_url: str, what: Any) -> None:
 
     with app_on(emptied_postgres_url) as app:
         assert asyncio.run(enqueue_two(app)) == [task.id for task in reversed(app.tasks())]
+
+
+CODECS = ["int2", "int4", "int8", "bytea", "uuid", "text", "jsonb"]
+
+
+async def teach_codec(connection: Any, name: str) -> None:
+    """Have asyncpg write and read a type in a way in which no row of a task is right."""
+    await connection.set_type_codec(
+        name, schema="pg_catalog", encoder=lambda _: "0", decoder=lambda _: "something else", format="text"
+    )
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_codecs_of_asyncpg_concern_their_program_alone(emptied_postgres_url: str, name: str) -> None:
+    async def enqueue_all(app: App) -> list[Any]:
+        async with asyncpg.create_pool(emptied_postgres_url, min_size=1) as pool, pool.acquire() as connection:
+            await teach_codec(connection, name)
+            async with connection.transaction():
+                outcomes = [await app.aenqueue(Page(1), conn=connection) for _ in range(2)]
+                outcomes.append(await app.aenqueue(Page(2), conn=connection, limits=Limits(max_tasks=5)))
+                outcomes.append(await app.aenqueue(Page(3, "x" * 9_000), conn=connection))
+            value = f"'{uuid.UUID(int=1)}'" if name == "uuid" else "'1'"
+            assert await connection.fetchval(f"SELECT {value}::{name}") == "something else", "as the program wants it"
+            return outcomes
+
+    with app_on(emptied_postgres_url) as app:
+        first, again, limited, large = asyncio.run(enqueue_all(app))
+        assert (first.created, again.created, again.existing) == (True, False, first.task)
+        assert [task.id for task in app.tasks()] == [large.task, limited.task, first.task]
+        app.run(until_idle=True)
+        assert {app.task(one).status for one in (first.task, limited.task, large.task)} == {Status.SUCCEEDED}
+
+
+@pytest.mark.parametrize("name", ["uuid", "numeric"])
+def test_sqlalchemy_on_asyncpg_refuses_codecs_that_it_would_use_for_tasks(emptied_postgres_url: str, name: str) -> None:
+    aio = pytest.importorskip("sqlalchemy.ext.asyncio")
+    pytest.importorskip("greenlet")
+
+    async def enqueue_one(app: App) -> None:
+        engine = aio.create_async_engine(with_driver(emptied_postgres_url, "asyncpg"))
+        try:
+            async with engine.connect() as connection:
+                raw = await connection.get_raw_connection()
+                await teach_codec(raw.driver_connection, name)
+                await app.aenqueue(Page(1), conn=connection)
+                await connection.commit()
+        finally:
+            await engine.dispose()
+
+    with app_on(emptied_postgres_url) as app:
+        if name == "uuid":
+            with pytest.raises(ConfigError, match="a codec of your own for uuid"):
+                asyncio.run(enqueue_one(app))
+        else:
+            asyncio.run(enqueue_one(app))
+        assert len(app.tasks()) == (name != "uuid")
 
 
 @pytest.mark.parametrize("autocommit", [False, True])

@@ -135,7 +135,7 @@ def test_what_is_found_behind_the_floor_of_a_governed_line_gets_a_turn_again(
     tasks = hands.enqueue(3, gates=SHOP)
     one = worker()
     assert hands.do(lambda: stragglers(one.reader, hands.now)) is False
-    one.reader.took_governed((LANE, 2), (0, 1_000))
+    one.reader.took_governed((LANE, 2), (0, 1_000), hands.now)
     one.reader.floor[LANE, 2] = (0, 1_000)
     hands.later(30)
     assert one.claim(5) == []

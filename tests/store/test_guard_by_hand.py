@@ -53,7 +53,9 @@ def test_the_counter_of_a_batch_is_named_so_whoever_has_opened_the_batch(hands: 
         yield Many("open_lineages", [(scope, lease.task, 0, 1, 0, NEVER, 0, hands.now)])
 
     hands.do(open_counter)
-    decisions = ask(hands, lease, "child", child("a"), child("b"), batch=InBatch(1, scope))
+    decisions = ask(
+        hands, lease, "child", child("a"), child("b", policies=((Rule.LIMIT, "refuse"),)), batch=InBatch(1, scope)
+    )
     assert [one.is_new for one in decisions] == [True, False]
     assert decisions[1].refused is not None
     assert decisions[1].refused.reason == "its batch has no room: max_tasks is 1"

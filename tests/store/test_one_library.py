@@ -11,13 +11,14 @@ import threading
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from onceward import App, Migration
 from onceward.errors import StoreError, StoreFull, StoreUnavailable, TwoSqliteLibraries, WriteRefused
 from onceward.model.task import NewTask
 from onceward.model.times import StoreClock, SystemClock
@@ -409,7 +410,22 @@ def test_a_lent_connection_may_write_rows_of_the_program_only(path: str, session
     session.run(Call([(lambda connection: connection.execute("INSERT INTO own VALUES (1)"), ())]))
     with pytest.raises(WriteRefused):
         session.run(Call([(lambda connection: connection.execute("REPLACE INTO onceward_blob VALUES (1, 2)"), ())]))
+    with pytest.raises(WriteRefused):
+        session.run(Call([(lambda connection: connection.execute("CREATE INDEX a ON onceward_blob (id)"), ())]))
     assert session.opened().execute("SELECT number FROM own").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("through_sqlite3", [False, True])
+def test_a_migration_that_uses_the_app_is_refused_by_either_library(tmp_path: Path, *, through_sqlite3: bool) -> None:
+    path = tmp_path / "onceward.db"
+    apps: list[App] = []
+    migration = Migration("asks the app", lambda connection: apps[0].counts())
+    with ExitStack() as stack:
+        if through_sqlite3:
+            stack.enter_context(closing(sqlite3.connect(path)))
+        apps.append(stack.enter_context(App(f"sqlite:///{path}", migrations=[migration])))
+        with pytest.raises(WriteRefused, match=r"raised .*ctx\.write"):
+            apps[0].prepare()
 
 
 @pytest.mark.parametrize(

@@ -818,3 +818,14 @@ def test_what_a_reopening_forgets_is_what_it_names_or_what_followed() -> None:
     assert forgotten(done, "from stage middle") == ["middle", "last"]
     assert forgotten(done, "from stage never seen") == []
     assert forgotten(done, "from stage new, forgetting new, last") == ["last"]
+
+
+@pytest.mark.parametrize("column", ["tasks", "fences"])
+def test_a_claim_that_cannot_be_read_is_a_breach_and_no_error(hands: Hands, column: str) -> None:
+    if hands.session.dialect == "postgres":
+        pytest.skip("an array cannot be malformed")
+    hands.enqueue()
+    hands.claim(hands.worker("ant"))
+    hands.sql(f"UPDATE onceward_claim SET {column} = '[1, '")
+    [breach] = verify(hands.session, hands.now).check("integrity").breaches
+    assert "cannot be read" in breach.sentence

@@ -67,6 +67,13 @@ def test_after_one_that_fails_the_connection_goes_on(wire: Wire) -> None:
     assert wire.run(Statement("SELECT 1")) == [(1,)]
 
 
+def test_rows_of_a_statement_whose_commit_fails_are_no_answer(wire: Wire) -> None:
+    wire.run(Statement("CREATE TABLE late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)"))
+    with pytest.raises(pg.UniqueViolation):
+        wire.run(Statement("INSERT INTO late VALUES ($1::int), ($1::int) RETURNING n", [1]))
+    assert wire.run(Statement("SELECT n FROM late")) == []
+
+
 def test_what_no_socket_holds_goes_there_and_back(wire: Wire) -> None:
     large = b"x" * LARGE
     assert wire.run(Statement("SELECT $1::bytea", [large])) == [(large,)]

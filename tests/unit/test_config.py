@@ -240,7 +240,7 @@ def test_names_are_unique_and_not_those_of_the_engine() -> None:
         declared([PAGE, PAGE])
     with pytest.raises(ConfigError, match="the engine has a setting 'lease' already"):
         declared([Setting("lease", 1, int, "Mine.")])
-    with pytest.raises(ConfigError, match="takes settings, not 'page_size'"):
+    with pytest.raises(ConfigError, match=r"settings=\['page_size'\]: it is a list of"):
         declared(["page_size"])  # type: ignore[list-item]
 
 

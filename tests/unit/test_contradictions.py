@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceward import App, Config, ConfigError, Context, Payload, Pipeline
+from onceward import App, Budget, Config, ConfigError, Context, Payload, Pipeline
 from onceward.contradictions import check
 from onceward.model.source import Source
 
@@ -82,3 +82,22 @@ def test_stages_that_come_after_the_app_are_looked_at_before_it_runs() -> None:
 
     with pytest.raises(ConfigError, match="its stage has 1s"):
         app.run(until_idle=True)
+
+
+@pytest.mark.parametrize("late", ["stage", "at_expiry"])
+def test_an_app_knows_the_sources_and_budgets_of_stages_that_come_after_it(late: str) -> None:
+    job = Pipeline(Job)
+    app = App("sqlite:///:memory:", [job])
+    web, money = Source("web", rate="1/s"), Budget("money", 5)
+
+    def ask(ctx: Context[Job]) -> None:
+        """Nothing."""
+
+    def tell(ctx: Context[Job]) -> None:
+        """Nothing."""
+
+    getattr(job, late)(source=web, budget=money, estimate=1)(ask)
+    assert (app.registry.sources, app.registry.budgets) == ({"web": web}, {"money": money.rule})
+    assert app.registry.limits_of("web") == web.gate
+    with pytest.raises(ConfigError, match="two sources are named 'web' and have different limits"):
+        job.stage(source=Source("web", rate="2/s"))(tell)

@@ -24,6 +24,11 @@ def judged(error: BaseException, held: Lease | None = None, retry: Retry = STEAD
     return msgspec.structs.replace(move, fingerprint=b"") if isinstance(move, TryAgain | Finish) else move
 
 
+def passing(due_at: int, reason: str) -> TryAgain:
+    """The move for an error that is known to pass."""
+    return TryAgain("scrape", due_at, reason, is_transient=True)
+
+
 @pytest.mark.parametrize(
     ("verdict", "move"),
     [
@@ -35,12 +40,12 @@ def judged(error: BaseException, held: Lease | None = None, retry: Retry = STEAD
         (Waiting(until="go", after="7d", reason="a person looks"),
          Park("scrape", "signal:go", NOW + 7 * 86_400_000, "a person looks")),
         (SchemaMismatch("the payload"), Park("scrape", "code:fingerprint", NEVER, "the payload")),
-        (Retryable("busy"), TryAgain("scrape", NOW + 10_000, "busy")),
-        (Retryable("busy", after="2m"), TryAgain("scrape", NOW + 120_000, "busy")),
-        (Retryable(after=0), TryAgain("scrape", NOW, "asked to be retried")),
+        (Retryable("busy"), passing(NOW + 10_000, "busy")),
+        (Retryable("busy", after="2m"), passing(NOW + 120_000, "busy")),
+        (Retryable(after=0), passing(NOW, "asked to be retried")),
         (ValueError("odd"), TryAgain("scrape", NOW + 10_000, "ValueError: odd")),
         (SystemExit(1), TryAgain("scrape", NOW + 10_000, "SystemExit: 1")),
-        (TimeoutError(), TryAgain("scrape", NOW + 10_000, "TimeoutError")),
+        (TimeoutError(), passing(NOW + 10_000, "TimeoutError")),
         (PermissionError("no"), Finish("scrape", None, Status.FAILED, "PermissionError: no")),
     ],
 )  # fmt: skip
@@ -80,20 +85,20 @@ class Overloaded(Exception):
 
 
 def test_a_servers_wish_wins_over_the_backoff() -> None:
-    assert judged(Overloaded()) == TryAgain("scrape", NOW + 45_000, "Overloaded")
+    assert judged(Overloaded()) == passing(NOW + 45_000, "Overloaded")
 
 
 def test_a_server_cannot_put_a_task_off_for_ever() -> None:
     class Forever(Exception):
         retry_after = 10**9
 
-    assert judged(Forever()) == TryAgain("scrape", NOW + 86_400_000, "Forever")
+    assert judged(Forever()) == passing(NOW + 86_400_000, "Forever")
 
 
 def test_what_a_stage_or_a_server_asks_for_wins_over_the_cap() -> None:
     hasty = Retry(base="1s", cap="5s")
-    assert judged(Overloaded(), retry=hasty) == TryAgain("scrape", NOW + 45_000, "Overloaded")
-    assert judged(Retryable("full", after="3d"), retry=hasty) == TryAgain("scrape", NOW + 3 * 86_400_000, "full")
+    assert judged(Overloaded(), retry=hasty) == passing(NOW + 45_000, "Overloaded")
+    assert judged(Retryable("full", after="3d"), retry=hasty) == passing(NOW + 3 * 86_400_000, "full")
 
 
 def test_an_application_may_have_verdicts_of_its_own() -> None:
@@ -115,7 +120,7 @@ def test_a_verdict_has_a_reason_in_words_whatever_it_was_given(given: Any, reaso
     assert judged(Failed(given)) == Finish("scrape", None, Status.FAILED, reason)
     assert judged(Filtered(given)) == Finish("scrape", None, Status.FILTERED, reason)
     assert judged(Skipped(given)) == Finish("scrape", None, Status.SKIPPED, reason)
-    assert judged(Retryable(given)) == TryAgain("scrape", NOW + 10_000, reason)
+    assert judged(Retryable(given)) == passing(NOW + 10_000, reason)
     waits = judged(Waiting(after="1s", reason=given))
     assert waits == Defer("scrape", NOW + 1_000, reason if given else "asked to be polled again")
 

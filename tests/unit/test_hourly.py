@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from onceward import App, Budget, Config, Context, Payload, Pipeline, Source
@@ -30,7 +32,7 @@ def test_the_three_profiles(profile: str, runs: int, minutes: int, tasks: int, c
         (Source("web"), 1, 7),
         (Source("web", retries=0), 1, 7),  # ctx.call may be of any other source
         (Source("web", retries=20, timeout="1s"), 1, 21),
-        (Source("web", retries=1), 10, 20),
+        (Source("web", retries=1), 10, 70),
         (Source("web", timeout="1s"), 3, 21),
     ],
 )
@@ -45,10 +47,10 @@ def test_calls_and_retries_that_the_code_declares_are_in_it(source: Source, call
 
 
 def test_without_a_price_nobody_knows() -> None:
-    found = hourly(Config(), [], [])
+    found = hourly(Config(), [], [], [])
     assert found.usd is None
     assert found.exceeds(10**9), "what nothing bounds exceeds every bound"
-    assert "nobody has said what a call costs" in found.sentence
+    assert any("nobody has said what a call costs" in sentence for sentence in found.unbounded)
 
 
 def test_a_budget_over_everything_bounds_the_hour() -> None:
@@ -77,7 +79,7 @@ def test_what_is_done_at_expiry_under_no_budget_leaves_the_hour_open() -> None:
 
 
 def test_minutes_that_have_begun_count() -> None:
-    assert hourly(Config(tick_every="1h", chain=0, tick_limit="50s"), [], []).minutes == 1
+    assert hourly(Config(tick_every="1h", chain=0, tick_limit="50s"), [], [], []).minutes == 1
 
 
 class Page(Payload, kind="page"):
@@ -116,3 +118,73 @@ def test_a_price_says_what_calls_have_cost_where_no_budget_does() -> None:
     assert typical.priced(None).usd is None
     assert typical._replace(usd=7.0).priced(2.0).usd == 7.0
     assert typical._replace(calls=None).priced(2.0).usd is None
+
+
+def staged(*stages: dict[str, Any], at_expiry: dict[str, Any] | None = None) -> App:
+    """An app with one pipeline of these stages."""
+    pipeline = Pipeline(Page)
+    for place, options in enumerate(stages):
+
+        def ask(ctx: Context[Page]) -> None: ...
+
+        ask.__name__ = f"ask_{place}"
+        pipeline.stage(**options)(ask)
+    if at_expiry is not None:
+
+        @pipeline.at_expiry(**at_expiry)
+        def cancel(ctx: Context[Page]) -> None: ...
+
+    return App("sqlite:///:memory:", [pipeline])
+
+
+def test_a_task_goes_through_all_its_stages() -> None:
+    found = staged({"calls": 2}, {}, {"source": Source("web", retries=9, timeout="1s"), "calls": 3}).envelope().hourly
+    assert found.calls == 36_000 * (2 * 7 + 3 * 10)
+    assert staged({}, {}).envelope(usd_per_1000_calls=5).hourly.usd == 0
+
+
+RATED = Source("web", rate="10/min", burst=5, retries=1)
+TEN = Budget("ten", 10, unit="calls", per="hour")
+
+
+@pytest.mark.parametrize(
+    ("stages", "calls", "because"),
+    [
+        ([{}], 0, "that no stage declares any"),
+        ([{"source": RATED}], 605 * 7, "the rate of web"),
+        ([{"source": RATED, "calls": 4}, {"source": Source("model", rate="60/hour")}], 605 * 7 + 61 * 7, "the rate of"),
+        ([{"source": RATED, "budget": TEN}, {"calls": 3, "budget": TEN}], 10, "the budget ten"),
+        ([{"source": RATED, "calls": lambda _: 3, "budget": TEN}], 10, "the budget ten"),
+        ([{"source": RATED}, {"calls": 1}], None, "a budget in calls for stage page.ask_1"),
+        ([{"source": Source("web")}], None, "rate= of source 'web', which stage page.ask_0 calls"),
+        (
+            [{"source": RATED, "calls": lambda _: 3}],
+            None,
+            "a number instead of a function as calls= of stage page.ask_0",
+        ),
+        ([{"source": Source("web", per=str, rate="1/s")}], None, "a source without per= for stage page.ask_0"),
+    ],
+)
+def test_what_bounds_workers_and_what_would(stages: list[dict[str, Any]], calls: int | None, because: str) -> None:
+    found = staged(*stages).envelope(usd_per_1000_calls=1_000).hourly
+    assert found.workers.calls.most == calls
+    assert because in found.workers.calls.because
+    assert found.workers.usd.most == calls, "a call costs a dollar"
+    assert bool([one for one in found.unbounded if "workers" in one]) == (calls is None)
+
+
+def test_what_is_called_at_expiry_needs_a_budget() -> None:
+    found = staged({"source": RATED}, at_expiry={"source": RATED}).envelope().hourly
+    assert found.workers.calls.most is None
+    assert found.calls == 36_000 * 14
+
+
+def test_a_bound_fails_for_what_it_names_and_for_nothing_else() -> None:
+    web, usd = Source("web"), Budget("usd", 5, per="hour")
+    hour = staged({"source": web, "budget": usd, "estimate": 1}).envelope().hourly
+    assert hour.workers.calls.most is None
+    assert hour.worst("calls").is_above(10**12), "nothing bounds the calls of workers"
+    assert not hour.worst("calls", ticks_only=True).is_above(252_000)
+    assert hour.worst("calls", ticks_only=True).is_above(251_999)
+    assert not hour.exceeds(5), "but money has a budget"
+    assert hour.exceeds(4.99)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceward import App, ConfigError, Payload, PayloadError, Pipeline
+from onceward import App, ConfigError, Context, Payload, PayloadError, Pipeline
 from onceward.model.payload import checked_key, has_own_key, identity, stored_payload
 
 
@@ -99,7 +99,12 @@ def test_a_payload_of_the_wrong_types_is_the_callers_error(payload: Payload) -> 
 
 
 def test_a_wrong_payload_is_refused_at_enqueue_before_any_connection() -> None:
-    app = App("sqlite:////nowhere/at/all.db", [Pipeline(Listing)])
+    pipeline = Pipeline(Listing)
+
+    @pipeline.stage
+    def look(ctx: Context[Listing]) -> None: ...
+
+    app = App("sqlite:////nowhere/at/all.db", [pipeline])
     with pytest.raises(PayloadError, match="the payload Listing does not fit its own types"):
         app.enqueue(Listing(7))  # type: ignore[arg-type]
     with pytest.raises(PayloadError, match="lone surrogate"):

@@ -146,12 +146,6 @@ def test_a_stage_is_isolated_in_a_process_or_not_at_all() -> None:
         def odd(ctx: Context[Listing]) -> None: ...
 
 
-def test_a_pipeline_without_stages_cannot_be_worked_on() -> None:
-    app = App("sqlite:///:memory:", [Pipeline(Listing)])
-    with pytest.raises(ConfigError, match="pipeline 'listing' has no stages"):
-        app.run(until_idle=True)
-
-
 def test_a_result_type_that_cannot_be_stored_is_refused_before_work_begins() -> None:
     made = Pipeline(Listing)
 

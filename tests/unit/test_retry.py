@@ -60,7 +60,7 @@ def test_the_default_is_three_retries_from_a_second_up_to_a_day() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"retries": -1}, "cannot be negative"),
+        ({"retries": -1}, "whole number from 0"),
         ({"factor": 0.5}, "factor=0.5"),
         ({"factor": float("nan")}, "factor=nan"),
         ({"factor": 101}, "factor=101"),

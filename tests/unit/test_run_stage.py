@@ -149,7 +149,7 @@ def test_a_stage_finds_in_the_cache_what_it_has_asked_for_itself() -> None:
     asked: list[str] = []
     pipeline = Pipeline(Book)
 
-    @pipeline.stage
+    @pipeline.stage(calls=10)
     def price(ctx: Context[Book]) -> list[int]:
         def ask() -> int:
             asked.append(ctx.payload.title)
@@ -202,3 +202,15 @@ def test_threads_of_a_stage_lose_no_money_and_no_rows(restless: None) -> None:
     run = run_stage(spend, Book("War and Peace"))
     assert run.charges == {"usd": Decimal(8_000)}
     assert len(run.writes) == 8_000
+
+
+def test_a_stage_is_told_that_a_wait_ran_out_of_time() -> None:
+    book = Pipeline(Book)
+
+    @book.stage
+    def ask(ctx: Context[Book]) -> bool:
+        return ctx.timed_out("answered")
+
+    assert not run_stage(ask, Book("a")).result
+    assert run_stage(ask, Book("a"), timed_out=["answered"]).result
+    assert not run_stage(ask, Book("a"), timed_out=["answered"], signals={"answered": True}).result

@@ -195,7 +195,7 @@ def test_an_app_refuses_two_schedules_of_one_name_and_kinds_that_it_does_not_kno
         )
     with pytest.raises(UnknownKind):
         App("sqlite:///:memory:", [pipeline], schedules=[Cron("0 0 * * *", Odd(3))])
-    with pytest.raises(ConfigError, match=r"takes Cron\(…\), not str"):
+    with pytest.raises(ConfigError, match=r"schedules=\[.*: it is a list of"):
         App("sqlite:///:memory:", [pipeline], schedules=["0 0 * * *"])  # type: ignore[list-item]
 
 

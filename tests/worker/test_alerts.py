@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
+import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from onceward import App, Config, ConfigError, Connection, Context, Filtered, Payload, Pipeline, Watch
+from onceward import (
+    App,
+    Config,
+    ConfigError,
+    Connection,
+    Context,
+    Filtered,
+    HttpTrigger,
+    NextTick,
+    Payload,
+    Pipeline,
+    Watch,
+    posting,
+)  # fmt: skip
 from onceward.alerts import Alert
 from onceward.model.times import moment
 from onceward.testing import FakeClock
@@ -464,6 +480,53 @@ def test_a_webhook_that_hangs_has_a_time_limit(receiver: Receiver) -> None:
 
     assert (answer.is_told, answer.is_away) == (False, True)
     assert time.monotonic() - began < 5
+
+
+class Dripping:
+    """A server that answers a header line at a time, and never comes to an end."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/"
+        self.is_left = threading.Event()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        connection, _ = self._listening.accept()
+        self._listening.close()
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            while not self.is_left.wait(0.02):
+                connection.sendall(b"x: y\r\n")
+        self.is_left.set()
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda url: posting.post(url, {}, {}, time_limit_s=0.3),
+        lambda url: HttpTrigger(url, timeout="300ms")(NextTick(None, 1, 1.0, 1, 0)),
+    ],
+    ids=["post", "trigger"],
+)
+def test_the_time_limit_of_a_post_holds_for_an_answer_that_drips(send: Callable[[str], None]) -> None:
+    server = Dripping()
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.3 s"):
+        send(server.url)
+    assert time.monotonic() - began < 2
+    assert server.is_left.wait(5), "its connection was closed, and the thread that read there has ended"
+
+
+def test_the_time_limit_of_a_post_holds_for_the_look_up_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait(60) and [])
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        posting.post("http://blackhole.example/", {}, {}, time_limit_s=0.2)
+    assert time.monotonic() - began < 2
+    answered.set()
 
 
 class Order(Payload, kind="order"):

@@ -267,7 +267,7 @@ def test_a_child_by_another_key_of_the_task_that_asks_is_a_circle(start: Start) 
     assert harness.task(home).status is Status.SUCCEEDED, harness.task(home).reason
     assert answers == [False, False], "what its stage has said is known at once"
     assert keys(harness) == {"home": 1}
-    why = "the spawning task itself is the same work (page with the same key)"
+    why = "the spawning task itself is the same work (page 'new')"
     assert [(rule, reason) for _, rule, reason, _ in refusals(harness)] == [("cycle", why)] * 3
 
 
@@ -282,7 +282,7 @@ def test_so_is_one_by_another_key_of_an_ancestor(start: Start, unique: Any) -> N
     assert keys(harness) == {"home": 1, "child": 1, "grandchild": 1}
     [(_, rule, reason, _)] = refusals(harness)
     assert rule == "cycle"
-    assert reason == f"its ancestor, task {home.id}, is the same work (page with the same key)"
+    assert reason == f"its ancestor, task {home.id}, is the same work (page 'new')"
 
 
 def test_it_is_one_too_if_the_ancestor_came_to_go_by_that_key_later(start: Start) -> None:
@@ -326,7 +326,7 @@ def test_by_key_a_circle_goes_through_other_kinds(start: Start) -> None:
     assert answers == [False]
     assert keys(harness) == {"home": 1, "other": 1}
     assert [(rule, reason) for _, rule, reason, _ in refusals(harness)] == [
-        ("cycle", "the spawning task itself has the same key")
+        ("cycle", "the spawning task itself has the same key 'new'")
     ] * 2
 
 

@@ -258,7 +258,7 @@ def test_one_app_serves_several_databases(start: Start, store_url: str) -> None:
 
 def test_an_app_connects_to_nothing_until_it_must() -> None:
     app = App("postgresql://nobody@nowhere.invalid:1/none", [pipeline_of(echo)])
-    assert repr(app) == "<App job on postgresql://nowhere.invalid/none>"
+    assert repr(app) == "<App job on postgresql://nowhere.invalid:1/none>"
     assert app.registry.kinds == ["job"]
     app.close()
 

@@ -86,7 +86,7 @@ CONFIG = {
 REASONS = {
     Rule.DEPTH: "it would have depth 1, and the lineage's max_depth is 0",
     Rule.STOPPED: "its key 'bad' is on the stop list",
-    Rule.CYCLE: "the spawning task itself is the same work (page with the same key)",
+    Rule.CYCLE: "the spawning task itself is the same work (page 'home')",
     Rule.DUPLICATE: "page 'b' is under way in this lineage: task 3",
     Rule.DONE: "page 'b' was done in this lineage: task 2, succeeded",
     Rule.LIMIT: "its lineage has no room: max_tasks is 2",

@@ -515,6 +515,16 @@ def test_charges_that_cannot_be_added_up_are_an_error_of_the_stage(start: Start)
     assert (only(harness.app).spent, only(harness.app).reserved, only(harness.app).is_closed) == (4 * 10**9, 0, True)
 
 
+def test_charges_of_many_tasks_that_fit_into_no_number_end_them_all_the_same(start: Start) -> None:
+    """By a wrong unit, say: each may be charged, all of them do not fit into 64 bits."""
+    harness = start(asking(Budget("tokens", 1_000, unit="tokens"), estimate=1))
+    tasks = harness.app.enqueue_many([Ask(number, "4000000000") for number in range(4)])
+    harness.drain()
+    assert {harness.task(task).status for task in tasks} == {Status.SUCCEEDED}
+    rows = harness.app.read(lambda one: one.execute("SELECT spent, overcharged FROM onceward_budget").fetchall())
+    assert [tuple(map(type, row)) for row in rows] == [(int, int)]
+
+
 def test_a_charge_for_a_budget_that_the_stage_does_not_declare_is_an_error(start: Start) -> None:
     budget, other = Budget("usd", 1), Budget("other", 1)
     pipeline = Pipeline(Ask, retry=Retry(retries=0))
@@ -536,7 +546,7 @@ def test_when_spent_fail_fails_the_task_with_the_reason(start: Start) -> None:
     tasks = [harness.enqueue(Ask(number, "0.02")) for number in range(2)]
     harness.drain()
     assert [harness.task(task).status.word for task in tasks] == ["succeeded", "failed"]
-    assert harness.task(tasks[1]).reason == "budget usd is spent"
+    assert (harness.task(tasks[1]).reason or "").startswith("budget usd is spent: 0.01 USD of 0.03 USD is left, ")
 
 
 def test_an_estimate_of_a_function_above_the_limit_fails_that_task(start: Start) -> None:
@@ -657,7 +667,7 @@ def test_a_call_beyond_those_set_aside_is_set_aside_first_or_not_made(start: Sta
     pipeline = Pipeline(Ask)
     made: list[int] = []
 
-    @pipeline.stage(source=web, budget=calls)
+    @pipeline.stage(source=web, budget=calls, calls=lambda _payload: 10)
     def ask(ctx: Context[Ask]) -> None:
         for number in range(3):
             ctx.once(str(number), lambda number=number: ctx.call(web, lambda: made.append(number)))  # type: ignore[misc]
@@ -680,7 +690,7 @@ def test_a_call_after_the_window_of_its_attempt_draws_from_the_next_one(start: S
     made: list[int] = []
     harnesses: list[Harness] = []
 
-    @pipeline.stage(source=web, budget=calls)
+    @pipeline.stage(source=web, budget=calls, calls=lambda _payload: 10)
     def ask(ctx: Context[Ask]) -> None:
         for number in range(3):
             if ctx.is_fresh and number == 0:
@@ -1091,3 +1101,68 @@ def test_a_task_whose_budget_another_transaction_holds_is_put_back_and_not_waite
         app.run(until_idle=True)
         assert app.task(task).status is Status.SUCCEEDED
         assert_verified(app)
+
+
+# What a stage can see, and what is said
+
+
+def test_a_lineage_whose_budget_says_so_fails_its_children_and_its_root_goes_on(start: Start) -> None:
+    root, child = Pipeline(Ask), Pipeline(Tell, retry=Retry(retries=0))
+
+    @root.stage
+    def fan_out(ctx: Context[Ask]) -> None:
+        for number in range(4):
+            ctx.spawn(Tell(number))
+
+    @root.stage(join=True)
+    def gather(ctx: Context[Ask]) -> list[str]:
+        return sorted(one.status for one in ctx.children)
+
+    @child.stage(estimate="0.2")
+    def tell(ctx: Context[Tell]) -> None:
+        ctx.charge("lineage", "0.2")
+
+    harness = start(root, child)
+    task = harness.enqueue(Ask(1), limits=Limits(budget="0.5", when_spent="fail"))
+    harness.drain()
+    assert harness.task(task).result("gather") == ["failed", "failed", "succeeded", "succeeded"]
+    [reason] = {one.reason for one in harness.app.tasks(status="failed")}
+    assert reason is not None
+    assert reason.startswith("budget lineage is spent: ")
+    assert reason.endswith("0.10 USD of 0.50 USD is left, and a task may need 0.20 USD; a limit of 0.60 USD would do")
+    with pytest.raises(ConfigError, match="it is 'wait' or 'fail', beside a budget"):
+        Limits(when_spent="fail")
+    with pytest.raises(ConfigError, match="decided when a lineage begins"):
+        harness.app.raise_limits(task.id, Limits(budget=1, when_spent="wait"))
+
+
+def test_what_waits_for_a_budget_says_the_largest_estimate_and_the_limit_that_would_do(start: Start) -> None:
+    harness = start(asking(Budget("usd", "0.5"), estimate=lambda ask: ask.cost))
+    tasks = harness.app.enqueue_many([Ask(1, "0.4"), Ask(2, "0.2"), Ask(3, "0.3")])
+    harness.drain()
+    for task in tasks[1:]:
+        assert harness.task(task.id).reason == (
+            "budget usd has not enough left: 0.10 USD of 0.50 USD is left, and a task may need 0.30 USD; "
+            "a limit of 0.70 USD would do"
+        )
+    harness.app.raise_budget("usd", "0.7")
+    harness.drain()
+    assert counts(harness)["succeeded"] == 2
+
+
+def test_a_stage_sees_what_was_left_when_it_was_claimed(start: Start) -> None:
+    money, other = Budget("usd", 1), Budget("other", 1)
+    pipeline = Pipeline(Ask)
+
+    @pipeline.stage(budget=money, estimate="0.4")
+    def ask(ctx: Context[Ask]) -> list[str]:
+        ctx.charge(money, "0.4")
+        return [str(ctx.budget_left(one)) for one in (money, "lineage", other)]  # type: ignore[arg-type]
+
+    harness = start(pipeline)
+    first = harness.enqueue(Ask(1), limits=Limits(budget="0.5"))
+    harness.drain()
+    second = harness.enqueue(Ask(2))
+    harness.drain()
+    assert harness.task(first).result("ask") == ["0.6", "0.1", "None"]
+    assert harness.task(second).result("ask") == ["0.2", "None", "None"]

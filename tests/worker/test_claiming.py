@@ -138,6 +138,48 @@ def test_a_worker_whose_slots_are_all_taken_asks_for_governed_work_when_that_can
         assert intake.asks(1, 1, 0)
 
 
+def test_a_worker_whose_threads_are_all_taken_asks_for_more_when_one_is_free_or_there_is_news() -> None:
+    free = [2]
+    intake = Intake(Config(concurrency=10), monotonic=lambda: 0, suspects_only=False, most_claims=None)
+    intake.look_for_suspects = False
+    intake.free_threads = lambda: free[0]
+    assert intake.asks(0, 0, 0)
+    wish = intake.wish(0, 0)
+    assert (wish.count, wish.threads) == (10, 2)
+    claimed = Claimed(1, [lease(1), lease(2)], {}, {}, wants_thread=True)
+    intake.take(Written((), (), claimed, wish), wish)
+    assert intake.next_beside(0) is not None
+    assert intake.next_beside(1) is not None
+    free[0] = 0
+    assert not intake.asks(2, 2, 0), "it would hear the same again, and again"
+    assert intake.wants_more, "there may be news of tasks that need no thread"
+    free[0] = 1
+    assert intake.asks(1, 1, 0)
+    assert intake.wish(1, 1).threads == 1
+
+
+def test_no_more_tasks_are_claimed_than_there_are_threads_for(clockwork: Clockwork) -> None:
+    hands = clockwork.hands()
+    threaded = hands.enqueue(5)
+    others = hands.enqueue(2, kind="other")
+    lanes = (lane_of("default", "note"), lane_of("default", "other"))
+    sweeps = clockwork.app.dialect == "postgres"
+    reader = Reader(lanes, sweeps=sweeps, threaded=frozenset(lanes[:1]))
+    writer = Writer(hands.session, hands.worker(), reader, Reader(()))
+
+    def claim(threads: int, line: str | None = None) -> tuple[list[int], bool]:
+        wish = Wish(10, threads=threads, line=None if line is None else (line, band_of(0)))
+        claimed = writer.write((), wish).claimed
+        return sorted(lease.task for lease in claimed.leases), claimed.wants_thread
+
+    assert claim(2) == ([*threaded[:2], *others], True)
+    assert claim(0) == ([], True)
+    assert claim(0, lanes[0])[0] == []
+    assert claim(1, lanes[0])[0] == threaded[2:3]
+    assert claim(3) == (threaded[3:], False)
+    assert claim(5) == ([], False)
+
+
 def test_a_notification_names_its_line() -> None:
     assert line_told("2 default:job") == ("default:job", 2)
     assert line_told("") is None

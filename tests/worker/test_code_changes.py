@@ -270,3 +270,20 @@ def test_a_payload_with_a_field_that_may_be_anything_runs(start: Start) -> None:
     task = harness.enqueue(Loose({"pages": [1, None, "two"]}))
     harness.drain()
     assert harness.task(task).result(look) == {"pages": [1, None, "two"]}
+
+
+def test_parked_tasks_have_a_line_of_the_log_and_a_count_of_their_own(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = start(pipeline(*USUAL, stop_at="save"))
+    tasks = [before.enqueue(Doc(str(number))) for number in range(8)]
+    before.drain(wait_for_due=False)
+    changed = start(MISFITS["a payload with another field"], after=before)
+    changed.drain()
+    assert changed.app.backlog().parked == len(tasks)
+    lines = [one.getMessage() for one in caplog.records if one.getMessage().startswith("task parked")]
+    assert len(lines) == 5, "no more a minute"
+    assert "no longer fits DocWithPages" in lines[0]
+    mended = start(pipeline(*USUAL), after=changed)
+    mended.drain()
+    assert mended.app.backlog().parked == 0

@@ -242,6 +242,43 @@ def test_what_is_refused_on_the_event_loop_is_told(on_sqlite: Clockwork) -> None
     assert set(desk.wrote) == {threading.main_thread().ident}
 
 
+def test_what_is_handed_in_after_the_last_transaction_is_answered_as_lost(clockwork: Clockwork) -> None:
+    """A stage in a thread outlives its worker, and waits for its checkpoint."""
+    verdicts: list[Verdict] = []
+
+    async def hand_in_late(desk: Desk) -> None:
+        await asyncio.to_thread(desk.committer.stop)
+        verdicts.extend(await asyncio.gather(*map(desk.finish, desk.leases)))
+
+    desk = play(clockwork, hand_in_late)
+    assert verdicts == [False, False]
+    assert desk.statuses() == [(Status.RUNNING, 1)] * 2
+
+
+@pytest.mark.untroubled("it makes its own trouble")
+@pytest.mark.parametrize("in_doubt", [True, False])
+def test_what_cannot_be_written_before_the_end_is_answered_as_lost(
+    clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch, in_doubt: bool
+) -> None:
+    monkeypatch.setattr(committers, "LAST_TRIES_S", 0.0)
+    monkeypatch.setattr(committers, "PAUSE_AFTER_TROUBLE_S", 0.001)
+    session = clockwork.session()
+
+    def fail(*_: object, **__: object) -> Any:
+        raise OutcomeUnknown("not yet") if in_doubt else ConnectionLost("the database is away")
+
+    async def end_in_trouble(desk: Desk) -> None:
+        monkeypatch.setattr(session, "transact", fail)
+        monkeypatch.setattr(session, "settle", fail)
+        waiting = asyncio.gather(*map(desk.finish, desk.leases))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(desk.committer.stop)
+        assert await waiting == [False, False]
+        monkeypatch.undo()
+
+    play(clockwork, end_in_trouble, session, may_stand_still=lambda: False)
+
+
 def log_of_ends(hands: Hands) -> list[tuple[int]]:
     """The ends of tasks that the log tells of."""
     return hands.sql(f"SELECT task FROM onceward_attempt WHERE event = {int(Event.FINISHED)}")

@@ -250,7 +250,7 @@ def test_the_largest_threshold_of_an_alert_can_be_looked_at(harness: Harness, na
 
 def test_a_look_returns_all_alerts_that_last(start: Start) -> None:
     rules = [Watch(f"rule {number}", "SELECT 1", above=0, advice="Do something.") for number in range(101)]
-    assert len(start(Pipeline(Job), watches=rules).app.watch_now()) == 101
+    assert len(start(watches=rules).app.watch_now()) == 101
 
 
 def test_a_line_that_is_none_keeps_no_other_from_being_imported(harness: Harness) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from string import ascii_letters
 from typing import Any
 
@@ -27,8 +29,10 @@ from onceward import (
     Waiting,
 )  # fmt: skip
 from onceward.errors import WriteRefused
+from onceward.store import catalogue
 from onceward.testing import Harness
 from onceward.worker.runner import UNWRITABLE
+from onceward.worker.writer import Item, Wish, Writer, Written
 from tests.worker.conftest import NOTES, Start, insert_note, notes, words
 
 
@@ -156,7 +160,9 @@ def test_a_write_that_never_works_ends_the_task_with_its_reason(start: Start) ->
     task = harness.enqueue(Job())
     harness.drain()
     assert harness.task(task).status is Status.FAILED
-    assert harness.task(task).reason == "failed after 3 retries: LookupError: no such row"
+    assert (
+        harness.task(task).reason == "failed after 3 retries: LookupError: no such row (in ctx.write(breaks_by_itself))"
+    )
 
 
 def test_a_failing_write_of_a_verdict_leaves_the_verdict_unwritten(start: Start) -> None:
@@ -172,43 +178,88 @@ def test_a_failing_write_of_a_verdict_leaves_the_verdict_unwritten(start: Start)
     assert harness.task(task).status is Status.SUCCEEDED
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "COMMIT",
-        "ROLLBACK",
-        "BEGIN",
-        "SAVEPOINT mine",
-        "SELECT 1; COMMIT",
-        "/* quietly */ commit",
-        "UPDATE onceward_task SET status = 4",
-        "DELETE FROM onceward_attempt",
-        "WITH x AS (SELECT 1) INSERT INTO onceward_setting VALUES ('a', 'b', 1, 'c')",
+REFUSED = [
+    "COMMIT",
+    "ROLLBACK",
+    "BEGIN",
+    "SAVEPOINT mine",
+    "SELECT 1; COMMIT",
+    "/* quietly */ commit",
+    "UPDATE onceward_task SET status = 4",
+    "DELETE FROM onceward_attempt",
+    "WITH x AS (SELECT 1) INSERT INTO onceward_setting VALUES ('a', 'b', 1, 'c')",
+    "ALTER TABLE onceward_task ADD COLUMN mine integer",
+    "CREATE INDEX mine ON onceward_task (reason)",
+    "DROP INDEX onceward_task_waiting",
+    "DROP TABLE onceward_pause",
+    "CREATE TEMP TABLE onceward_task (id integer)",
+]
+REFUSED_BY = {
+    "sqlite": [
+        catalogue.queries("sqlite")["commit"],  # prepared before, and allowed, for the engine
+        "UPDATE main . [onceward_task] SET status = 4",
+        "INSERT OR REPLACE INTO onceward_setting VALUES (1, 2, 3, 4)",
+        "CREATE TRIGGER mine AFTER INSERT ON onceward_task BEGIN SELECT 1; END",
+        "CREATE TEMP TRIGGER mine AFTER INSERT ON onceward_task BEGIN SELECT 1; END",
+        "CREATE TRIGGER a AFTER INSERT ON note BEGIN DELETE FROM onceward_task; END; INSERT INTO note VALUES (1, 'a')",
+        "PRAGMA writable_schema = on",
+        "PRAGMA synchronous = off",
+        "UPDATE sqlite_sequence SET seq = 1",
+        "ATTACH ':memory:' AS mine",
     ],
-)
-def test_a_write_can_neither_end_the_transaction_nor_touch_the_engines_tables(start: Start, sql: str) -> None:
+    "postgres": [
+        "UPDATE public . onceward_task SET status = 4",
+        'UPDATE U&"\\006fnceward_task" SET status = 4',
+        "DO $$ BEGIN EXECUTE 'UPDATE onceward_' || 'task SET status = 4'; END $$",
+        "CREATE TRIGGER mine AFTER INSERT ON onceward_task EXECUTE FUNCTION now()",
+        "TRUNCATE note, onceward_pause",
+        "LOCK TABLE onceward_task",
+        "SELECT pg_advisory_lock(1)",
+        "/* quietly */ SET statement_timeout = 1",
+    ],
+}
+ALLOWED = [
+    "UPDATE note SET text = 'b' WHERE task IN (SELECT id FROM onceward_task)",
+    "CREATE TABLE mine (id integer, onceward_id bigint REFERENCES onceward_task)",
+    "CREATE INDEX mine_id ON mine (id)",
+    "UPDATE mine SET onceward_id = NULL",
+    "CREATE VIEW mine_too AS SELECT id FROM onceward_task",
+    "ALTER TABLE mine ADD COLUMN more integer",
+    "DROP VIEW mine_too",
+    "DROP TABLE mine",
+]
+
+
+def test_a_write_can_neither_end_the_transaction_nor_touch_the_engines_tables(start: Start) -> None:
     def attempt(ctx: Context[Job]) -> None:
         ctx.write(insert_note, ctx.task.id, "dropped")
-        ctx.write(lambda connection: connection.execute(sql).fetchall())
+        ctx.write(lambda connection: connection.execute(ctx.payload.name).fetchall())
 
     harness = start(pipeline_of(attempt, retry=Retry(permanent=(WriteRefused,))), migrations=[NOTES])
-    task = harness.enqueue(Job())
+    tables = harness.app.read(_schema)
+    tasks = [harness.enqueue(Job(sql)) for sql in (*REFUSED, *REFUSED_BY[harness.app.dialect])]
     harness.drain()
-    done = harness.task(task)
-    assert done.status is Status.FAILED
-    assert done.reason is not None
-    assert done.reason.startswith("WriteRefused: ")
+    ends = {harness.task(task).payload.name: harness.task(task) for task in tasks}
+    assert [sql for sql, end in ends.items() if not (end.reason or "").startswith("WriteRefused: ")] == []
     assert notes(harness.app) == []
+    assert harness.app.read(_schema) == tables
 
 
-def test_sqlite_itself_denies_what_no_reading_of_the_text_would_find(sqlite_harness_of: Callable[..., Any]) -> None:
+def test_a_write_may_do_anything_with_tables_of_its_own(start: Start) -> None:
     def attempt(ctx: Context[Job]) -> None:
-        ctx.write(lambda connection: connection.execute("INSERT OR REPLACE INTO onceward_setting VALUES (1, 2, 3, 4)"))
+        for sql in ALLOWED:
+            ctx.write(lambda connection, sql: connection.execute(sql), sql)
 
-    harness = sqlite_harness_of(pipeline_of(attempt, retry=Retry(retries=0)))
+    harness = start(pipeline_of(attempt, retry=Retry(retries=0)), migrations=[NOTES])
     task = harness.enqueue(Job())
     harness.drain()
-    assert "WriteRefused: not allowed in ctx.write" in harness.task(task).reason
+    assert harness.task(task).status is Status.SUCCEEDED
+
+
+def _schema(connection: Connection) -> list[Any]:
+    objects = "sqlite_schema" if connection.dialect == "sqlite" else "pg_class"
+    name = "name || coalesce(sql, '')" if connection.dialect == "sqlite" else "relname || relnatts || relhastriggers"
+    return sorted(connection.execute(f"SELECT {name} FROM {objects}").fetchall())
 
 
 def test_a_connection_is_lent_for_one_write_only(start: Start) -> None:
@@ -320,6 +371,27 @@ def test_a_task_of_which_nothing_can_be_written_fails_all_the_same(start: Start,
     assert (harness.task(task).status, harness.task(task).reason) == (Status.FAILED, UNWRITABLE)
 
 
+@pytest.mark.untroubled("it counts how often the end of a task is refused")
+def test_a_task_whose_end_is_refused_again_and_again_ends_once_it_can(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[int] = []
+    harness = start(pipeline_of(nothing, retry=Retry(retries=0)))
+    task = harness.enqueue(Job())
+    write = Writer.write
+
+    def refuse(writer: Writer, items: Sequence[Item], wish: Wish | None, **options: Any) -> Written:
+        if items and len(refused) < 5:
+            refused.append(len(items))
+            return replace(write(writer, (), wish, **options), items=items, verdicts=[ValueError("no")] * len(items))
+        return write(writer, items, wish, **options)
+
+    monkeypatch.setattr(Writer, "write", refuse)
+    harness.drain()
+    assert len(refused) == 5
+    assert (harness.task(task).status, harness.task(task).reason) == (Status.FAILED, UNWRITABLE)
+
+
 INDEXED = Migration("pages", "CREATE TABLE page (url text PRIMARY KEY)")
 
 
@@ -399,3 +471,44 @@ def test_a_function_may_have_settings_of_its_own(start: Start) -> None:
     task = harness.enqueue(Job("fine"))
     harness.drain()
     assert harness.task(task).status is Status.SUCCEEDED
+
+
+async def later(ctx: Context[Job]) -> None: ...
+
+
+def wrapped(ctx: Context[Job]) -> Any:
+    return later(ctx)
+
+
+def yields(ctx: Context[Job]) -> Any:
+    return (letter for letter in "ab")
+
+
+@pytest.mark.parametrize("at_expiry", [False, True])
+@pytest.mark.parametrize(
+    ("stage", "says"),
+    [
+        (lambda ctx: Failed("no such page"), r"returned Failed\(…\), which is a verdict; write: raise Failed"),
+        (lambda ctx: Waiting(until="approved"), r"returned Waiting\(…\), which is a verdict"),
+        (wrapped, "returned a coroutine, which ran nothing"),
+        (yields, "returned a generator, which ran nothing"),
+    ],
+)
+def test_a_verdict_that_is_returned_or_a_call_not_awaited_fails_the_task_for_good(
+    start: Start, stage: Callable[[Context[Job]], Any], says: str, at_expiry: bool
+) -> None:
+    def judge(ctx: Context[Job]) -> Any:
+        return stage(ctx)
+
+    def wait(ctx: Context[Job]) -> None:
+        raise Waiting(after="30m")
+
+    pipeline = pipeline_of(wait if at_expiry else judge, retry=Retry(retries=0))
+    if at_expiry:
+        pipeline.at_expiry(judge)
+    harness = start(pipeline)
+    task = harness.enqueue(Job())
+    harness.drain()
+    found = harness.task(task)
+    assert found.status is Status.FAILED
+    assert any(re.search(says, one.note or "") for one in found.history)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from onceward import Event, Status
+from onceward import Budget, Event, Status
 from onceward.model.source import GateLimits
 from onceward.model.task import (
     CURSOR_PART,
@@ -21,6 +21,7 @@ from onceward.model.task import (
     Filled,
     Finish,
     HandOver,
+    Hold,
     Keep,
     Lease,
     Move,
@@ -55,6 +56,7 @@ MOVES: list[Move] = [
     Keep("first", (Part("first", CURSOR_PART, b'"stale"'),)),
     Keep("first", (Part("first", "once/pay", b'"stale"'),)),
     Take("web", GateLimits()),
+    Hold("first", Budget("usd", 5).rule, "stale", 1),
     Fill("web", b"h" * 16, 1_000),
     Filled("web", b"h" * 16, b'"stale"', 1_000),
     Report("first", 99, 100, "stale"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from onceward import Config, Context, Payload, Pipeline
 from onceward.model.task import Advance, Commit, Finish, Release
 from onceward.store.claims import NOTHING, Claimed
+from onceward.worker.intake import LATE_MS
 from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner
 from onceward.worker.spawner import Spawner
@@ -27,13 +29,19 @@ class Job(Payload, kind="job"):
 class Scene:
     """A runner with two slots, whose commits become durable when the test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: Any = None) -> None:
         self.undecided: list[Item] = []
         self.went_on: list[int] = []
         self.wishes: list[Callable[[], Wish]] = []
         self.now = 0
         self.may_end = asyncio.Event()
         job = Pipeline(Job)
+
+        if threads is not None:
+
+            @job.stage
+            def blocking(ctx: Context[Job]) -> None:
+                """Nothing."""
 
         @job.stage
         async def first(ctx: Context[Job]) -> None:
@@ -51,7 +59,7 @@ class Scene:
             queues=["default"],
             submit=self.submit,
             wish=self.wishes.append,
-            threads=None,
+            threads=threads,
             read=lambda: None,
             look_up=lambda _source, _hash: None,
             setting=lambda _name: None,
@@ -258,5 +266,79 @@ def test_who_has_lost_its_lease_while_it_waited_does_not_go_on() -> None:
         assert scene.went_on == [1, 2, 4]
         scene.write()
         assert scene.runner.running == []
+
+    asyncio.run(played())
+
+
+def test_a_task_that_waits_too_long_for_a_thread_is_given_back() -> None:
+    async def played() -> None:
+        scene = Scene(threads=Busy())
+        scene.runner.intake.free_threads = lambda: 0
+        scene.claim(1, 2)
+        assert await scene.run() == []
+        scene.now = LATE_MS
+        scene.runner.tick()
+        assert await scene.run() == []
+        scene.now += 1
+        scene.runner.tick()
+        assert await scene.run() == [(Release.__name__, [1, 2])]
+
+    asyncio.run(played())
+
+
+def test_where_stages_take_long_and_end_together_nothing_is_claimed_ahead() -> None:
+    async def played() -> None:
+        scene = Scene()
+        scene.now = 1
+        scene.claim(1, 2)
+        await scene.run()
+        scene.write()
+        await scene.run()
+        scene.now = 2_000
+        scene.runner.tick()
+        scene.runner.intake.measure()
+        scene.now = 2_020
+        scene.may_end.set()
+        await scene.run()
+        scene.write()
+        assert scene.runner.intake.wish(0, 0).count == CONCURRENCY
+
+    asyncio.run(played())
+
+
+def test_more_is_claimed_ahead_where_claims_take_longer() -> None:
+    async def played(answer_ms: int) -> int:
+        scene = Scene()
+        scene.may_end.set()
+        scene.claim(*range(1, 10))
+        await scene.run()
+        scene.write()
+        await scene.run()
+        scene.wishes.append(lambda: scene.runner.intake.wish(0, 0))
+        for _ in range(40):
+            wish = scene.runner.intake.wish(0, 0)
+            scene.now += answer_ms
+            scene.runner.intake.ended = answer_ms  # a thousand in a second
+            scene.runner.delivered(Written((), (), NOTHING, wish))
+        return scene.runner.intake.ahead
+
+    assert [asyncio.run(played(answer_ms)) for answer_ms in (20, 60)] == [129, 289]
+
+
+class Busy:
+    """Threads that never come to a stage."""
+
+    def submit(self, function: Callable[[], object], done: Callable[..., None]) -> None:
+        """Let it wait."""
+
+
+def test_a_worker_that_has_lost_all_leases_begins_nothing_that_it_had_claimed_ahead() -> None:
+    async def played() -> None:
+        scene = Scene()
+        scene.claim(1, 2, 3, 4, 5)
+        scene.runner.lose_everything()
+        assert await scene.run() == []
+        scene.claim(6)
+        assert await scene.run() == [(Release.__name__, [6])]
 
     asyncio.run(played())

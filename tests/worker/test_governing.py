@@ -143,7 +143,7 @@ def test_a_call_to_a_paused_source_puts_its_stage_off(start: Start) -> None:
     sent: list[int] = []
     pipeline = Pipeline(Note)
 
-    @pipeline.stage
+    @pipeline.stage(calls=10)
     def send(ctx: Context[Note]) -> None:
         ctx.call(mail, lambda: sent.append(ctx.payload.number))
 

@@ -79,6 +79,27 @@ def test_what_was_open_is_done_here_and_what_has_ended_stays_ended(start: Start)
     assert words(harness, tasks[3].id) == ["imported"]
 
 
+def test_where_an_item_came_from_and_the_details_of_its_error_are_kept_in_its_log(start: Start) -> None:
+    harness = start(listings())
+    more = {
+        "error": "503",
+        "tracking_id": "0b9c3c9a-6a0e-4a4e-8f6e-0d3a5c1e7f11",
+        "depth": 2,
+        "ancestry_chain": ["root", "mid"],
+        "error_details": {"host": "a", "tries": 3, "password": "hunter2hunter2"},
+    }
+    harness.app.import_items([line(1, "failed", **more), line(2, depth=None, error_details={})], kind="listing")
+    failed, plain = (harness.task(by_key(harness)[f"http://a/{number}"].id) for number in (1, 2))
+    assert failed.reason == "503"
+    note = str(failed.history[0].note)
+    assert note.startswith(
+        'was failed: 503; tracking id 0b9c3c9a-6a0e-4a4e-8f6e-0d3a5c1e7f11; depth 2; ancestry ["root","mid"]; '
+        'error details {"host":"a","tries":3,'
+    )
+    assert "hunter2" not in note
+    assert plain.history[0].note == "was pending"
+
+
 def test_a_second_import_adds_nothing(start: Start) -> None:
     harness = start(listings())
     lines = [line(1), line(2, "success"), line(1, "failed")]
@@ -221,7 +242,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_read(start: Start) -
     harness = start(listings())
     with pytest.raises(UnknownKind):
         harness.app.import_items([], kind="poem")
-    with pytest.raises(ConfigError, match=r"nothing is called link here; there are created_at, due_at, .*url"):
+    with pytest.raises(ConfigError, match=r"nothing is called link here; there are ancestry, created_at, .*url"):
         harness.app.import_items([], kind="listing", fields={"link": "url"})
     with pytest.raises(ConfigError, match="'asleep' is no status"):
         harness.app.import_items([], kind="listing", statuses={"parked": "asleep"})

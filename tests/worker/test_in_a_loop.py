@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from onceward import App, ConfigError, Context, Payload, Pipeline, Status
+from onceward import App, ConfigError, Connection, Context, Payload, Pipeline, Status
 from onceward.errors import WrongTwin
 
 
@@ -50,3 +51,30 @@ def test_a_worker_in_the_midst_of_a_loop_says_what_to_do(store_url: str, run: Ca
 def test_a_worker_that_cannot_be_meant_is_not_begun(store_url: str, given: dict[str, Any]) -> None:
     with app_of(store_url) as app, pytest.raises(ConfigError):
         app.run(until_idle=True, **given)
+
+
+def test_calls_that_hang_in_the_threads_of_the_loop_hold_up_no_read_and_no_work(store_url: str) -> None:
+    over = threading.Event()
+    job = Pipeline(Job)
+    hanging: list[asyncio.Future[Any]] = []
+
+    @job.stage
+    async def fill(ctx: Context[Job]) -> int:
+        hanging.extend(asyncio.ensure_future(asyncio.to_thread(over.wait, 60)) for _ in range(40))
+        return await asyncio.wait_for(ctx.aread(count_tasks), 20)
+
+    @job.stage
+    async def end(ctx: Context[Job]) -> None:
+        over.set()
+        await asyncio.gather(*hanging)
+
+    with App(store_url, [job]) as app:
+        app.enqueue(Job())
+        app.run(until_idle=True)
+        assert app.task(1).results["fill"] == 1
+
+
+def count_tasks(connection: Connection) -> int:
+    """How many tasks there are."""
+    [(count,)] = connection.execute("SELECT count(*) FROM onceward_task").fetchall()
+    return int(count)

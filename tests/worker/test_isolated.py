@@ -69,5 +69,5 @@ def test_a_server_cannot_put_off_a_task_for_ever_from_there(app: App) -> None:
 def test_money_is_spent_though_the_checkpoint_failed(app: App) -> None:
     [task] = run(app, "a checkpoint that fails")
     assert (task.status, task.results) == (Status.SUCCEEDED, {"speak": 2})
-    assert task.history[0].note == "LookupError: no such row"
+    assert task.history[0].note == "LookupError: no such row (in ctx.write(refuse))"
     assert (task.cost, app.budgets()[0].spent) == (Decimal(2), Decimal(2))

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+import onceward
+
+MOST_MODULES = 118
+"""How many modules of ours a program imports that makes an app; each costs about a millisecond."""
 
 HEAVY = {
     "structlog", "rich", "pygments", "attr",    # to write a line of the log
@@ -49,6 +58,47 @@ def heavy_modules(code: str) -> set[str]:
 
 def test_to_import_onceward_is_to_import_little_else() -> None:
     assert heavy_modules("import onceward") == set()
+
+
+def modules_after(code: str) -> set[str]:
+    """The modules of ours that a fresh interpreter has imported when it has run some code."""
+    done = subprocess.run([sys.executable, "-c", code + SHOW], capture_output=True, text=True, check=True, timeout=60)
+    return {name for name in done.stdout.split() if name.split(".")[0] == "onceward"}
+
+
+def test_to_import_onceward_is_to_import_nothing_of_it_before_it_is_used() -> None:
+    assert modules_after("import onceward") == {"onceward"}
+    assert modules_after("import onceward\nassert onceward.__version__") == {"onceward"}
+
+
+def test_a_program_that_asks_for_work_imports_nothing_that_works() -> None:
+    found = modules_after("from onceward import App, Context, Payload, Pipeline")
+    working = {f"onceward.worker.{name}" for name in ("process", "runner", "committer", "supervisor", "watcher")}
+    seldom = {
+        f"onceward.{name}" for name in ("store.verify", "store.sqlite", "view", "envelope", "importing", "alerts")
+    }
+    assert found & (working | seldom) == set()
+    assert len(found) <= MOST_MODULES, "more has to be imported by those who need it, when they do (onceward/lazily.py)"
+
+
+def test_a_supervisor_imports_nothing_that_runs_stages() -> None:
+    found = modules_after("import onceward.worker.supervisor")
+    assert found & {f"onceward.worker.{name}" for name in ("process", "runner", "committer", "isolated")} == set()
+
+
+def test_every_public_name_is_found_where_type_checkers_find_it() -> None:
+    tree = ast.parse(Path(onceward.__file__).read_text())
+    shown = {
+        (node.module, name.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("onceward.")
+        for name in node.names
+    }
+    assert shown == {(home, name) for home, names in onceward._HOMES.items() for name in names}
+    assert {name for _, name in shown} == set(onceward.__all__) <= set(dir(onceward))
+    assert all(getattr(onceward, name) is not None for name in onceward.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        getattr(onceward, "nothing")  # noqa: B009 - type checkers know that it is not there
 
 
 def test_a_worker_imports_what_it_works_with(store_url: str) -> None:

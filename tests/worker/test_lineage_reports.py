@@ -11,6 +11,7 @@ import pytest
 
 from onceward import (
     App,
+    Budget,
     ConfigError,
     Context,
     Failed,
@@ -24,13 +25,14 @@ from onceward import (
     Waiting,
 )
 from onceward.errors import LineageNotFound
-from onceward.store import catalogue
+from onceward.store import catalogue, waits
 from onceward.store.lines import Standing, stand
 from onceward.store.op import Op, Query
 from onceward.store.sqlite import bound
 from onceward.store.workers import NewWorker, register
 from onceward.testing import Harness
 from onceward.why import Cause
+from onceward.why import why as explained
 from tests.worker.conftest import Start
 
 
@@ -292,6 +294,70 @@ def test_why_tells_of_signals_children_and_other_code(start: Start) -> None:
     assert (answer.cause, answer.open_children) == (Cause.CHILDREN, children)
     named = ", ".join(f"task {child}" for child in children[:5])
     assert answer.sentence == f"it waits for 7 children to end: {named} and 2 more"
+
+
+def test_why_climbs_to_what_the_tasks_below_wait_for_and_says_what_unblocks_them(start: Start) -> None:
+    page, usd = Pipeline(Page), Budget("usd", limit=1)
+
+    @page.stage
+    def scrape(ctx: Context[Page]) -> None:
+        for url in ctx.payload.links:
+            ctx.spawn(Page(url, ("costly", "dear") if url == "middle" else ()))
+        if ctx.payload.url == "asks":
+            raise Waiting(until="the price")
+
+    @page.stage(join=True, budget=usd, estimate=0.6)
+    def collect(ctx: Context[Page]) -> None:
+        ctx.charge(usd, 0.6)
+
+    harness = start(page)
+    root = harness.enqueue(Page("home", ("middle", "asks")))
+    harness.drain(wait_for_due=False)
+    answer = harness.app.why(root.id)
+    middle, asks = answer.below
+    [costly] = middle.below
+    assert (answer.cause, answer.command) == (Cause.CHILDREN, None)
+    assert (asks.cause, asks.command) == (Cause.SIGNAL, f"onceward signal {asks.task} 'the price'")
+    assert (costly.cause, costly.command) == (Cause.BUDGET, "onceward budgets usd --limit 1.2")
+    harness.app.raise_budget("usd", "1.2")
+    harness.drain(wait_for_due=False)
+    told = harness.app.why(costly.task)
+    assert told.cause is Cause.ENDED
+    [before] = [text.partition(" UTC ")[2] for text in told.before]
+    assert before.startswith("parked: budget usd has not enough left")
+
+
+def test_why_follows_a_batch_to_its_open_tasks(start: Start) -> None:
+    page = Pipeline(Page)
+
+    @page.stage
+    def scrape(ctx: Context[Page]) -> None:
+        if ctx.payload.url == "slow":
+            raise Waiting(until="approved")
+        if ctx.payload.links:
+            with harness.app.batch("night", then=Page("summary")) as batch:
+                batch.add(Page("slow"))
+
+    harness = start(page)
+    harness.enqueue(Page("home", ("slow",)))
+    harness.drain()
+    tasks = {task.key: task.id for task in harness.app.tasks()}
+    slow, summary = tasks["slow"], tasks["summary"]
+    answer = harness.app.why(summary)
+    assert (answer.cause, answer.sentence) == (Cause.BATCH, f"it waits for batch 'night' to end: task {slow} open")
+    assert [(one.cause, one.command) for one in answer.below] == [(Cause.SIGNAL, f"onceward approve {slow}")]
+
+
+@pytest.mark.parametrize(
+    ("has_started", "cause"), [(True, Cause.RUNNING), (False, Cause.CLAIMED), (None, Cause.RUNNING)]
+)
+def test_why_tells_a_running_stage_from_one_that_waits_for_a_thread(has_started: bool | None, cause: Cause) -> None:
+    leased = waits.Standing(
+        7, "page", "default", 0, Status.RUNNING, "scrape", 0, None, None, None, 0, None, "ant", [], [], 0
+    )
+    answer = explained(leased, 1_000, has_started=has_started)
+    assert answer.cause is cause
+    assert ("waits there for a free thread" in answer.sentence) is (cause is Cause.CLAIMED)
 
 
 def test_why_tells_of_the_end_a_pause_workers_and_the_line(start: Start) -> None:

@@ -236,7 +236,7 @@ def test_what_was_in_doubt_and_turned_out_to_be_committed_must_be_there_too(cloc
     token = b"d" * 16
     ours.begin_with_receipt(token, None)
     ours.commit()
-    assert ours._has_committed(token, Patience(0.0))
+    assert ours._has_committed(token, Patience(0.0, ours))
     assert ours.last_receipt == token
     forget_receipts(others)
     with pytest.raises(WentBack):

@@ -312,7 +312,7 @@ def test_the_history_of_a_task_names_its_workers(start: Start, script: Script) -
 
 @pytest.mark.parametrize("number", [2**63 - 1, 2**63, 10**30])
 def test_a_number_that_no_database_holds_is_that_of_no_task(start: Start, number: int) -> None:
-    app = start(Pipeline(Job)).app
+    app = start().app
     asks: list[Callable[[int], object]] = [
         app.task, app.why, app.cancel, app.retry, lambda task: app.retry(task, fresh=True),
         lambda task: app.signal(task, "go"),

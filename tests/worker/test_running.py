@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from onceward import App, Config, Context, Failed, Payload, Pipeline, Retry, Skipped, Status, Waiting
+from onceward import App, Config, Context, Failed, Payload, Pipeline, Retry, Skipped, Source, Status, Waiting
+from onceward.worker import stage_runs
 from onceward.worker.orders import Orders
 from onceward.worker.process import WorkerProcess
 from tests.worker.conftest import NOTES, assert_verified, insert_note, notes
@@ -208,6 +209,98 @@ def test_a_running_stage_is_told_that_its_task_was_cancelled(apps: Any, is_async
     assert (app.task(task.id).status, app.task(task.id).reason) == (Status.CANCELLED, "stop")
     if is_async:
         assert told == ["awaited"]
+
+
+def test_a_stage_in_a_thread_that_has_lost_its_lease_stops_at_the_next_use_of_its_context(apps: Any) -> None:
+    job = Pipeline(Job)
+    source = Source("shop")
+    uses: dict[str, Callable[[Context[Job]], object]] = {
+        "read": lambda ctx: ctx.read(lambda connection: connection.execute("SELECT 1", ()).fetchall()),
+        "setting": lambda ctx: ctx.setting("poll"),
+        "result": lambda ctx: ctx.result(first),
+        "cursor": lambda ctx: ctx.cursor,
+        "signal": lambda ctx: ctx.signal("go"),
+        "children": lambda ctx: ctx.children,
+        "write": lambda ctx: ctx.write(insert_note, 1, "late"),
+        "checkpoint": lambda ctx: ctx.checkpoint(1),
+        "once": lambda ctx: ctx.once("one", lambda: 1),
+        "progress": lambda ctx: ctx.progress(1),
+        "spawn": lambda ctx: ctx.spawn(Job("child")),
+        "call": lambda ctx: ctx.call(source, lambda: 1),
+    }
+    refused: dict[str, str] = {}
+    seen: list[object] = []
+
+    @job.stage
+    def first(ctx: Context[Job]) -> int:
+        return 7
+
+    @job.stage
+    def second(ctx: Context[Job]) -> None:
+        app.cancel(ctx.task.id, "stop")
+        while ctx.alive():
+            threading.Event().wait(0.01)
+        for name, use in uses.items():
+            try:
+                use(ctx)
+            except Exception as error:
+                refused[name] = type(error).__name__
+        seen.extend([ctx.payload.name, ctx.task.id, ctx.alive()])
+        has_ended.set()
+
+    has_ended = threading.Event()
+    app = apps(job)
+    task = app.enqueue(Job())
+    app.run(until_idle=True)
+    assert has_ended.wait(20)
+    assert refused == dict.fromkeys(uses, "LeaseLost")
+    assert seen == ["job", task.id, False], "what it was, it may still say"
+    assert notes(app) == []
+
+
+def test_a_stage_that_goes_on_without_its_lease_loses_its_thread(apps: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that goes on after its time limit: another stage has a thread, and under a supervisor the process ends."""
+    monkeypatch.setattr(stage_runs, "LONGEST_CLEANUP_MS", 50)
+    job = Pipeline(Job)
+    other_has_run = threading.Event()
+
+    @job.stage
+    def work(ctx: Context[Job]) -> bool:
+        if ctx.payload.name == "other":
+            other_has_run.set()
+            return True
+        app.cancel(ctx.task.id, "stop")
+        app.enqueue(Job("other"), root=True)
+        heard.append(other_has_run.wait(20))
+        has_ended.set()
+        return False
+
+    heard: list[bool] = []
+    has_ended = threading.Event()
+    app = apps(job, threads=1)
+    app.enqueue(Job())
+    app.run(until_idle=True)
+    assert has_ended.wait(30)
+    assert heard == [True]
+    assert [task.status for task in app.tasks()] == [Status.SUCCEEDED, Status.CANCELLED]
+
+
+def test_a_stage_knows_its_fence_and_its_token(apps: Any) -> None:
+    job = Pipeline(Job, retry=QUICK)
+    known: list[tuple[int, str]] = []
+
+    @job.stage
+    def work(ctx: Context[Job]) -> None:
+        known.append((ctx.task.fence, ctx.task.token))
+        if ctx.task.attempt == 1:
+            raise ValueError
+
+    app = apps(job)
+    app.enqueue(Job())
+    app.run(until_idle=True)
+    assert [fence for fence, _ in known] == [1, 2]
+    assert known[0][1] != known[1][1]
+    assert all(len(bytes.fromhex(token)) == 16 for _, token in known)
 
 
 def test_what_a_lost_thread_says_is_not_heard(apps: Any) -> None:

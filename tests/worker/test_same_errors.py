@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
-from onceward import ConfigError, Context, Payload, Pipeline, Retry, Status
+from onceward import ConfigError, Context, Payload, Pipeline, Retry, Retryable, Status
 from tests.worker.conftest import Start
 
 
@@ -74,6 +77,71 @@ def test_an_error_that_is_known_to_pass_may_come_as_often_as_it_likes(start: Sta
     assert len(calls) == 6
 
 
+class Answered(Exception):
+    """An HTTP error: the number in its text does not make it another one."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the server answered {status}")
+        self.status_code = status
+
+
+def answers(retry: Retry, raised: Iterator[BaseException | None], calls: list[int]) -> Pipeline[Fetch]:
+    """Fetches that raise one error after the other until there is none."""
+    made = Pipeline(Fetch, retry=retry)
+
+    @made.stage
+    def fetch(ctx: Context[Fetch]) -> None:
+        calls.append(ctx.task.attempt)
+        if (error := next(raised)) is not None:
+            raise error
+
+    return made
+
+
+TRANSIENT = (ConnectionError("refused"), Answered(429), Answered(503), TimeoutError(), Retryable("not ready"))
+
+
+@pytest.mark.parametrize("error", TRANSIENT, ids=str)
+@pytest.mark.parametrize("same_errors", [2, None])
+def test_an_error_whose_class_is_known_to_pass_never_counts(
+    start: Start, error: BaseException, same_errors: int | None
+) -> None:
+    calls: list[int] = []
+    retry = Retry(retries=None, same_errors=same_errors, base="1s", jitter=False)
+    harness = start(answers(retry, iter([*[error] * 8, None]), calls))
+    task = harness.enqueue(Fetch("page"))
+    harness.drain()
+    assert (harness.task(task).status, len(calls)) == (Status.SUCCEEDED, 9)
+
+
+def test_errors_that_pass_are_not_counted_for_one_that_looks_the_same(start: Start) -> None:
+    calls: list[int] = []
+    raised = [Answered(503), Answered(502), Answered(404), Answered(503), Answered(404), Answered(404)]
+    harness = start(answers(Retry(retries=9, same_errors=3), iter(raised), calls))
+    task = harness.enqueue(Fetch("page"))
+    harness.drain()
+    assert len(calls) == 6
+    assert harness.task(task).reason == "failed the same way 3 times in a row: Answered: the server answered 404"
+
+
+@pytest.mark.parametrize(
+    ("retry", "attempts"),
+    [
+        (Retry(retries=None, base="1s"), 5),
+        (Retry(retries=None, base="1s", same_errors=7), 7),
+        (Retry(retries=None, base="1s", same_errors="off"), 12),
+        (Retry(retries=8, base="1s"), 9),
+    ],
+    ids=["by time alone", "by time, with a number", "by time, off", "by count"],
+)
+def test_where_time_alone_bounds_retries_five_of_the_same_are_enough(start: Start, retry: Retry, attempts: int) -> None:
+    calls: list[int] = []
+    harness = start(answers(retry, iter([*[OSError("cut")] * 11, None]), calls))
+    harness.enqueue(Fetch("page"))
+    harness.drain()
+    assert len(calls) == attempts
+
+
 def test_a_storm_of_the_same_error_in_a_lineage_is_braked(start: Start) -> None:
     calls: list[str] = []
     crawls = Pipeline(Crawl)
@@ -95,7 +163,9 @@ def test_a_storm_of_the_same_error_in_a_lineage_is_braked(start: Start) -> None:
     assert harness.task(other).reason == "failed after 3 retries: OSError: no route to host 5"
 
 
-@pytest.mark.parametrize("options", [{"same_errors": 0}, {"storm_brake": -1}, {"same_errors": True}])
-def test_numbers_that_cannot_be_meant_are_refused(options: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "options", [{"same_errors": 0}, {"storm_brake": -1}, {"same_errors": True}, {"same_errors": "never"}]
+)
+def test_numbers_that_cannot_be_meant_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="whole number from 1"):
         Retry(**options)

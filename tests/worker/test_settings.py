@@ -293,3 +293,17 @@ def test_a_process_that_may_run_more_than_it_began_with_finds_room_to_note_it(tm
     presence.extend(slots[8], 77)
     assert [one.limit_at for one in running(presence.path) or () if one.task == 9] == [77]
     presence.remove()
+
+
+def test_the_table_says_the_type_of_a_live_setting_and_what_it_is_for(asked: Harness) -> None:
+    asked.app.set("wait", "2h")
+    asked.app.set("max_children", 7)
+
+    def rows(connection: Any) -> list[Any]:
+        query = "SELECT name, value, type, about FROM onceward_setting ORDER BY name"
+        return [tuple(row) for row in connection.execute(query).fetchall()]
+
+    assert asked.app.read(rows) == [
+        ("max_children", "7", "int", "How many children a task may ask for."),
+        ("wait", "2h", "duration", "How long to wait."),
+    ]

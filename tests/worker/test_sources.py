@@ -385,7 +385,7 @@ def test_a_call_to_a_closed_source_puts_its_stage_off_and_costs_no_attempt(start
     pipeline = Pipeline(Other)
     ran: list[int] = []
 
-    @pipeline.stage
+    @pipeline.stage(calls=10)
     def work(ctx: Context[Other]) -> int:
         return ctx.call(other, lambda: ran.append(ctx.payload.number) or ctx.payload.number)  # type: ignore[func-returns-value]
 
@@ -494,7 +494,7 @@ def test_a_call_leaves_its_place_when_its_stage_ends(start: Start) -> None:
         query = "SELECT count(*) FROM onceward_slot"
         return int(harnesses[0].app.read(lambda connection: connection.execute(query).fetchall())[0][0])
 
-    @pipeline.stage
+    @pipeline.stage(calls=10)
     def send(ctx: Context[Fetch]) -> None:
         inside.append(ctx.call(mail, places))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -240,9 +241,9 @@ def test_nobody_is_among_its_own_ancestors(start: Start) -> None:
     harness.drain()
     assert keys(harness) == {"a": 1, "b": 1, "c": 1, "self": 1}
     by_rule = {rule: (parent, reason) for parent, rule, reason, _ in refusals(harness) if parent != alone.id}
-    assert by_rule["cycle"][1] == f"its ancestor, task {circle.id}, is the same work (page with the same key)"
+    assert by_rule["cycle"][1] == f"its ancestor, task {circle.id}, is the same work (page 'a')"
     assert [reason for parent, _, reason, _ in refusals(harness) if parent == alone.id] == [
-        "the spawning task itself is the same work (page with the same key)"
+        "the spawning task itself is the same work (page 'self')"
     ]
 
 
@@ -525,7 +526,7 @@ def test_a_refusal_can_be_made_an_error_which_is_not_retried(start: Start) -> No
     harness.drain()
     task = harness.task(root)
     assert (task.status, task.failures) == (Status.FAILED, 0)
-    assert "page was not spawned: the spawning task itself is the same work" in (task.reason or "")
+    assert "page 'home' was not spawned: the spawning task itself is the same work" in (task.reason or "")
 
 
 def test_an_operator_can_be_asked_about_what_is_too_deep_or_stopped(start: Start) -> None:
@@ -926,3 +927,64 @@ def test_of_a_lineage_that_is_over_and_pruned_nothing_is_left(start: Start) -> N
     harness.clock.advance("40d")
     harness.app.prune()
     assert left_of_lineages(harness) == [0] * 7
+
+
+class Keyless(Payload, kind="keyless"):
+    name: str
+
+
+@pytest.mark.parametrize("cycle", ["identity", "key"])
+def test_the_sentence_of_a_refusal_holds_the_key_also_of_a_payload_without_one(start: Start, cycle: Any) -> None:
+    again = Pipeline(Keyless, cycle=cycle)
+
+    @again.stage
+    def follow(ctx: Context[Keyless]) -> None:
+        ctx.spawn(Keyless("x" * 500 if ctx.payload.name == "home" else "home"))
+        ctx.spawn(Keyless(ctx.payload.name))
+
+    harness = start(again)
+    harness.enqueue(Keyless("home"))
+    harness.drain()
+    reasons = [reason for _, _, reason, _ in refusals(harness)]
+    assert len(reasons) == 3
+    assert sum("""'{"name":"home"}'""" in reason for reason in reasons) == 2
+    assert sum("xxx…'" in reason and len(reason) < 350 for reason in reasons) == 1
+
+
+def test_a_lineage_has_five_lines_of_refusals_a_minute_and_a_count_of_the_others(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    def follow(ctx: Context[Page]) -> None:
+        for link in ctx.payload.links:
+            ctx.spawn(Page(link, (ctx.payload.name, link) if link.isdigit() else ()))
+
+    harness = start(site(follow))
+    harness.enqueue(Page("home", tuple(map(str, range(12)))))
+    harness.enqueue(Page("other", ("other",)))
+    harness.drain()
+    lines = [one.getMessage() for one in caplog.records if one.getMessage().startswith("spawn refused")]
+    assert len(refusals(harness)) == 12 * 2 + 1
+    assert len(lines) == 5 + 1
+    assert all("key=" in line and "lineage=" in line for line in lines)
+    harness.clock.advance("1m")
+    harness.app.retry(refusals(harness)[-1][0], fresh=True)
+    harness.drain()
+    later = [one.getMessage() for one in caplog.records if one.getMessage().startswith("spawn refused")][len(lines) :]
+    assert ["not_shown_before=14" in line for line in later] == [True]
+
+
+def test_a_spawn_is_a_line_at_debug_level_with_depth_and_lineage(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    def follow(ctx: Context[Page]) -> None:
+        for link in ctx.payload.links:
+            ctx.spawn(Page(link))
+
+    caplog.set_level(logging.DEBUG, "onceward.spawning")
+    harness = start(site(follow))
+    home = harness.enqueue(Page("home", ("a", "b")))
+    harness.drain()
+    [line] = [one for one in caplog.records if one.getMessage().startswith("spawned")]
+    assert line.levelno == logging.DEBUG
+    lineage = harness.task(home).lineage
+    assert f"task={home.id} stage='follow' depth=1 lineage='{lineage}' count=2" in line.getMessage()

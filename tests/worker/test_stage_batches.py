@@ -4,6 +4,7 @@ one of them, exactly once."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from onceward import (
     App,
     BatchNotFound,
+    Budget,
     ConfigError,
     Context,
     Failed,
@@ -59,6 +61,8 @@ class Report(Payload, kind="report"):
         return self.about
 
 
+IN_PART: dict[str, Any] = {"refused": {"limit": "refuse"}}
+"""A pipeline that lets a part of a batch in where there is no room for all of it."""
 Fill = Callable[[App, Context[Opener]], None]
 
 
@@ -152,7 +156,7 @@ def test_what_is_added_are_children_of_the_stage_and_what_follows_is_one_that_wa
     assert (follower.status, follower.parent, follower.depth) == (Status.WAITING, opener, 1)
     assert follower.lineage == harness.task(opener).lineage
     why = harness.app.why(follower.id)
-    assert (why.cause, why.sentence) == (Cause.BATCH, "it waits for batch 'night' to end")
+    assert (why.cause, why.sentence) == (Cause.BATCH, "it waits for batch 'night' to end: task 4 open")
     children = {task.key: task for task in harness.app.tasks(kind="item")}
     assert [(children[key].parent, children[key].depth) for key in ("a", "b", "a/1")] == [
         (opener, 1), (opener, 1), (children["a"].id, 2),
@@ -417,7 +421,7 @@ def test_the_policy_of_a_pipeline_to_raise_holds_in_a_batch(start: Start) -> Non
     opener = harness.enqueue(Opener())
     harness.drain()
     assert (harness.task(opener).status, harness.app.batches()) == (Status.FAILED, [])
-    assert "item was not spawned" in str(harness.task(opener).reason)
+    assert "item 'casino' was not spawned" in str(harness.task(opener).reason)
 
 
 def test_max_tasks_counts_all_tasks_of_the_batch_and_its_counter_goes_with_it(start: Start) -> None:
@@ -514,10 +518,12 @@ def test_two_batches_are_not_followed_by_one_task(start: Start) -> None:
 
 
 def test_what_follows_takes_its_room_when_the_batch_opens(start: Start) -> None:
-    harness = begin(start, night(Item("a"), Item("b"), Item("c"), then=Report("night")))
+    harness = begin(start, night(Item("a"), Item("b"), Item("c"), then=Report("night")), items(**IN_PART), reports())
     harness.enqueue(Opener(), limits=Limits(max_tasks=3))
     harness.drain()
-    assert (harness.app.batch_status("night").total, one(harness, "report").status) == (1, Status.SUCCEEDED)
+    batch = harness.app.batch_status("night")
+    assert (batch.total, batch.refused, batch.status) == (1, 2, "partial")
+    assert one(harness, "report").status is Status.SUCCEEDED
     assert refusals(harness) == [(Rule.LIMIT, "item")] * 2
 
 
@@ -721,7 +727,7 @@ def test_a_task_that_is_opened_again_is_counted_in_every_batch_around_it_that_is
 
 def test_the_deadline_and_the_room_of_the_outer_batch_hold_in_the_inner_one(start: Start) -> None:
     fill = night(Item("a", "waits"), Item("b"), Item("c"), then=Report("inner"))
-    harness = begin(start, fill)
+    harness = begin(start, fill, items(**IN_PART), reports())
     with harness.app.batch("outer", deadline="1h", limits=Limits(max_tasks=4)) as outer:
         outer.add(Opener())
     harness.drain()
@@ -741,7 +747,7 @@ def test_the_deadline_and_the_room_of_the_outer_batch_hold_in_the_inner_one(star
 def test_a_request_that_is_served_for_a_task_opens_a_batch_of_its_children(start: Start) -> None:
     sent: list[dict[str, str]] = []
     runs: list[str] = []
-    harness = begin(start, lambda app, ctx: sent.append(outgoing_headers()), items(), reports(runs))
+    harness = begin(start, lambda app, ctx: sent.append(outgoing_headers()), items(**IN_PART), reports(runs))
     opener = harness.enqueue(Opener()).id
     harness.drain()
 
@@ -788,3 +794,93 @@ def test_a_request_that_cannot_be_served_so_opens_none(start: Start) -> None:
         batch.add(Item("a"))
     assert harness.task(batch.tasks[0]).parent is None
     harness.drain()
+
+
+# More than there is room for
+
+
+def many(count: int) -> list[Item]:
+    return [Item(str(number)) for number in range(count)]
+
+
+def test_members_of_a_batch_do_not_count_as_children_of_the_task_that_opens_it(start: Start) -> None:
+    def fill(app: App, ctx: Context[Opener]) -> None:
+        night(*many(12), then=Report("night"))(app, ctx)
+        assert [bool(ctx.spawn(Item(name))) for name in ("x", "y", "z")] == [True, True, False]
+
+    harness = begin(start, fill)
+    opener = harness.app.enqueue(Opener(), limits=Limits(max_children=3))
+    harness.drain()
+    batch = harness.app.batch_status("night")
+    assert (harness.task(opener).status, batch.status, batch.succeeded, batch.refused) == (
+        Status.SUCCEEDED, "succeeded", 12, 0
+    )  # fmt: skip
+    assert refusals(harness) == [(Rule.LIMIT, "item")]
+
+
+def test_a_task_that_has_opened_a_batch_has_its_children_left_in_a_later_attempt(start: Start) -> None:
+    def fill(app: App, ctx: Context[Opener]) -> None:
+        if not ctx.task.deferrals:
+            night(*many(5))(app, ctx)
+            raise Waiting(after="1m")
+        assert [bool(ctx.spawn(Item(name))) for name in ("x", "y", "z")] == [True, True, False]
+
+    harness = begin(start, fill)
+    opener = harness.app.enqueue(Opener(), limits=Limits(max_children=2))
+    harness.drain()
+    assert harness.task(opener).status is Status.SUCCEEDED
+    assert len(harness.app.tasks(kind="item")) == 7
+
+
+@pytest.mark.parametrize(
+    ("lineage", "batch", "options", "says"),
+    [
+        (Limits(max_tasks=5), None, {}, r"its lineage has no room: max_tasks is 5; .*Limits\(max_tasks=…\)"),
+        (None, Limits(max_tasks=5), {}, r"its batch has no room: max_tasks is 5; .*open the batch, with Limits"),
+        (Limits(max_depth=0), None, {}, "max_depth is 0; .*--max-depth"),
+        (None, None, {"budget": Budget("few", 5, unit="tasks")}, "raise the budget"),
+    ],
+)
+def test_a_batch_that_cannot_take_all_of_it_fails_its_stage_for_good(
+    start: Start, lineage: Limits | None, batch: Limits | None, options: dict[str, Any], says: str
+) -> None:
+    item = Pipeline(Item)
+
+    @item.stage(**options)
+    def work(ctx: Context[Item]) -> None: ...
+
+    harness = begin(start, night(*many(12), limits=batch), item, reports())
+    opener = harness.app.enqueue(Opener(), limits=lineage)
+    harness.drain()
+    found = harness.task(opener)
+    assert (found.status, found.failures, harness.app.batches(), harness.app.tasks(kind="item")) == (
+        Status.FAILED, 0, [], []
+    )  # fmt: skip
+    assert re.search(f"batch 'night' cannot take all of its 12 tasks: .*{says}", str(found.reason))
+
+
+def test_what_is_there_already_or_linked_folds_and_spoils_nothing(start: Start) -> None:
+    def fill(app: App, ctx: Context[Opener]) -> None:
+        ctx.spawn(Item("a"))
+        night(Item("a"), Item("b"), Item("b"), Item("c"))(app, ctx)
+
+    harness = begin(start, fill, items(unique="everywhere"), reports())
+    harness.app.enqueue(Item("c", "waits"))
+    opener = harness.app.enqueue(Opener())
+    harness.drain(wait_for_due=False)
+    batch = harness.app.batch_status("night")
+    assert (harness.task(opener).status, batch.status, batch.refused) == (Status.SUCCEEDED, "succeeded", 0)
+
+
+def test_a_stage_that_opens_its_batch_again_counts_each_refusal_once(start: Start) -> None:
+    def fill(app: App, ctx: Context[Opener]) -> None:
+        night(*many(5), limits=Limits(max_tasks=3))(app, ctx)
+        if ctx.task.attempt == 1:
+            ctx.checkpoint(1)
+            raise ValueError("after the checkpoint")
+
+    harness = begin(start, fill, items(**IN_PART), reports())
+    harness.enqueue(Opener())
+    harness.drain()
+    batch = harness.app.batch_status("night")
+    assert (batch.status, batch.succeeded, batch.refused) == ("partial", 3, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -97,6 +98,113 @@ def test_stages_are_timed_by_pipeline_stage_and_size(start: Start) -> None:
     ]  # fmt: skip
 
 
+def test_stages_are_timed_by_the_size_that_they_measure(start: Start) -> None:
+    book: Pipeline[Page] = Pipeline(Page)
+
+    @book.stage
+    def extract(ctx: Context[Page]) -> bool:
+        words = len(ctx.payload.text)
+        harness.advance(f"{words}s")
+        ctx.measure(words=words)
+        return ctx.is_fresh
+
+    @book.stage
+    def save(ctx: Context[Page]) -> None: ...
+
+    harness = start(book)
+    for text in ("x" * 3, "x" * 20, "x" * 70):
+        harness.enqueue(Page(text, text))
+        harness.drain()
+    timed = [(one.stage, one.size, one.count, one.max_s) for one in harness.app.stats().durations]
+    assert timed == [
+        ("extract", "0 to 9 words", 1, 3.0),
+        ("extract", "10 to 99 words", 2, 70.0),
+        ("save", "below 1 kB", 3, 0.0),
+    ]
+
+
+def test_a_measured_stage_that_is_retried_is_still_fresh(start: Start) -> None:
+    book: Pipeline[Page] = Pipeline(Page, retry=Retry(retries=1, base="1s"))
+    fresh: list[bool] = []
+
+    @book.stage
+    def extract(ctx: Context[Page]) -> None:
+        fresh.append(ctx.is_fresh)
+        ctx.measure(words=7)
+        if len(fresh) == 1:
+            raise ConnectionError("no answer")
+
+    harness = start(book)
+    harness.enqueue(Page("one"))
+    harness.drain()
+    assert fresh == [True, True]
+
+
+def test_the_pace_and_the_time_in_line_are_told(start: Start) -> None:
+    page: Pipeline[Page] = Pipeline(Page, retry=Retry(retries=0))
+
+    @page.stage
+    def fetch(ctx: Context[Page]) -> None:
+        if ctx.payload.url == "bad":
+            raise ConnectionError("no answer")
+
+    harness = start(page)
+    harness.enqueue(Page("old"))
+    harness.drain()
+    harness.advance("1h")
+    for url in ("good", "bad"):
+        harness.enqueue(Page(url))
+    later = harness.enqueue(Page("later"), after="8s")
+    harness.advance("5s")
+    harness.drain()
+    assert harness.task(later).status is Status.SUCCEEDED
+    found = harness.app.stats()
+    assert (found.pace.minutes, found.pace.ended, found.pace.failed) == (10.0, 3, 1)
+    assert (found.pace.ended_a_minute, found.pace.failed_a_minute) == (0.3, 0.1)
+    [waited] = found.waited
+    assert (waited.pipeline, waited.count, waited.p50_s, waited.max_s) == ("page", 3, 0.0, 5.0)
+
+
+def test_spending_is_told_as_an_hours_worth(start: Start) -> None:
+    usd = Budget("usd", limit=100)
+    page: Pipeline[Page] = Pipeline(Page)
+
+    @page.stage(budget=usd, estimate=3)
+    def fetch(ctx: Context[Page]) -> None:
+        ctx.charge(usd, 3)
+
+    harness = start(page)
+    assert harness.app.stats().usd_an_hour is None
+    harness.app.watch_now()
+    harness.enqueue(Page("one"))
+    harness.drain()
+    harness.advance("30m")
+    assert harness.app.stats().usd_an_hour == 3.0
+
+
+def test_a_batch_tells_how_long_it_will_take(start: Start) -> None:
+    page: Pipeline[Page] = Pipeline(Page)
+
+    @page.stage
+    def fetch(ctx: Context[Page]) -> None:
+        if ctx.payload.url == "held" and not ctx.signal("approved"):
+            raise Waiting(until="approved")
+
+    harness = start(page)
+    with harness.app.batch("night") as batch:
+        for url in ("held", "one", "two", "three"):
+            batch.add(Page(url))
+    opened = harness.app.batch_status("night")
+    half_a_minute_later = opened.created_at + timedelta(seconds=30)
+    assert opened.time_left(half_a_minute_later) is None
+    harness.drain()
+    assert harness.app.batch_status("night").time_left(half_a_minute_later) == timedelta(seconds=10)
+    [waiting] = harness.app.tasks(status="waiting")
+    harness.app.signal(waiting.id, "approved")
+    harness.drain()
+    assert harness.app.batch_status("night").time_left(half_a_minute_later) is None
+
+
 def test_retries_are_counted_by_pipeline_and_by_source(start: Start) -> None:
     harness = started(start, source=Source("web"))
     harness.app.enqueue_many([Page("a"), Page("bad"), Mail("ada")])
@@ -166,7 +274,7 @@ def test_the_cache_is_there_with_what_it_saved_on_retries(start: Start) -> None:
     web = Source("web")
     pipeline: Pipeline[Page] = Pipeline(Page, retry=Retry(retries=3, base="1s"))
 
-    @pipeline.stage
+    @pipeline.stage(calls=10)
     def fetch(ctx: Context[Page]) -> None:
         ctx.cached(web, "same", lambda: "answer")
         if ctx.task.attempt == 1:

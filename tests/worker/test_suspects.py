@@ -8,7 +8,7 @@ import pytest
 
 from onceward import Context, Payload, Pipeline, Status
 from onceward.model.task import Advance, Finish, Lease, Release, TryAgain, band_of, lane_of
-from onceward.store import claims, workers
+from onceward.store import claims, idle, pauses, workers
 from onceward.store.lines import Standing, stand
 from onceward.store.reader import Reader
 from tests.store.conftest import Hands
@@ -306,3 +306,26 @@ def test_deaths_in_company_quarantine_nobody(start: Start) -> None:
     harness.drain()
     assert harness.crashes == 3
     assert [harness.task(task).status for task in tasks] == [Status.SUCCEEDED] * 8
+
+
+def test_a_child_for_suspects_stays_while_one_of_its_own_waits_at_a_gate(fleet: Fleet) -> None:
+    """Behind a closed gate it stands among what is due within a minute. Otherwise a child would begin and end for it
+    once a second."""
+    hands = fleet.hands
+    mine, other = (lane_of("default", kind, suspect=True) for kind in ("mine", "other"))
+
+    def is_coming() -> bool:
+        return hands.do(lambda: idle.suspects_soon([mine], hands.now))
+
+    def put(lane: str, due_in_ms: int) -> None:
+        [task] = hands.enqueue()
+        hands.do(lambda: stand([Standing(task, lane, 2, 1, hands.now + due_in_ms)], hands.now))
+
+    put(other, 0)
+    assert not is_coming(), "this one is for another app"
+    put(mine, 3_600_000)
+    assert not is_coming(), "it will be started again in an hour"
+    put(mine, 30_000)
+    assert is_coming()
+    hands.do(lambda: pauses.pause("pipeline:mine", "ant", hands.now))
+    assert not is_coming(), "nothing begins before an operator resumes it"

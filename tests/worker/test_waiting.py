@@ -135,6 +135,67 @@ def test_a_wait_with_a_limit_ends_by_itself(start: Start) -> None:
     assert words(harness, task) == ["stage committed", "parked", "woken", "finished"]
 
 
+def patient_pipeline(runs: list[bool], *, gives_up: bool) -> Pipeline[Order]:
+    """A stage that waits at most seven days for its approval, and tells of each run whether the time was over."""
+    order = Pipeline(Order)
+
+    @order.stage
+    def approve(ctx: Context[Order]) -> str:
+        assert ctx.is_fresh  # a wait stores nothing that an earlier attempt has made
+        runs.append(ctx.timed_out("approved"))
+        if ctx.signal("approved") is not None:
+            return "approved"
+        if runs[-1] and gives_up:
+            return "nobody answered"
+        raise Waiting(until="approved", after="7d")
+
+    return order
+
+
+def test_a_stage_sees_that_its_wait_ran_out_of_time_also_after_a_crash(start: Start) -> None:
+    runs: list[bool] = []
+    harness = start(patient_pipeline(runs, gives_up=True))
+    task = harness.enqueue(Order())
+    harness.drain(wait_for_due=False)
+    harness.crash("after approve")
+    assert harness.drain()
+    assert runs == [False, True, True]
+    assert harness.task(task).results["approve"] == "nobody answered"
+
+
+def test_a_signal_that_comes_late_is_no_time_out(start: Start) -> None:
+    runs: list[bool] = []
+    harness = start(patient_pipeline(runs, gives_up=False))
+    task = harness.enqueue(Order())
+    harness.drain()
+    harness.app.signal(task.id, "approved")
+    harness.drain()
+    assert runs == [False, True, False]
+    assert harness.task(task).results["approve"] == "approved"
+
+
+def test_a_task_that_is_opened_again_has_the_whole_time_to_wait(start: Start) -> None:
+    runs: list[bool] = []
+    harness = start(patient_pipeline(runs, gives_up=True))
+    task = harness.enqueue(Order())
+    harness.drain(wait_for_due=False)
+    harness.app.cancel(task.id)
+    harness.app.retry(task.id)
+    harness.drain(wait_for_due=False)
+    assert runs == [False, False]
+
+
+def test_a_drain_ends_when_only_waits_for_signals_are_left_and_names_them(start: Start) -> None:
+    runs: list[bool] = []
+    harness = start(patient_pipeline(runs, gives_up=False))
+    first, second = harness.enqueue(Order()), harness.enqueue(Order(), after="1d")
+    drained = harness.drain()
+    assert drained
+    assert runs == [False, False, True, True]
+    assert drained.waits == {first.id: "approved", second.id: "approved"}
+    assert str(drained).startswith(f"everything is done, but task {first.id} waits for the signal 'approved'")
+
+
 def test_a_wait_whose_limit_has_passed_before_it_is_written_ends_too(clockwork: Clockwork) -> None:
     hands = clockwork.hands()
     [task] = hands.enqueue()

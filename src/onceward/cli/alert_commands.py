@@ -20,7 +20,8 @@ from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import iso
 from onceward.cli.exits import BAD_ANSWER, FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Output, Where
-from onceward.cli.words import age, one_line, time_of
+from onceward.cli.words import age, time_of
+from onceward.harmless import one_line
 
 
 @command_line.command(

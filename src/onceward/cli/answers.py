@@ -9,10 +9,11 @@ from typing import Any
 
 from rich.text import Text
 
-from onceward.cli import documents, screens
-from onceward.cli.exits import BAD_ANSWER, FINE, complain, say_no_more
+from onceward.cli import documents
+from onceward.cli.exits import BAD_ANSWER, FINE, complain
 from onceward.cli.options import Output
 from onceward.errors import IllegalTransition, TaskNotFound
+from onceward.terminal import show, stop_writing
 
 
 def answer(output: Output, document: Callable[[], documents.Document], screen: Callable[[], Iterable[Any]]) -> None:
@@ -24,10 +25,10 @@ def answer(output: Output, document: Callable[[], documents.Document], screen: C
         if output.json:
             documents.print_document(document())
         else:
-            screens.show(*screen())
+            show(*screen())
         sys.stdout.flush()
     except BrokenPipeError:
-        say_no_more()
+        stop_writing()
 
 
 def one_by_one(output: Output, done_word: str, ids: Iterable[int], act: Callable[[int], None]) -> int:

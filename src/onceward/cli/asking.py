@@ -15,6 +15,7 @@ from onceward.cli.options import Where
 from onceward.errors import ConfigError, OncewardError, StoreUnavailable
 from onceward.lineage_view import as_id
 from onceward.model.retry import described
+from onceward.model.status import Status
 from onceward.model.times import moment
 from onceward.store import reports
 from onceward.store.op import Op, Query
@@ -71,8 +72,11 @@ def _refuse_missing_file(app: App) -> None:
     place = app._store.place
     if place == ":memory:":
         raise ConfigError("a database in memory is seen by the process that made it and by no other; give a file")
-    if not Path(place).exists():
-        raise StoreUnavailable(f"there is no database file {place}; onceward migrate makes one")
+    file = Path(place).absolute()
+    if not file.exists():
+        raise StoreUnavailable(
+            f"there is no database file {file}; is this the right folder? onceward migrate makes one"
+        )
 
 
 # What an App does not offer by itself.
@@ -111,5 +115,16 @@ def running_in(app: App, worker_id: int) -> int:
 
 
 def place_of(app: App) -> str:
-    """Where the database of an app is, without a password."""
-    return app._store.place
+    """Where the database of an app is, without a password; of a file its whole path."""
+    place = app._store.place
+    return str(Path(place).absolute()) if app.dialect == "sqlite" and place != ":memory:" else place
+
+
+def is_missing(app: App) -> bool:
+    """Whether the database of an app is a file that is not there yet."""
+    return app.dialect == "sqlite" and app._store.place != ":memory:" and not Path(app._store.place).exists()
+
+
+def ended_since(app: App, began: int) -> dict[Status, int]:
+    """How many tasks have ended since a time, and how."""
+    return app._ask(lambda: reports.ended_since(began))

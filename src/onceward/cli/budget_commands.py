@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
-from onceward.budgeting import BudgetStatus
+from onceward.budgeting import BudgetStatus, HoldStatus
 from onceward.cli import asking
 from onceward.cli.answers import answer
 from onceward.cli.asking import database
@@ -20,8 +20,9 @@ from onceward.cli.documents import Document, iso
 from onceward.cli.exits import FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
 from onceward.cli.screens import table
-from onceward.cli.words import age, one_line
+from onceward.cli.words import age
 from onceward.errors import BudgetNotFound, ConfigError
+from onceward.harmless import one_line
 
 
 @command_line.command(
@@ -58,7 +59,12 @@ def budgets(
         found = [one for one in app.budgets(name) if scope in (None, one.scope)]
         if name is not None and not found and limit is None and name not in app.registry.budgets:
             raise BudgetNotFound(name, list(app.registry.budgets))
-        answer(output, lambda: {"budgets": [_document(one) for one in found]}, lambda: _screen(found, now))
+        held = [one for one in app.holds(name) if scope in (None, one.scope)]
+        answer(
+            output,
+            lambda: {"budgets": [_document(one) for one in found], "holds": [_hold_document(one) for one in held]},
+            lambda: _screen(found, held, now),
+        )
     return FINE
 
 
@@ -71,6 +77,7 @@ def _document(one: BudgetStatus) -> Document:
         "limit": float(one.limit),
         "spent": float(one.spent),
         "reserved": float(one.reserved),
+        "held": float(one.held),
         "left": float(one.left),
         "window_at": iso(one.window_at),
         "resets_at": iso(one.resets_at),
@@ -79,8 +86,45 @@ def _document(one: BudgetStatus) -> Document:
     }
 
 
-def _screen(found: Sequence[BudgetStatus], now: datetime) -> Iterable[Any]:
+def _hold_document(one: HoldStatus) -> Document:
+    return {
+        "task": one.task,
+        "kind": one.kind,
+        "name": one.name,
+        "budget": one.budget,
+        "scope": one.scope,
+        "amount": float(one.amount),
+        "state": one.state,
+        "since": iso(one.since),
+    }
+
+
+def _screen(found: Sequence[BudgetStatus], held: Sequence[HoldStatus], now: datetime) -> Iterable[Any]:
     yield _table(found, now) if found else Text("no budget was drawn from yet", "dim")
+    if held:
+        yield Text("")
+        yield _holds(held, now)
+
+
+def _holds(held: Sequence[HoldStatus], now: datetime) -> Table:
+    """What tasks hold beyond their stages."""
+    return table(
+        ("held as", "by task", "kind", "budget", "amount", "state", "since"),
+        (
+            (
+                one_line(one.name),
+                str(one.task),
+                one_line(one.kind or "gone"),
+                one_line(one.budget),
+                _number(one.amount),
+                Text(one.state, "" if one.state == "held" else "yellow"),
+                f"{age(now - one.since)} ago",
+            )
+            for one in held
+        ),
+        right=("by task", "amount"),
+        cut=("held as",),
+    )
 
 
 def _table(found: Sequence[BudgetStatus], now: datetime) -> Table:

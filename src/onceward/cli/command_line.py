@@ -22,6 +22,7 @@ command_line = CommandLine(
     group_commands=Group("Commands", sort_key=1),
     default_parameter=Parameter(negative_iterable=""),
 )
+command_line.register_install_completion_command(name="--install-completion")
 
 
 def example(*lines: str) -> str:

@@ -21,7 +21,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from onceward import demo
+from onceward import demo, terminal
 from onceward.app import App
 from onceward.cli import asking, documents, screens
 from onceward.cli.exits import BAD_ANSWER, FINE
@@ -105,7 +105,7 @@ class Story:
 
 def perform(*, as_json: bool) -> int:
     """Run the demo; the exit code is 1 if anything is off."""
-    console = screens.console(to_stderr=as_json)
+    console = terminal.console(to_stderr=as_json)
     folder = Path(tempfile.mkdtemp(prefix="onceward-demo-"))
     url = f"sqlite:///{folder / 'demo.db'}"
     app = demo.demo_app(url)

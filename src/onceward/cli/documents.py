@@ -5,9 +5,6 @@ A key, once here, keeps its name and its meaning; new ones may join.
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 from datetime import datetime
 from typing import Any
 
@@ -18,19 +15,17 @@ from onceward.model.times import moment
 from onceward.pipeline import Pipeline
 from onceward.store.reports import Backlog, WorkerRow
 from onceward.store.verify import Report
+from onceward.terminal import print_json
 from onceward.view import Task, shown
 
 Document = dict[str, Any]
 
-_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What JSON may hold as it is, and a terminal or a reader would obey: more controls, and what turns a line around."""
 _STAGE_ENDS = frozenset({Event.STAGE_COMMITTED, Event.HANDED_OVER, Event.FINISHED})
 
 
 def print_document(document: Document) -> None:
     """Write a document to stdout, and nothing else."""
-    text = json.dumps(document, ensure_ascii=False, indent=2, default=str)
-    sys.stdout.write(_OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    print_json(document)
 
 
 def iso(at: datetime | None) -> str | None:
@@ -54,6 +49,7 @@ def batch_document(batch: BatchStatus) -> Document:
         "skipped": batch.skipped,
         "failed": batch.failed,
         "cancelled": batch.cancelled,
+        "refused": batch.refused,
         "deadline": iso(batch.deadline),
         "created_at": iso(batch.created_at),
         "ended_at": iso(batch.ended_at),
@@ -118,6 +114,7 @@ def whole_task_document(task: Task, payload: bytes, pipeline: Pipeline[Any] | No
                 "fence": one.fence,
                 "worker": one.worker,
                 "note": one.note,
+                "trace": one.trace,
             }
             for one in task.history
         ],
@@ -170,6 +167,8 @@ def worker_document(worker: WorkerRow, now: datetime) -> Document:
         "kinds": _names(worker.kinds),
         "queues": _names(worker.queues),
         "holds": worker.holds,
+        "running": worker.running,
+        "threads": worker.threads,
         "lease_s": worker.lease_ms / 1_000,
         "started_at": iso(moment(worker.started_at)),
         "heartbeat_at": iso(beat_at),
@@ -196,6 +195,7 @@ def status_document(
         "backlog": {
             "ready": backlog.ready_tasks,
             "later": backlog.later_tasks,
+            "parked": backlog.parked,
             "oldest_ready_s": None if oldest_ms is None else max(0, oldest_ms) / 1_000,
             "lines": [
                 {

@@ -35,14 +35,23 @@ def envelope(
     ] = None,
     max_usd_per_hour: Annotated[
         float | None,
-        Parameter(validator=Number(gte=0), help="End with code 1 if an hour of ticks can cost more, or nobody knows."),
+        Parameter(validator=Number(gte=0), help="End with code 1 if an hour can cost more, or nothing bounds it."),
     ] = None,
+    max_calls_per_hour: Annotated[
+        int | None,
+        Parameter(
+            validator=Number(gte=0), help="End with code 1 if an hour can make more calls, or nothing bounds it."
+        ),
+    ] = None,
+    ticks_only: Annotated[
+        bool, Parameter(negative="", help="No worker runs this app: judge an hour by its ticks alone.")
+    ] = False,
     measured: Annotated[
         bool, Parameter(negative="", help="Show beside it what an hour has come to: this asks the database.")
     ] = False,
     output: Output = NOTHING_SAID,
 ) -> int:
-    """Show what can happen at worst, by the configuration alone: tasks and attempts of one root, and an hour of ticks.
+    """Show what can happen at worst, by the configuration alone: tasks and attempts of one root, and an hour.
 
     No database is asked and nothing runs, so that a build can refuse a change which would let work or money run away.
     """
@@ -50,9 +59,15 @@ def envelope(
     too_wide = []
     if max_tasks_per_root is not None and found.exceeds(max_tasks_per_root):
         too_wide.append(f"{found.sentence}; allowed are {max_tasks_per_root:,}")
-    if max_usd_per_hour is not None and found.hourly.exceeds(max_usd_per_hour):
-        too_wide.append(f"{found.hourly.sentence}; allowed are {max_usd_per_hour:,.2f}")
-    bounds = {"max_tasks_per_root": max_tasks_per_root, "max_usd_per_hour": max_usd_per_hour}
+    for allowed, what, unit in ((max_usd_per_hour, "usd", "USD"), (max_calls_per_hour, "calls", "calls")):
+        worst = found.hourly.worst(what, ticks_only=ticks_only)
+        if allowed is not None and worst.is_above(allowed):
+            too_wide.append(f"{worst.sentence('an hour can come to', unit)}; allowed are {allowed:,}")
+    bounds = {
+        "max_tasks_per_root": max_tasks_per_root,
+        "max_usd_per_hour": max_usd_per_hour,
+        "max_calls_per_hour": max_calls_per_hour,
+    }
     answer(
         output,
         lambda: {**found.document, **bounds, "ok": not too_wide},

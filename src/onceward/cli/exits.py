@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 from cyclopts import CycloptsError
-from rich.console import Console
-from rich.text import Text
 
-from onceward.cli.screen import Screen
-from onceward.cli.words import one_line
+from onceward import extras, terminal
 from onceward.errors import ConfigError, OncewardError, PayloadError, StoreError
-from onceward.redaction import redacted
 from onceward.store.session import ConnectionLost, TryAgainLater
 
 FINE, BAD_ANSWER, WRONG_USAGE, NO_DATABASE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -28,25 +23,21 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], int],
 """Which error ends with which code, the first that fits; any other is a bad answer."""
 
 
-def say_no_more() -> None:
-    """Whoever read our output has seen enough. Python would complain once more when it closes stdout."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def carried_out(arguments: Sequence[str]) -> int:
     """Carry out a command line; returns its exit code, after one sentence on stderr if that is not 0."""
-    from onceward.cli.commands import command_line
+    from onceward.cli.commands import command_line, with_commands_for
 
-    command_line.console = Screen()
+    with_commands_for(arguments)
+    command_line.console = terminal.Screen()
     try:
         code = command_line(arguments, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        say_no_more()
+        terminal.stop_writing()
         return FINE
     except (Exception, KeyboardInterrupt) as error:
         if _is_debugging(arguments):
-            sys.stderr.write(redacted(traceback.format_exc()))
+            terminal.complain_trace()
         complain(_sentence(error))
         return code_of(error)
     return code if isinstance(code, int) else FINE
@@ -59,23 +50,19 @@ def code_of(error: BaseException) -> int:
 
 def complain(sentence: str) -> None:
     """Say on stderr what is wrong."""
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(Text.assemble(("onceward: ", "bold red"), sentence))
+    terminal.complain("onceward", sentence)
 
 
 def _sentence(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, (OncewardError, CycloptsError)):
-        return _said(str(error))
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and (sentence := extras.missing(error.name or "")):
+        return sentence
     if isinstance(error, (ConnectionLost, TryAgainLater)):
-        return _said(f"the database cannot be reached: {error}")
-    return _said(f"that was not expected: {type(error).__name__}: {error} (--debug shows where)")
-
-
-def _said(text: str) -> str:
-    """A text in one line, without secrets."""
-    return redacted(one_line(text))
+        return f"the database cannot be reached: {error}"
+    return f"that was not expected: {type(error).__name__}: {error} (--debug shows where)"
 
 
 def _is_debugging(arguments: Sequence[str]) -> bool:

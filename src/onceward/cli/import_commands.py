@@ -15,8 +15,8 @@ from onceward.cli.asking import database
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import BAD_ANSWER, FINE, complain
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
-from onceward.cli.words import one_line
 from onceward.errors import ConfigError
+from onceward.harmless import one_line
 
 
 @command_line.command(

@@ -119,6 +119,9 @@ def why_document(why: Why) -> Document:
         "workers": list(why.workers),
         "gate": why.gate,
         "paused_scope": why.paused_scope,
+        "command": why.command,
+        "below": [why_document(one) for one in why.below],
+        "before": list(why.before),
     }
 
 

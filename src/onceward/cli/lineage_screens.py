@@ -10,12 +10,14 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from onceward.cli.screens import GAP, LEAST_WIDTH, STATUS_STYLE, console, status_text, table
-from onceward.cli.words import age, one_line, shortened, time_of
+from onceward.cli.screens import GAP, LEAST_WIDTH, STATUS_STYLE, status_text, table
+from onceward.cli.words import age, shortened, time_of
+from onceward.harmless import one_line
 from onceward.lineage_view import Branch, Lineage, LineageSummary, Refusal
 from onceward.model.lineage import Limits
 from onceward.model.status import Status
 from onceward.model.times import milliseconds, spoken
+from onceward.terminal import console
 from onceward.why import Why
 
 KEY_LENGTH = 60
@@ -194,10 +196,23 @@ def _count(count: int, style: str) -> Text:
 
 
 def why_screen(why: Why, now: datetime) -> Iterable[RenderableType]:
-    """What holds a task back, in a sentence; and when it is over, where that is known."""
-    yield Text.assemble((f"task {why.task}", "bold"), "  ", status_text(why.status), "  ", one_line(why.sentence))
+    """What holds a task and the tasks below it back, in sentences; when it is over, and how to unblock it."""
+    yield from _why_lines(why, now, 0)
+    if why.before:
+        yield Text("before", "bold")
+        yield from (Text(f"  {one_line(text)}", "dim") for text in why.before)
+
+
+def _why_lines(why: Why, now: datetime, depth: int) -> Iterable[RenderableType]:
+    indent = " " * 2 * depth
+    parts = (indent, (f"task {why.task}", "bold"), "  ", status_text(why.status), "  ", one_line(why.sentence))
+    yield Text.assemble(*parts)
     if why.until is not None:
-        yield Text(f"until {why.until.astimezone():%Y-%m-%d %H:%M:%S}, in {age(why.until - now)}", "dim")
+        yield Text(f"{indent}until {why.until.astimezone():%Y-%m-%d %H:%M:%S}, in {age(why.until - now)}", "dim")
+    if why.command is not None:
+        yield Text.assemble(indent, ("unblock  ", "dim"), one_line(why.command))
+    for one in why.below:
+        yield from _why_lines(one, now, depth + 1)
 
 
 def limits_screen(name: str, limits: Limits) -> Iterable[RenderableType]:

@@ -8,6 +8,8 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
+from onceward.logs import Form, Level, configure
+
 DATABASE = Group("Which database", sort_key=2)
 OUTPUT = Group("Output", sort_key=3)
 
@@ -50,5 +52,29 @@ class Where:
     ] = None
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Log:
+    """How a worker logs, to stderr."""
+
+    log_level: Annotated[
+        Level,
+        Parameter(group=OUTPUT, help="The least that is logged, of the engine and your code; others log warnings."),
+    ] = "info"
+    log_format: Annotated[Form, Parameter(group=OUTPUT, help="text for people, json for machines: a line each.")] = (
+        "text"
+    )
+    log_json: Annotated[bool, Flag, Parameter(group=OUTPUT, show=False)] = False
+    """The same as `--log-format json`."""
+
+    def begin(self, app: str, output: Output) -> None:
+        """Log that way, for the app of a command."""
+        own = app.rpartition(":")[0].partition(".")[0] if ".py:" not in app else "__onceward_main__"
+        configure(
+            "json" if self.log_json else self.log_format, level="debug" if output.debug else self.log_level, own=own
+        )
+
+
 NOTHING_SAID = Output()
+PLAIN_LOG = Log()
 ANY_PLACE = Where()

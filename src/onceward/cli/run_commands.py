@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import logging
+import sys
 import time
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -14,7 +15,8 @@ from onceward.cli import asking
 from onceward.cli.answers import Aside
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
-from onceward.cli.options import NOTHING_SAID, Flag, Output
+from onceward.cli.options import NOTHING_SAID, PLAIN_LOG, Flag, Log, Output
+from onceward.cli.reloading import run_reloading
 
 
 @command_line.command(
@@ -22,6 +24,7 @@ from onceward.cli.options import NOTHING_SAID, Flag, Output
     help_epilogue=example(
         "onceward run shop.tasks:app",
         "onceward run shop.tasks:app --processes 4 --concurrency 50 --queues default,mail",
+        "onceward run shop.tasks:app --reload",
     ),
 )
 def run(
@@ -45,35 +48,47 @@ def run(
         str | None, Parameter(help="Only the work of these queues, as a,b; by default all that the app has.")
     ] = None,
     until_idle: Annotated[bool, Flag, Parameter(help="End when nothing is left to do.")] = False,
-    log_json: Annotated[bool, Flag, Parameter(help="Log JSON lines, for machines.")] = False,
+    reload: Annotated[
+        bool, Flag, Parameter(help="For development: begin anew when a .py or .toml file below this folder changes.")
+    ] = False,
+    log: Log = PLAIN_LOG,
     output: Output = NOTHING_SAID,
 ) -> int:
     """Be a worker, until Ctrl-C or SIGTERM.
 
     A first Ctrl-C lets running stages end, a second gives everything back at once. The log goes to stderr.
     """
+    if reload:
+        log.begin(app, output)
+        return run_reloading(sys.argv[1:], Path.cwd())
     wanted = None if queues is None else [queue.strip() for queue in queues.split(",") if queue.strip()]
     answer = Aside() if output.json else None
     found = asking.loaded(app)
     found.registry.lanes(wanted)  # a queue that nobody uses is refused before anything begins
-    logs.configure("json" if log_json else "text", level=logging.DEBUG if output.debug else logging.INFO)
+    log.begin(app, output)
     logger = logs.EngineLog("onceward.cli")
     logger.info(
         "working",
         database=asking.place_of(found),
+        **({"created": True} if asking.is_missing(found) else {}),
         kinds=",".join(found.registry.kinds),
         queues=",".join(wanted or found.registry.queues),
         processes=processes,
     )
-    started = time.monotonic()
+    began, started = found._store.clock.now(), time.monotonic()
     found.run(processes=processes or None, concurrency=concurrency, queues=wanted, until_idle=until_idle, name=name)
     seconds = round(time.monotonic() - started, 3)
-    counts = found.counts()
+    counts, ended = found.counts(), asking.ended_since(found, began)
     found.close()
-    logger.info("stopped", after_s=seconds, **{status.word: count for status, count in counts.items() if count})
+    logger.info("stopped", after_s=seconds, **{status.word: count for status, count in ended.items()})
     if answer is not None:
         answer.give(
-            {"seconds": seconds, "processes": processes, "tasks": {one.word: count for one, count in counts.items()}}
+            {
+                "seconds": seconds,
+                "processes": processes,
+                "ended": {one.word: count for one, count in ended.items()},
+                "tasks": {one.word: count for one, count in counts.items()},
+            }
         )
     return FINE
 

@@ -18,8 +18,9 @@ from onceward.cli.documents import Document, iso
 from onceward.cli.exits import BAD_ANSWER, FINE, complain
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
 from onceward.cli.screens import table
-from onceward.cli.words import age, one_line, time_of
+from onceward.cli.words import age, time_of
 from onceward.errors import ConfigError
+from onceward.harmless import one_line
 from onceward.scheduling import ScheduleStatus
 
 

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from onceward.batch import BatchStatus
 from onceward.cli.documents import Document, is_silent, lane_parts, stages_of
-from onceward.cli.screen import Screen
-from onceward.cli.words import age, as_json_text, harmless, one_line, shortened, time_of
+from onceward.cli.words import age, as_json_text, shortened, time_of
 from onceward.envelope import Envelope
+from onceward.harmless import harmless, harmless_lines, one_line
 from onceward.importing import Imported
 from onceward.model.status import Event, Status
 from onceward.model.times import moment
 from onceward.pipeline import Pipeline
 from onceward.store.reports import Backlog, WorkerRow
 from onceward.store.verify import Report
+from onceward.terminal import console
 from onceward.view import Task
 
-PIPED_WIDTH = 1_000
-"""Wide enough that no line of a pipe is broken: `grep` and `awk` want whole lines."""
 RESULT_LENGTH = 200
 NOTE_LENGTH = 500
 LEAST_WIDTH = 20
@@ -50,20 +48,6 @@ _BATCH_STYLE = {"open": "cyan", "succeeded": "green", "partial": "yellow", "fail
 _STATE_STYLE = {"finished": "green", "current": "cyan", "failed": "bold red"}
 
 
-def console(*, to_stderr: bool = False) -> Console:
-    """Where things are shown."""
-    stream = sys.stderr if to_stderr else sys.stdout
-    narrow = stream.isatty() or "COLUMNS" in os.environ
-    return Screen(file=stream, highlight=False, width=None if narrow else PIPED_WIDTH)
-
-
-def show(*parts: RenderableType) -> None:
-    """Print parts to stdout, one below the other."""
-    where = console()
-    for part in parts:
-        where.print(part, crop=False)
-
-
 def heading(text: str, note: str = "") -> Text:
     """A line above a table."""
     return Text.assemble(("\n" + text, "bold"), (f"  {note}" if note else "", "dim"))
@@ -76,11 +60,15 @@ def table(
     right: Sequence[str] = (),
     cut: Sequence[str] = (),
     folded: Sequence[str] = (),
+    first_out: Sequence[str] = (),
 ) -> Table:
-    """A table. Columns named `right` hold numbers; where it is narrow those named `cut` and `folded` give way. If that
-    is not enough its lines are longer than the screen: nothing is left out unseen."""
+    """A table. Columns named `right` hold numbers; where it is narrow those named `cut` and `folded` give way, and on a
+    terminal those named `first_out` are left out, one by one. If that is not enough its lines are longer than the
+    screen."""
     cells = [[Text(harmless(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
-    natural = [max(len(name), *(row[place].cell_len for row in cells), 0) for place, name in enumerate(columns)]
+    if sys.stdout.isatty():
+        columns, cells = _without(columns, cells, first_out, {*cut, *folded})
+    natural = _natural(columns, cells)
     gaps = GAP * max(0, len(columns) - 1)
     room = console().width
     yielding = [place for place, name in enumerate(columns) if name in cut or name in folded]
@@ -100,6 +88,26 @@ def table(
     for row in cells:
         made.add_row(*row)
     return made
+
+
+def _natural(columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> list[int]:
+    """How wide columns are by what stands in them."""
+    return [max(len(name), *(row[place].cell_len for row in cells), 0) for place, name in enumerate(columns)]
+
+
+def _without(
+    columns: Sequence[str], cells: list[list[Text]], first_out: Sequence[str], yielding: Set[str]
+) -> tuple[Sequence[str], list[list[Text]]]:
+    """A table without those columns for which there is no room, though others give way."""
+    for name in first_out:
+        widths = zip(columns, _natural(columns, cells), strict=True)
+        least = [min(width, LEAST_WIDTH) if column in yielding else width for column, width in widths]
+        if sum(least) + GAP * (len(columns) - 1) <= console().width:
+            break
+        place = columns.index(name)
+        columns = [column for column in columns if column != name]
+        cells = [row[:place] + row[place + 1 :] for row in cells]
+    return columns, cells
 
 
 def _fitted(natural: Sequence[int], yielding: Sequence[int], room: int) -> list[int]:
@@ -129,6 +137,7 @@ def batches_table(batches: Sequence[BatchStatus], now: datetime) -> Table:
             "failed",
             "cancelled",
             "created",
+            "left",
             "deadline",
             "ended",
             "then",
@@ -145,16 +154,18 @@ def batches_table(batches: Sequence[BatchStatus], now: datetime) -> Table:
                 f"{batch.failed:,}",
                 f"{batch.cancelled:,}",
                 time_of(batch.created_at, now),
+                "" if (left := batch.time_left(now)) is None else age(left),
                 "" if batch.deadline is None else time_of(batch.deadline, now),
                 "" if batch.ended_at is None else time_of(batch.ended_at, now),
                 "" if batch.then is None else str(batch.then),
-                batch.reason or "",
+                batch.reason or (f"{batch.refused:,} refused" if batch.refused else ""),
             )
             for batch in batches
         ),
         right=("done", "of", "%", "ok", "failed", "cancelled", "then"),
         cut=("name",),
         folded=("why",),
+        first_out=("created", "deadline", "ended", "cancelled", "ok", "then", "%"),
     )
 
 
@@ -234,6 +245,10 @@ def task_screen(task: Task, payload: bytes, pipeline: Pipeline[Any] | None, now:
     if task.history:
         yield heading("History", f"{len(task.history)} events")
         yield _history_table(task, now)
+    traces = [one for one in task.history if one.trace is not None]
+    if traces:
+        yield heading("Traceback", f"of the last failure, stage {one_line(traces[-1].stage or '')}")
+        yield Text(harmless_lines(traces[-1].trace or ""))
 
 
 def _fields(task: Task, payload: bytes, now: datetime) -> Table:
@@ -310,7 +325,8 @@ def _history_table(task: Task, now: datetime) -> Table:
         for one in task.history
     ]
     columns = ("at", "event", "status", "stage", "run", "claim", "worker", "note")
-    return table(columns, rows, right=("run", "claim"), cut=("worker",), folded=("note",))
+    out = ("run", "claim", "status", "worker")
+    return table(columns, rows, right=("run", "claim"), cut=("worker",), folded=("note",), first_out=out)
 
 
 def _exact(at: datetime, now: datetime) -> str:
@@ -347,9 +363,10 @@ def counts_table(counts: dict[Status, int]) -> Table:
 
 
 def _backlog_summary(backlog: Backlog, now: datetime) -> str:
+    parked = f"{backlog.parked:,} parked: what is stored does not fit the code" if backlog.parked else ""
     if not backlog.ready_tasks and not backlog.later_tasks:
-        return "empty"
-    text = f"{backlog.ready_tasks} could run now, {backlog.later_tasks} may run later"
+        return parked or "empty"
+    text = f"{backlog.ready_tasks} could run now, {backlog.later_tasks} may run later{parked and f', {parked}'}"
     oldest = min((line.since for line in backlog.ready), default=None)
     return text if oldest is None else f"{text}; the oldest has been ready for {age(now - moment(oldest))}"
 
@@ -380,14 +397,18 @@ def workers_table(workers: Sequence[WorkerRow], now: datetime) -> Table:
                 one_line(worker.host),
                 str(worker.pid) if worker.pid else "starting",
                 str(worker.holds),
+                "" if worker.running is None else str(worker.running),
+                "" if worker.threads is None else str(worker.threads),
                 time_of(beat_at, now),
                 Text(age(now - beat_at), "bold red" if is_silent(worker, now) else ""),
                 age(now - moment(worker.started_at)),
                 worker.kinds.replace(",", ", "),
             )
         )
-    columns = ("worker", "host", "pid", "holds", "heartbeat", "since", "alive for", "kinds")
-    return table(columns, rows, right=("pid", "holds", "since", "alive for"), cut=("worker", "host"), folded=("kinds",))
+    columns = ("worker", "host", "pid", "holds", "runs", "threads", "heartbeat", "since", "alive for", "kinds")
+    numbers = ("pid", "holds", "runs", "threads", "since", "alive for")
+    out = ("heartbeat", "alive for", "host", "pid", "kinds")
+    return table(columns, rows, right=numbers, cut=("worker", "host"), folded=("kinds",), first_out=out)
 
 
 # Verify
@@ -436,7 +457,10 @@ def envelope_screen(envelope: Envelope) -> Iterable[RenderableType]:
     yield Text()
     what, *figures = envelope.hourly.rows
     yield table(what, figures, right=what[1:])
-    yield Text(f"\n{envelope.hourly.sentence}")
+    yield Text()
+    for sentence in envelope.hourly.sentences:
+        yield Text(sentence)
+    yield Text("calls that a stage does not make through ctx are not counted", "dim")
     for source in envelope.hourly.sources:
         if source.calls is not None:
             yield Text(f"source {source.name}: at most {source.calls:,} calls an hour, each instance of it", "dim")

@@ -19,9 +19,10 @@ from onceward.cli.documents import Document, iso
 from onceward.cli.exits import BAD_ANSWER, FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Output, Where
 from onceward.cli.screens import table
-from onceward.cli.words import age, one_line, shortened, time_of
+from onceward.cli.words import age, shortened, time_of
 from onceward.errors import ConfigError
 from onceward.governing import SourceState, SourceStatus
+from onceward.harmless import one_line
 from onceward.model.pause import spoken_scope
 
 ERROR_LENGTH = 200
@@ -253,6 +254,7 @@ def _table(found: Sequence[SourceStatus], now: datetime) -> Table:
         ),
         right=("streak", "calls", "failures", "tokens", "places", "hits", "waiting"),
         cut=("source",),
+        first_out=("hits", "success", "places", "tokens", "streak"),
     )
 
 

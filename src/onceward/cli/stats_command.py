@@ -21,8 +21,9 @@ from onceward.cli.documents import Document, iso
 from onceward.cli.exits import FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
 from onceward.cli.screens import heading, status_text, table
-from onceward.cli.words import age, one_line
-from onceward.model.stats import AttemptCounts, StageDuration
+from onceward.cli.words import age
+from onceward.harmless import one_line
+from onceward.model.stats import AttemptCounts, LineWait, StageDuration
 from onceward.stats import Stats, StuckTask
 
 
@@ -42,7 +43,7 @@ def stats(
     where: Where = ANY_PLACE,
     output: Output = NOTHING_SAID,
 ) -> int:
-    """Show what is stuck, how long stages take, how often work is tried again or taken back, what the cache saves.
+    """Show what is stuck, how fast work is done, how long it waits and takes, how often it is tried again.
 
     Which stages belong to which source is known with --app only.
     """
@@ -60,6 +61,14 @@ def stats_document(found: Stats) -> Document:
         "since": iso(found.since),
         "whole": found.is_whole,
         "stuck": [_stuck_document(one) for one in found.stuck],
+        "pace": {
+            **asdict(found.pace),
+            "ended_a_minute": found.pace.ended_a_minute,
+            "failed_a_minute": found.pace.failed_a_minute,
+        },
+        "waited": [asdict(one) for one in found.waited],
+        "usd_an_hour": found.usd_an_hour,
+        "calls_an_hour": found.calls_an_hour,
         "durations": [asdict(one) for one in found.durations],
         "attempts": _counts_document(found.attempts),
         "pipelines": [_counts_document(one) for one in found.pipelines],
@@ -89,6 +98,10 @@ def _screen(found: Stats) -> Iterable[Any]:
     if found.stuck:
         yield _stuck_table(found.stuck, found.at)
         yield Text("onceward why ID says more of one", "dim")
+    yield heading("Pace", _pace(found))
+    if found.waited:
+        yield heading("Time in line", "before the first attempt")
+        yield _waits_table(found.waited)
     yield heading("Attempts", f"{found.attempts.attempts:,} in the last {span}")
     if found.attempts.attempts:
         yield _counts_table("pipeline", [*found.pipelines, found.attempts])
@@ -103,6 +116,23 @@ def _screen(found: Stats) -> Iterable[Any]:
     yield heading("Cache", "from the beginning on" if found.cache else "no answer was asked for yet")
     if found.cache:
         yield _cache_table([*found.cache, found.cache_total])
+
+
+def _pace(found: Stats) -> str:
+    """Throughput, failures and spending, in a line."""
+    pace = found.pace
+    parts = [f"{pace.ended_a_minute:,.1f} tasks end a minute", f"{pace.failed_a_minute:,.1f} of them failed"]
+    if found.calls_an_hour is not None:
+        parts.append(f"{found.calls_an_hour:,.0f} calls an hour")
+    if found.usd_an_hour is not None:
+        parts.append(f"{found.usd_an_hour:,.2f} USD an hour")
+    return ", ".join(parts)
+
+
+def _waits_table(waits: Sequence[LineWait]) -> Table:
+    columns = ("pipeline", "tasks", "p50", "p95", "max")
+    rows = ((one.pipeline, f"{one.count:,}", *map(_seconds, (one.p50_s, one.p95_s, one.max_s))) for one in waits)
+    return table(columns, rows, right=columns[1:], cut=("pipeline",))
 
 
 def _stuck_table(stuck: Sequence[StuckTask], now: datetime) -> Table:
@@ -137,7 +167,7 @@ def _counts_table(what: str, counts: Sequence[AttemptCounts]) -> Table:
 
 
 def _durations_table(durations: Sequence[StageDuration]) -> Table:
-    columns = ("pipeline", "stage", "payload", "count", "p50", "p95", "max")
+    columns = ("pipeline", "stage", "size", "count", "p50", "p95", "max")
     return table(
         columns,
         (

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import logging
+import os
 from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from onceward import logs
 from onceward.cli import asking
 from onceward.cli.answers import Aside
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
-from onceward.cli.options import NOTHING_SAID, Flag, Output
+from onceward.cli.options import NOTHING_SAID, PLAIN_LOG, Log, Output
 from onceward.triggers import HttpTrigger, LambdaTrigger, SubprocessTrigger, Trigger
+
+TOKEN_VARIABLE = "ONCEWARD_TICK_TOKEN"
+"""What an HTTP trigger shows to its receiver, as `Authorization: Bearer …`."""
 
 
 @command_line.command(
@@ -52,10 +54,11 @@ def tick(
     trigger: Annotated[
         str,
         Parameter(
-            help="How the next one is started: `subprocess`, `none`, an address to post to, `lambda` or `lambda:NAME`."
+            help="How the next one is started: `subprocess`, `none`, an address to post to (with the token that "
+            "ONCEWARD_TICK_TOKEN holds), `lambda` or `lambda:NAME`."
         ),
     ] = "subprocess",
-    log_json: Annotated[bool, Flag, Parameter(help="Log JSON lines, for machines.")] = False,
+    log: Log = PLAIN_LOG,
     output: Output = NOTHING_SAID,
 ) -> int:
     """Be a worker for a while, then end: for cron, timers and serverless. Prints a report as JSON.
@@ -65,7 +68,7 @@ def tick(
     wanted = None if queues is None else [queue.strip() for queue in queues.split(",") if queue.strip()]
     answer = Aside()
     found = asking.loaded(app)
-    logs.configure("json" if log_json else "text", level=logging.DEBUG if output.debug else logging.INFO)
+    log.begin(app, output)
     report = found.tick(
         max_tasks=max_tasks,
         time_limit=time_limit,
@@ -84,4 +87,7 @@ def _trigger(named: str) -> Trigger:
     kind, _, name = named.partition(":")
     if kind == "lambda":
         return LambdaTrigger(name or None)
-    return SubprocessTrigger() if named in ("subprocess", "none") else HttpTrigger(named)
+    if named in ("subprocess", "none"):
+        return SubprocessTrigger()
+    token = os.environ.get(TOKEN_VARIABLE)
+    return HttpTrigger(named, headers={"Authorization": f"Bearer {token}"} if token else {})

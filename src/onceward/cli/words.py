@@ -1,4 +1,4 @@
-"""Values as a person at a terminal reads them: times, ages, and texts of others made harmless."""
+"""Values as a person at a terminal reads them: times, ages, and texts cut to a length."""
 
 from __future__ import annotations
 
@@ -6,17 +6,7 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
-
-def one_line(text: str) -> str:
-    """A text in one line: white space runs together, and what a terminal would obey is shown instead."""
-    return harmless(" ".join(text.split()))
-
-
-def harmless(text: str) -> str:
-    """A text in which nothing is left that a terminal would obey: such signs are shown instead."""
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+from onceward.harmless import one_line
 
 
 def shortened(text: str, most: int) -> str:

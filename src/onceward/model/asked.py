@@ -6,7 +6,8 @@ number of a hundred digits, is not there.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 from onceward.errors import ConfigError, TaskNotFound
 
@@ -14,6 +15,8 @@ LARGEST_ID = 2**63 - 1
 MOST_LISTED = 2**31 - 1
 """How much any list holds; whoever asks for more gets as much."""
 _LONGEST_SHOWN = 200
+
+T = TypeVar("T")
 
 
 def shown(value: object) -> str:
@@ -77,6 +80,49 @@ def count_of(count: Any, name: str) -> int:
     if number is None:
         raise ConfigError(f"{name}={shown(count)}: it is a number that one can count to")
     return min(max(number, -LARGEST_ID), LARGEST_ID)
+
+
+def checked_whole(name: str, value: Any, least: int, most: int, *, none: str = "") -> None:
+    """Refuse what is no whole number of a range; `none` says what None means, where None may be given."""
+    if value is None and none:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ConfigError(
+            f"{name}={shown(value)}: it is a whole number from {least} to {most:,}{none and f', or None {none}'}"
+        )
+
+
+def checked_flag(name: str, value: Any) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name}={shown(value)}: it is true or false")
+
+
+def checked_word(name: str, value: Any, words: Sequence[str]) -> None:
+    """Refuse what is none of some words."""
+    if not isinstance(value, str) or value not in words:
+        allowed = ", ".join(map(repr, words[:-1]))
+        raise ConfigError(f"{name}={shown(value)}: it is {allowed} or {words[-1]!r}")
+
+
+def checked_value(name: str, value: Any, kind: type[Any], example: str) -> None:
+    """Refuse what is not a value of one of our classes, and show how one is made."""
+    if not isinstance(value, kind):
+        raise ConfigError(f"{name}={shown(value)}: it is made like {example}")
+
+
+def checked_values(name: str, values: Any, kind: type[T], example: str) -> tuple[T, ...]:
+    """Values of one of our classes, of any iterable; refused where one of them is something else."""
+    given = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else None
+    if given is None or not all(isinstance(one, kind) for one in given):
+        raise ConfigError(f"{name}={shown(values)}: it is a list of what is made like {example}")
+    return given
+
+
+def checked_function(name: str, value: Any, of: str) -> None:
+    """Refuse what cannot be called; `of` says with what it will be."""
+    if not callable(value):
+        raise ConfigError(f"{name}={shown(value)}: it is a function of {of}")
 
 
 def reason_of(reason: Any) -> str:

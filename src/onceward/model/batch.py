@@ -28,18 +28,20 @@ class Counts(NamedTuple):
     skipped: int = 0
     failed: int = 0
     cancelled: int = 0
+    refused: int = 0
+    """Of those that were to be added, how many a limit has refused."""
 
 
 def outcome_of(counts: Counts, *, is_overdue: bool) -> BatchOutcome:
     """How a batch ends whose last task has ended.
 
-    A filtered or skipped task came to the end that it was meant for, so it counts as good; a cancelled one does not.
-    All good, or none at all: succeeded. Some good: partial. None good: failed. A batch that overran its deadline has
-    failed, whatever its tasks had done before.
+    A filtered or skipped task came to the end that it was meant for, so it counts as good; a cancelled one does not,
+    nor does one that a limit refused. All good, or none at all: succeeded. Some good: partial. None good: failed. A
+    batch that overran its deadline has failed, whatever its tasks had done before.
     """
     if is_overdue:
         return BatchOutcome.FAILED
-    if not counts.failed + counts.cancelled:
+    if not counts.failed + counts.cancelled + counts.refused:
         return BatchOutcome.SUCCEEDED
     return BatchOutcome.PARTIAL if counts.succeeded + counts.filtered + counts.skipped else BatchOutcome.FAILED
 

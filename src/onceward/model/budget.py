@@ -19,6 +19,7 @@ import msgspec
 from onceward.errors import ConfigError
 from onceward.model.asked import shown
 from onceward.model.gates import BUDGET
+from onceward.model.holds import Settlement
 
 Amount = int | float | str | Decimal
 """`5`, `0.02`, `"0.02"` or a `Decimal`: so much of a unit."""
@@ -30,6 +31,8 @@ WHOLE = 10**9
 """One of a unit."""
 MOST = 4 * 10**9
 """How many of a unit a budget may be about; more do not fit into 64 bits when they are added up."""
+MOST_AT_ONCE = MOST * WHOLE
+"""How much one change of a sum may count. The sum ends at five quarters of it: both together fit into 64 bits."""
 
 LINEAGE = "lineage"
 """The name of what `Limits(budget=…)` sets: it belongs to a lineage, or to a branch of it."""
@@ -137,7 +140,7 @@ class Budget:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name) or self.name == LINEAGE:
             raise ConfigError(
-                f"{self.name!r} is no name for a budget; take letters, digits, dots, dashes, and not 'lineage', "
+                f"{shown(self.name)} is no name for a budget; take letters, digits, dots, dashes, and not 'lineage', "
                 "which is what Limits(budget=…) sets"
             )
         for what, given, possible in (
@@ -146,8 +149,8 @@ class Budget:
             ("scope", self.scope, _SCOPES),
             ("when_spent", self.when_spent, ("wait", "fail")),
         ):
-            if given not in possible:
-                raise ConfigError(f"budget {self.name!r}: {what}={given!r}; it is one of {', '.join(possible)}")
+            if not isinstance(given, str) or given not in possible:
+                raise ConfigError(f"budget {self.name!r}: {what}={shown(given)}; it is one of {', '.join(possible)}")
         ceiling = amount_of(self.limit, f"the limit of budget {self.name!r}")
         if self.unit == TASKS and self.when_spent != "wait":
             raise ConfigError(f"budget {self.name!r} counts tasks: one too many is refused, it neither waits nor fails")
@@ -158,16 +161,20 @@ class Budget:
 class StageCosts:
     """What a stage may cost: the budgets it draws from, and its estimate, which is an upper bound."""
 
-    def __init__(self, stage: str, budget: Any, estimate: Any, calls: int, *, has_source: bool) -> None:
-        given = () if budget is None else tuple(budget) if isinstance(budget, list | tuple) else (budget,)
+    def __init__(
+        self, stage: str, budget: Any, estimate: Any, calls: int, *, has_source: bool, holds: Any = None
+    ) -> None:
+        given = _several(budget)
         for one in given:
             if not isinstance(one, Budget):
-                raise ConfigError(f"stage {stage!r}: budget={one!r}; it is a Budget, or several")
+                raise ConfigError(f"stage {stage!r}: budget={shown(one)}; it is a Budget, or several")
             if one.scope == "source" and not has_source:
                 raise ConfigError(f"stage {stage!r}: budget {one.name!r} is for each source, and the stage has none")
         if len({one.name for one in given}) < len(given):
             raise ConfigError(f"stage {stage!r}: a budget is named twice")
         self.stage = stage
+        self.held = tuple(_held_rule(stage, one, has_source=has_source) for one in _several(holds))
+        """Those of which it may hold something beyond itself."""
         self.counting = tuple(one.rule for one in given if one.unit == TASKS)
         """Those that count tasks, when they are made."""
         self.drawn = tuple(one.rule for one in given if one.unit != TASKS)
@@ -209,6 +216,11 @@ class StageCosts:
         return {rule.name: rule.unit for rule in self.drawn}
 
     @property
+    def holdable(self) -> dict[str, BudgetRule]:
+        """The budgets of which the stage may hold something, by their names."""
+        return {rule.name: rule for rule in (*self.drawn, *self.held) if rule.unit in (USD, TOKENS)}
+
+    @property
     def varies(self) -> bool:
         """Whether what the stage may cost depends on the payload."""
         return self._function is not None
@@ -233,11 +245,32 @@ class StageCosts:
                 raise ConfigError(above_limit(self.stage, estimate, rule.name, rule.ceiling, unit))
 
 
+def _several(given: Any) -> tuple[Any, ...]:
+    return () if given is None else tuple(given) if isinstance(given, list | tuple) else (given,)
+
+
+def _held_rule(stage: str, budget: Any, *, has_source: bool) -> BudgetRule:
+    if not isinstance(budget, Budget):
+        raise ConfigError(f"stage {stage!r}: holds={shown(budget)}; it is a Budget, or several")
+    if budget.unit not in (USD, TOKENS):
+        raise ConfigError(f"stage {stage!r} cannot hold {budget.unit} of budget {budget.name!r}: only USD and tokens")
+    if budget.scope == "source" and not has_source:
+        raise ConfigError(f"stage {stage!r}: budget {budget.name!r} is for each source, and the stage has none")
+    return budget.rule
+
+
 def above_limit(stage: str | None, estimate: int, name: str, ceiling: int, unit: str) -> str:
     """Why a stage could never run."""
     what = f"the estimate of stage {stage!r}" if stage else "its estimate"
     limit = spoken_amount(ceiling, unit)
     return f"{what}, {spoken_amount(estimate, unit)}, is above the limit of budget {name!r}, {limit}: it can never run"
+
+
+def too_little(account: Account, left: int, amount: int) -> str:
+    """What is left of a budget, what a task may need of it, and the smallest limit that would do."""
+    used = max(account.spent + account.reserved, 0 if account.is_closed else account.ceiling - left)
+    said = [spoken_amount(one, account.unit) for one in (left, account.ceiling, amount, used + amount)]
+    return f"{said[0]} of {said[1]} is left, and a task may need {said[2]}; a limit of {said[3]} would do"
 
 
 class Account(msgspec.Struct, frozen=True, gc=False):
@@ -253,6 +286,8 @@ class Account(msgspec.Struct, frozen=True, gc=False):
     ends_at: int | None = None
     is_closed: int = 0
     """Whether a charge above its estimate has closed it, until an operator says otherwise or its window is over."""
+    fails: int = 0
+    """Whether tasks of its lineage fail when it is spent; for budgets of the code their rule says that."""
 
     @property
     def key(self) -> AccountKey:
@@ -287,6 +322,8 @@ class Bill(msgspec.Struct, frozen=True, gc=False):
     charges: tuple[Charge, ...] = ()
     frees: bool = False
     """Whether what was set aside and not charged is free again: the stage has come to an end, or has never begun."""
+    settlements: tuple[Settlement, ...] = ()
+    """What becomes of holds, if the effects of the stage are kept."""
 
     def charged(self, budget: str) -> int | None:
         """What was charged to a budget, or to that of the lineage with all money; None if nothing was said of it."""

@@ -34,7 +34,10 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 def encoded(value: Any, what: str, largest: int | None = LARGEST_VALUE) -> bytes:
     """The stored form of a value; `what` names it in the error if it has none, or takes more bytes than `largest`."""
     try:
-        data = _encoded(value)
+        try:
+            data = _encode(value)
+        except TypeError:
+            data = _encoded_with_text_keys(value)
     except UnicodeEncodeError as error:
         raise PayloadError(
             f"{what} holds a lone surrogate ({error.object[error.start : error.end]!r}), which is not text; "
@@ -137,15 +140,12 @@ def checked_name(name: str, what: str, longest: int | None = LONGEST_NAME) -> st
     return name
 
 
-def _encoded(value: Any) -> bytes:
-    try:
-        return _encode(value)
-    except TypeError:
-        # To be in a fixed order the keys of a dict must be text: numbers, dates and the like are written as text.
-        data = _encode(msgspec.to_builtins(value, str_keys=True))
-        if _count_of_keys(data) < _count_of_keys(msgspec.json.encode(value)):  # which writes all, in whatever order
-            raise ValueError("two keys of a dict are the same when written as text, as 1 and '1' are") from None
-        return data
+def _encoded_with_text_keys(value: Any) -> bytes:
+    """The stored form of a value with keys that are no text: to be in a fixed order they are written as text."""
+    data = _encode(msgspec.to_builtins(value, str_keys=True))
+    if _count_of_keys(data) < _count_of_keys(msgspec.json.encode(value)):  # which writes all, in whatever order
+        raise ValueError("two keys of a dict are the same when written as text, as 1 and '1' are") from None
+    return data
 
 
 def _count_of_keys(data: bytes) -> int:

@@ -7,8 +7,26 @@ import random
 import msgspec
 
 from onceward.model.fingerprints import fingerprint as fingerprint_of
-from onceward.model.outcome import NO_REASON, Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
-from onceward.model.retry import LONGEST_READ, LONGEST_WISH_MS, Retry, backoff_ms, described, retry_after_ms
+from onceward.model.outcome import (
+    NO_REASON,
+    Failed,
+    Filtered,
+    Retryable,
+    SchemaMismatch,
+    Skipped,
+    Verdict,
+    Waiting,
+    WaitingForBudget,
+)
+from onceward.model.retry import (
+    LONGEST_READ,
+    LONGEST_WISH_MS,
+    Retry,
+    backoff_ms,
+    described,
+    is_transient,
+    retry_after_ms,
+)
 from onceward.model.status import Status
 from onceward.model.task import NEVER, Crash, Defer, Finish, Lease, Move, Park, TryAgain
 from onceward.redaction import redacted
@@ -19,11 +37,17 @@ class Fault(msgspec.Struct, frozen=True):
 
     reason: str
     is_permanent: bool
-    is_known: bool
-    """Whether the pipeline names it as one that passes."""
+    is_transient: bool
+    """Whether it is known to pass: by its class, its HTTP status, or because the pipeline names it."""
     asked_ms: int | None
     """How long a server asked us to wait."""
+    trace: str | None = None
+    """Where it was raised."""
 
+
+_SIGNAL = "signal:"
+CODE = "code:"
+"""How begins what a task waits for whose stored data does not fit the code."""
 
 _ENDS: dict[type[Verdict], Status] = {
     Filtered: Status.FILTERED,
@@ -40,6 +64,8 @@ def after_error(
         case Filtered() | Skipped() | Failed():
             status = next(status for verdict, status in _ENDS.items() if isinstance(error, verdict))
             return Finish(stage, None, status, readable(error.reason))
+        case WaitingForBudget():
+            return Park(stage, error.waiting_for, NEVER, readable(error.reason))
         case Waiting():
             due_at = NEVER if error.after_ms is None else now + error.after_ms
             if error.until is None:
@@ -48,14 +74,13 @@ def after_error(
         case SchemaMismatch():
             return Park(stage, code_wait(fingerprint), NEVER, readable(error.reason))
         case Retryable():
-            return after_failure(error.reason, lease, stage, retry, error.after_ms, now, dice)
+            return after_failure(error.reason, lease, stage, retry, error.after_ms, now, dice, is_transient=True)
     return after_fault(fault_of(error, retry, now), lease, stage, retry, now, dice)
 
 
 def fault_of(error: BaseException, retry: Retry, now: int) -> Fault:
     """What decides about an error that is no verdict."""
-    is_permanent, is_known = retry.is_permanent(error), isinstance(error, retry.transient)
-    return Fault(described(error), is_permanent, is_known, retry_after_ms(error, now))
+    return Fault(described(error), retry.is_permanent(error), is_transient(error, retry), retry_after_ms(error, now))
 
 
 def after_fault(fault: Fault, lease: Lease, stage: str, retry: Retry, now: int, dice: random.Random) -> Move:
@@ -66,7 +91,7 @@ def after_fault(fault: Fault, lease: Lease, stage: str, retry: Retry, now: int, 
     asked_ms = fault.asked_ms
     if asked_ms is not None:
         asked_ms = min(asked_ms, max(LONGEST_WISH_MS, retry.cap_ms))
-    return after_failure(reason, lease, stage, retry, asked_ms, now, dice, is_known=fault.is_known)
+    return after_failure(reason, lease, stage, retry, asked_ms, now, dice, is_transient=fault.is_transient)
 
 
 def after_failure(
@@ -78,7 +103,7 @@ def after_failure(
     now: int,
     dice: random.Random,
     *,
-    is_known: bool = False,
+    is_transient: bool,
 ) -> Move:
     """The move for a failed attempt of a stage: again after a while, or the end when its retries are used up.
 
@@ -89,8 +114,9 @@ def after_failure(
     if retry.retries is not None and failures > retry.retries:
         return Finish(stage, None, Status.FAILED, exhausted(retry.retries, reason), fingerprint)
     delay_ms = backoff_ms(retry, failures, dice) if after_ms is None else after_ms
-    same_errors = None if is_known else retry.same_errors
-    return TryAgain(stage, now + delay_ms, readable(reason), fingerprint, same_errors, retry.storm_brake)
+    same_errors = None if is_transient else retry.most_same_errors
+    storm_brake, reason = retry.storm_brake, readable(reason)
+    return TryAgain(stage, now + delay_ms, reason, fingerprint, same_errors, storm_brake, is_transient=is_transient)
 
 
 def after_crash(lease: Lease, stage: str, deaths_allowed: int, how: str) -> Crash:
@@ -112,7 +138,12 @@ def lost_workers(count: int) -> str:
 
 def signal_wait(name: str) -> str:
     """What a task waits for that waits for a signal."""
-    return f"signal:{name}"
+    return f"{_SIGNAL}{name}"
+
+
+def signal_of(waiting_for: str) -> str | None:
+    """The signal that a task waits for; None if it waits for something else."""
+    return waiting_for.removeprefix(_SIGNAL) if waiting_for.startswith(_SIGNAL) else None
 
 
 def batch_wait(name: str) -> str:
@@ -122,7 +153,12 @@ def batch_wait(name: str) -> str:
 
 def code_wait(fingerprint: str) -> str:
     """What a task waits for whose stored data does not fit the code with this fingerprint."""
-    return f"code:{fingerprint}"
+    return f"{CODE}{fingerprint}"
+
+
+def is_code_wait(waiting_for: str) -> bool:
+    """Whether a task waits for code that fits its stored data."""
+    return waiting_for.startswith(CODE)
 
 
 def readable(text: str) -> str:

@@ -1,7 +1,8 @@
 """The gates that a governed stage has to pass, as they are written with a task, and what they are told afterwards.
 
 `web/example.com*5 =listing` are two: five tokens of the source `web` for one host, and a place in the pipeline
-`listing`, which only so many may be in at once. `#listing/…` is a place for one key of it, `$usd` a budget.
+`listing`, which only so many may be in at once. `#listing/…` is a place for one key of it, `$usd` a budget, and
+`~tokens:model*800` eight hundred of the tokens that the source `model` allows beside its calls.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 
 from onceward.model.source import BreakerRule
 
-PIPELINE, KEY, BUDGET = "=", "#", "$"
+PIPELINE, KEY, BUDGET, WEIGHT = "=", "#", "$", "~"
 MOST_CALLS = 1_000
 
 
@@ -27,12 +28,29 @@ class Gate(NamedTuple):
     @property
     def is_source(self) -> bool:
         """Whether it is that of an outside service."""
-        return self.name[0] not in (PIPELINE, KEY, BUDGET)
+        return self.name[0] not in (PIPELINE, KEY, BUDGET, WEIGHT)
 
 
 def source_of(gate: str) -> str:
     """The source to which an instance belongs."""
     return gate.partition("/")[0]
+
+
+def weight_gate(weight: str, instance: str) -> str:
+    """The gate that counts a weight of an instance of a source."""
+    return f"{WEIGHT}{weight}:{instance}"
+
+
+def weighed(gate: str) -> tuple[str, str]:
+    """The weight that a gate counts, and the instance of the source to which it belongs."""
+    weight, _, instance = gate.removeprefix(WEIGHT).partition(":")
+    return weight, instance
+
+
+def rounded_up(weight: int) -> int:
+    """A weight as one of a few sizes: each size makes a line of its own, so there are four for each doubling."""
+    step = 1 << max(0, weight.bit_length() - 3)
+    return -(-weight // step) * step
 
 
 def written_kind(kind: str) -> str:

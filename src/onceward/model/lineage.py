@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -52,8 +52,21 @@ REPEATS = frozenset({Rule.CYCLE, Rule.DUPLICATE, Rule.DONE})
 """Rules about work that is there already. A child that is made all the same, for an operator to approve of, does not
 take the identity of that work: whoever has it keeps it."""
 
+LIMITS = frozenset({Rule.DEPTH, Rule.LIMIT, Rule.BUDGET})
+"""Rules about room: a batch of which they refuse a part is not whole. By the others it is there, or not wanted."""
+
+_MORE_ROOM = {
+    Rule.DEPTH: "enqueue its root with Limits(max_depth=…), or raise it: onceward limits ID --max-depth N",
+    Rule.LIMIT: "enqueue its root, or open the batch, with Limits(max_tasks=…), or raise it: "
+    "onceward limits ID --max-tasks N",
+    Rule.BUDGET: "raise the budget: onceward budget NAME --limit N",
+}
+
 NOT_UNIQUE = "not unique"
 """What the log of a child says that took no identity, because its work may be there as often as one likes."""
+
+LONGEST_SHOWN_KEY = 200
+"""How many characters of a key a refusal says."""
 
 NAMED_IN_LOG = 20
 """How many children the log of their parent names."""
@@ -98,6 +111,8 @@ class Bounds(msgspec.Struct, frozen=True, gc=False, array_like=True):
     max_tasks: int
     budget: int | None = None
     """What all of it may cost, in 10^-9 USD; None without a limit."""
+    fails: bool = False
+    """Whether tasks fail when that is spent."""
 
     def replaced(self, limits: Limits) -> Bounds:
         """These bounds with others put in, as only the root may."""
@@ -108,13 +123,15 @@ class Bounds(msgspec.Struct, frozen=True, gc=False, array_like=True):
             self.deadline_ms if limits.deadline_ms is None else limits.deadline_ms,
             self.max_tasks if limits.max_tasks is None else limits.max_tasks,
             self.budget if limits.budget_amount is None else limits.budget_amount,
+            self.fails if limits.when_spent is None else limits.when_spent == "fail",
         )
 
     def of_each(self, limits: Limits) -> Bounds | None:
         """The bounds of each lineage of a batch that has limits; None if these are they. The batch counts its tasks
         by itself, so that its `max_tasks` gives no lineage more room than it would have had; so is it with `budget`."""
         bounds = self.replaced(limits)
-        bounds = msgspec.structs.replace(bounds, max_tasks=min(bounds.max_tasks, self.max_tasks), budget=self.budget)
+        most = min(bounds.max_tasks, self.max_tasks)
+        bounds = msgspec.structs.replace(bounds, max_tasks=most, budget=self.budget, fails=self.fails)
         return None if bounds == self else bounds
 
     def narrowed(self, limits: Limits) -> Bounds:
@@ -142,7 +159,8 @@ class Limits:
 
     `max_depth` is the largest depth a task may have (the root has 0), `max_tasks` counts all tasks of the lineage with
     its root, `max_children` those of one task, `deadline` runs from the root's enqueue. `budget` is what all of them
-    may cost together, in USD, as far as their stages have an estimate.
+    may cost together, in USD, as far as their stages have an estimate. When it is spent, tasks wait until it is raised;
+    with `when_spent="fail"` they fail, so that whatever joins them goes on.
     """
 
     max_depth: int | None = None
@@ -150,6 +168,7 @@ class Limits:
     max_children: int | None = None
     deadline: Duration | None = None
     budget: Amount | None = None
+    when_spent: Literal["wait", "fail"] | None = None
     deadline_ms: int | None = field(init=False, repr=False)
     budget_amount: int | None = field(init=False, repr=False)
 
@@ -164,6 +183,8 @@ class Limits:
         object.__setattr__(self, "deadline_ms", checked_deadline(self.deadline))
         amount = None if self.budget is None else amount_of(self.budget, "the budget of a lineage")
         object.__setattr__(self, "budget_amount", amount)
+        if self.when_spent not in (None, "wait", "fail") or (self.when_spent is not None and amount is None):
+            raise ConfigError(f"when_spent={shown(self.when_spent)}: it is 'wait' or 'fail', beside a budget")
 
     @property
     def is_empty(self) -> bool:
@@ -220,6 +241,10 @@ class Sort(msgspec.Struct, frozen=True, gc=False):
         """What its pipeline wants if a rule refuses it: to be told ("refuse"), an error, or an operator asked."""
         return next((policy for one, policy in self.policies if one == rule), "refuse")
 
+    def lets_part_in(self, rule: Rule) -> bool:
+        """Whether its pipeline says that a batch may have a part of such children, where a rule refuses others."""
+        return any(one == rule for one, _ in self.policies)
+
 
 class Spawn(msgspec.Struct, frozen=True, gc=False):
     """A child that a stage asks for, before anything is decided."""
@@ -242,6 +267,17 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
     follows: str | None = None
     """The name of the batch whose end it waits for."""
 
+    @property
+    def shown_key(self) -> str:
+        """Its key as a refusal says it: not endless, and on one line. Without a key of its own, all its fields."""
+        key = self.payload.decode() if self.key is None else self.key
+        return repr(key if len(key) <= LONGEST_SHOWN_KEY else f"{key[:LONGEST_SHOWN_KEY]}…")
+
+    @property
+    def in_words(self) -> str:
+        """The work that it is, as a refusal says it."""
+        return f"{self.sort.kind} {self.shown_key}"
+
     def added_to(self, batch: str) -> Spawn:
         """This child in a batch, which has one counter for all its tasks."""
         return msgspec.structs.replace(self, batch=batch, scope=None)
@@ -262,6 +298,8 @@ class StageBatch(msgspec.Struct, frozen=True, gc=False):
     """How many tasks it may have, with all that they spawn."""
     budget: int | None = None
     """What all of them may cost, in 10^-9 USD."""
+    fails: bool = False
+    """Whether tasks fail when that is spent."""
 
 
 class Spawns(msgspec.Struct, frozen=True, gc=False):
@@ -382,9 +420,18 @@ def refused_by_ancestors(spawn: Spawn, family: list[Ancestor]) -> Refused | None
                 if ancestor.task == family[-1].task
                 else f"its ancestor, task {ancestor.task},"
             )
-            what = "has the same key" if by_key else f"is the same work ({spawn.sort.kind} with the same key)"
+            what = f"has the same key {spawn.shown_key}" if by_key else f"is the same work ({spawn.in_words})"
             return Refused(Rule.CYCLE, f"{who} {what}", ancestor.task)
     return None
+
+
+def cannot_take_all(name: str | None, wanted: int, refused: Refused) -> str:
+    """The error of a stage whose batch has no room for all that was added to it."""
+    rule = refused.rule
+    return (
+        f"batch {name!r} cannot take all of its {wanted:,} tasks: {refused.reason}; {_MORE_ROOM[rule]}; or let a part "
+        f"of it in with Pipeline(…, refused={{{rule.value!r}: 'refuse'}})"
+    )
 
 
 def refused_by_children(children: int, most: int) -> Refused | None:

@@ -58,7 +58,8 @@ class Waiting(Verdict):
     """Not yet: run this stage again after a time, or when a signal has come. Costs no attempt.
 
     `Waiting(after="30s")` polls again, `Waiting(until="approved")` waits for `app.signal(id, "approved")`, and with
-    both the time ends the wait if no signal has come. The effects of the stage are kept.
+    both the time ends the wait if no signal has come: then `ctx.timed_out("approved")` is true. The effects of the
+    stage are kept.
     """
 
     def __init__(self, *, after: Duration | None = None, until: str | None = None, reason: str | None = None) -> None:
@@ -69,6 +70,14 @@ class Waiting(Verdict):
         otherwise = f"waiting for the signal {until!r}" if until else "asked to be polled again"
         self.reason = _in_words(reason) if reason else otherwise
         super().__init__(self.reason)
+
+
+class WaitingForBudget(Waiting):
+    """A budget has not enough left for what the stage wants to hold: its task waits until there is."""
+
+    def __init__(self, reason: str, waiting_for: str) -> None:
+        super().__init__(until="budget", reason=reason)
+        self.waiting_for = waiting_for
 
 
 class SchemaMismatch(Verdict):

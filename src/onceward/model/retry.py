@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import random
 from dataclasses import dataclass, field
 from datetime import UTC
-from typing import Any
+from typing import Any, Literal
 
-from onceward.errors import ConfigError, SpawnRefused
+from onceward.errors import CallsExceeded, ConfigError, SpawnRefused
+from onceward.model.asked import checked_flag, checked_whole, shown
 from onceward.model.times import HUNDRED_YEARS_MS, Duration, milliseconds
 from onceward.redaction import redacted
 
 LONGEST_READ = 10_000
 """How much of the text of an error is looked at."""
+IN_WRITE = "in ctx.write("
+"""How the note of an error begins that a function given to `ctx.write` has raised; after it stands its name."""
+MOST_RETRIES = 1_000_000_000
 LONGEST_WISH_MS = 86_400_000
 """A server's wish wins over the policy of the pipeline, but it cannot put a task, or its source, off for ever."""
+MOST_SAME_ERRORS = 5
+"""How often in a row the same unclassified error may come where time alone bounds the retries."""
 
 Errors = tuple[type[BaseException], ...]
 
@@ -26,10 +33,11 @@ class Retry:
 
     The n-th retry waits a random time up to `base × factor^(n-1)`, never more than `cap`; a server's Retry-After wins.
     Errors named in `permanent` are not retried; one also named in `transient` (a subclass, say) is. `retries=None` is
-    until the time limit of the task: what ends it then is time alone, or a permanent error.
+    until the time limit of the task: what ends it then is time, a permanent error, or `same_errors`.
 
-    `same_errors=n` gives up when an error that is not named in `transient` came n times in a row; `storm_brake=n` when
-    n tasks of this pipeline in the same lineage have failed for good with that error.
+    `same_errors=n` gives up when the same unclassified error came n times in a row; an error that is known to pass
+    never counts. Where nothing is given it is 5 with `retries=None`, and never otherwise; `"off"` is never.
+    `storm_brake=n` gives up when n tasks of this pipeline in the same lineage have failed for good with that error.
     """
 
     retries: int | None = 3
@@ -39,61 +47,113 @@ class Retry:
     jitter: bool = True
     permanent: Errors = ()
     transient: Errors = ()
-    same_errors: int | None = None
+    same_errors: int | Literal["off"] | None = None
     storm_brake: int | None = None
     base_ms: int = field(init=False, repr=False)
     cap_ms: int = field(init=False, repr=False)
+    most_same_errors: int | None = field(init=False, repr=False)
+    """How often in a row the same unclassified error may come; None for no bound."""
 
     def __post_init__(self) -> None:
-        if self.retries is not None and self.retries < 0:
-            raise ConfigError(
-                f"retries={self.retries}: it cannot be negative; 0 means never, None until the time limit"
-            )
-        if not 1 <= self.factor <= 100:
-            raise ConfigError(f"factor={self.factor}: it lies between 1 (delays stay the same) and 100")
+        checked_whole("retries", self.retries, 0, MOST_RETRIES, none="until the time limit")
+        is_number = isinstance(self.factor, int | float) and not isinstance(self.factor, bool)
+        if not is_number or not 1 <= self.factor <= 100:
+            raise ConfigError(f"factor={shown(self.factor)}: it lies between 1 (delays stay the same) and 100")
+        checked_flag("jitter", self.jitter)
         object.__setattr__(self, "base_ms", milliseconds(self.base))
         object.__setattr__(self, "cap_ms", milliseconds(self.cap))
         if self.cap_ms < self.base_ms:
             raise ConfigError(f"cap {self.cap!r} is shorter than base {self.base!r}")
-        for name, count in (("same_errors", self.same_errors), ("storm_brake", self.storm_brake)):
-            if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
-                raise ConfigError(f"{name}={count!r}: it is a whole number from 1, or None for never")
+        same_errors, usual = self.same_errors, MOST_SAME_ERRORS if self.retries is None else None
+        is_off = isinstance(same_errors, str) and same_errors == "off"
+        most_same = None if is_off else usual if same_errors is None else same_errors
+        object.__setattr__(self, "most_same_errors", most_same)
+        if most_same is not None:
+            checked_whole("same_errors", most_same, 1, MOST_RETRIES, none="as usual, or 'off' for never")
+        checked_whole("storm_brake", self.storm_brake, 1, MOST_RETRIES, none="for never")
         for name, errors in (("permanent", self.permanent), ("transient", self.transient)):
             if not isinstance(errors, tuple) or not all(
                 isinstance(one, type) and issubclass(one, BaseException) for one in errors
             ):
-                raise ConfigError(f"{name}={errors!r}: it is a tuple of classes of errors, as in (ValueError,)")
+                raise ConfigError(f"{name}={shown(errors)}: it is a tuple of classes of errors, as in (ValueError,)")
 
     def is_permanent(self, error: BaseException) -> bool:
         """Whether trying again cannot help."""
         if isinstance(error, self.transient):
             return False
-        return isinstance(error, (SpawnRefused, *self.permanent))
+        return isinstance(error, (SpawnRefused, CallsExceeded, *self.permanent))
 
 
 _TRANSIENT_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
+_STATUS_NAMES = ("status_code", "status", "code", "http_status")
+"""Where clients keep the HTTP status: httpx, requests and SDKs; aiohttp; urllib and Google; Stripe."""
 _TRANSIENT_NAMES = frozenset({
-    "TransportError", "TimeoutException", "Timeout", "ConnectTimeout", "ReadTimeout", "APIConnectionError",
-    "APITimeoutError", "RateLimitError", "InternalServerError", "OverloadedError", "ServiceUnavailableError",
-    "ClientConnectionError", "ServerDisconnectedError", "IncompleteRead", "RemoteDisconnected", "NewConnectionError",
+    "APIConnectionError", "ChunkedEncodingError", "ClientConnectionError", "ClientPayloadError", "ConnectionError",
+    "HTTPClientError", "IncompleteRead", "OverloadedError", "ProtocolError", "ProxyError", "RateLimitError",
+    "SSLError", "ServiceUnavailableError", "Timeout", "TimeoutError", "TimeoutExpired", "TransportError", "gaierror",
 })  # fmt: skip
-"""What clients call an error of the way to a server, or of a server that has too much to do."""
+"""What clients call an error of the way to a server, a timeout, or a server that has too much to do."""
+_MISTAKE_NAMES = frozenset({"LocalProtocolError", "UnsupportedProtocol"})
+"""Errors among those that are mistakes of the caller: nothing has been sent."""
+_TRANSIENT_NUMBERS = frozenset({
+    errno.ENETDOWN, errno.ENETRESET, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL,
+})  # fmt: skip
+"""Errors of a connection for which Python has no class."""
+_TRANSIENT_TYPES = frozenset({
+    "api_error", "overloaded_error", "rate_limit_error", "server_error", "timeout_error",
+    "ProvisionedThroughputExceededException", "RequestLimitExceeded", "Throttling", "ThrottlingException",
+    "TooManyRequestsException",
+})  # fmt: skip
+"""What a provider calls it in its answer where the status does not say: 200 in a stream, 400 of Amazon."""
 
 
 def is_transient(error: BaseException, retry: Retry) -> bool:
-    """Whether the same call may well succeed soon: time-outs, connections, HTTP 408, 425, 429 and 5xx, overload."""
+    """Whether the same call may well succeed soon: time-outs, connections, HTTP 408, 425, 429 and 5xx, overload.
+
+    So is an error with a Retry-After. What an error group or `error.reason` holds counts as the error itself.
+    """
+    if isinstance(error, retry.transient):
+        return True
     if retry.is_permanent(error):
         return False
-    if isinstance(error, (TimeoutError, ConnectionError, *retry.transient)):
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_transient(one, retry) for one in error.exceptions)
+    if isinstance(error, (TimeoutError, ConnectionError)) or _asked_ms(error, 0) is not None:
         return True
-    status = _attribute(error, "status_code")
-    if status is None:
-        status = _attribute(_attribute(error, "response"), "status_code")
-    if status is None:
-        status = _attribute(error, "code")  # urllib
-    if isinstance(status, int):
+    names = {parent.__name__ for parent in type(error).__mro__}
+    if names & _MISTAKE_NAMES:
+        return False
+    if _answer_type(error) in _TRANSIENT_TYPES:
+        return True
+    status = _http_status(error)
+    if status is not None and status >= 300:
         return status in _TRANSIENT_STATUSES
-    return any(parent.__name__ in _TRANSIENT_NAMES for parent in type(error).__mro__)
+    if names & _TRANSIENT_NAMES or (isinstance(error, OSError) and error.errno in _TRANSIENT_NUMBERS):
+        return True
+    within = _attribute(error, "reason")  # urllib and urllib3
+    return isinstance(within, BaseException) and within is not error and is_transient(within, retry)
+
+
+def _answer_type(error: BaseException) -> str | None:
+    """What a provider calls an error in its answer: Anthropic, OpenAI, Amazon."""
+    body, response = _attribute(error, "body"), _attribute(error, "response")
+    found = (
+        _header(_header(body, "error"), "type"),
+        _header(body, "type"),
+        _header(_header(response, "Error"), "Code"),
+    )
+    return next((one for one in found if isinstance(one, str)), None)
+
+
+def _http_status(error: BaseException) -> int | None:
+    """The HTTP status that an error carries, if it does."""
+    response = _attribute(error, "response")
+    found = (
+        *(_attribute(error, name) for name in _STATUS_NAMES),
+        *(_attribute(response, name) for name in _STATUS_NAMES),
+        _header(_header(response, "ResponseMetadata"), "HTTPStatusCode"),  # botocore
+    )
+    return next((one for one in found if isinstance(one, int) and 100 <= one < 600), None)
 
 
 def backoff_ms(retry: Retry, failures: int, dice: random.Random) -> int:
@@ -165,4 +225,6 @@ def described(error: BaseException) -> str:
         text = redacted(" ".join(str(error)[:LONGEST_READ].split()))
     except Exception:  # an error that cannot even say what it is must not keep its task from being judged
         return name
-    return f"{name}: {text}"[:1_000] if text else name
+    notes = getattr(error, "__notes__", ())
+    where = next((note for note in notes if isinstance(note, str) and note.startswith(IN_WRITE)), "")
+    return f"{name}{text and f': {text}'}"[: 1_000 - len(where)] + (where and f" ({where})")

@@ -17,6 +17,7 @@ from cronsim import CronSim, CronSimError
 
 from onceward.errors import ConfigError, PayloadError
 from onceward.model import codec
+from onceward.model.asked import checked_word, shown
 from onceward.model.payload import Payload, checked_key, stored_payload
 
 Missed = Literal["once", "all", "skip"]
@@ -58,12 +59,11 @@ class Cron:
         self.tz = tz
         self.missed = missed
         self._zone = _zone(tz)
-        if missed not in get_args(Missed):
-            raise ConfigError(f"missed={missed!r}: it is 'once', 'all' or 'skip'")
+        checked_word("missed", missed, get_args(Missed))
         data = _stored(payload)
         if self.expression.count(" ") != 4:
             raise ConfigError(
-                f"{expression!r} is no schedule: it has five fields, minute, hour, day, month and weekday, "
+                f"{shown(expression)} is no schedule: it has five fields, minute, hour, day, month and weekday, "
                 "like '*/5 * * * *' or '30 2 * * MON-FRI'"
             )
         self._refuse_useless()
@@ -134,8 +134,8 @@ class Cron:
         offset = self._offset(at)
         wall = datetime.fromtimestamp(at / 1_000, UTC).replace(tzinfo=None) + offset
         while True:
-            for shown in CronSim(self.expression, wall):
-                time = round((shown - offset).replace(tzinfo=UTC).timestamp() * 1_000)
+            for on_the_wall in CronSim(self.expression, wall):
+                time = round((on_the_wall - offset).replace(tzinfo=UTC).timestamp() * 1_000)
                 if (change := self._first_change(at, time, offset)) is not None:
                     offset = self._offset(change)
                     # What the clock shows at the change itself may be one of its times.
@@ -196,13 +196,13 @@ def _zone(tz: str) -> tzinfo:
         return ZoneInfo(tz)
     except (ValueError, OSError, TypeError, LookupError) as error:
         raise ConfigError(
-            f"tz={tz!r} is no time zone that this machine knows; write it like 'Europe/Berlin'"
+            f"tz={shown(tz)} is no time zone that this machine knows; write it like 'Europe/Berlin'"
         ) from error
 
 
 def _stored(payload: Payload) -> bytes:
     if not isinstance(payload, Payload):
-        raise ConfigError(f"a schedule takes a payload, made like Cleanup(…), not {payload!r}")
+        raise ConfigError(f"a schedule takes a payload, made like Cleanup(…), not {shown(payload)}")
     try:
         checked_key(payload)
         return stored_payload(payload)

@@ -16,7 +16,7 @@ import msgspec
 
 from onceward.errors import ConfigError, PayloadError
 from onceward.model import codec
-from onceward.model.asked import shown
+from onceward.model.asked import is_held, shown
 from onceward.model.times import milliseconds
 
 Where = Literal["code", "file", "environment", "live"]
@@ -147,7 +147,7 @@ class Setting:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ConfigError(
-                f"{self.name!r} is no name for a setting; take small letters, digits and underscores, and "
+                f"{shown(self.name)} is no name for a setting; take small letters, digits and underscores, and "
                 "dots between words"
             )
         if as_variable(self.name) in map(as_variable, RESERVED):
@@ -156,9 +156,9 @@ class Setting:
             kind = KINDS[self.type]
         except (KeyError, TypeError):
             raise ConfigError(
-                f"setting {self.name!r}: type={self.type!r}; it is int, float, str, bool, 'duration' or 'json'"
+                f"setting {self.name!r}: type={shown(self.type)}; it is int, float, str, bool, 'duration' or 'json'"
             ) from None
-        if not isinstance(self.about, str) or not self.about.strip():
+        if not isinstance(self.about, str) or not self.about.strip() or not is_held(self.about):
             raise ConfigError(f"setting {self.name!r}: say in a sentence what it is for")
         object.__setattr__(self, "kind", kind)
         object.__setattr__(self, "text", kind.text(self.default, f"setting {self.name!r}: default"))

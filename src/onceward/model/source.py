@@ -8,16 +8,17 @@ many failures in a row; when its pause is over one probe decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
 from onceward.errors import ConfigError
 from onceward.model import codec
+from onceward.model.asked import checked_function, checked_value, checked_whole, shown
 from onceward.model.times import NEVER, Duration, milliseconds
 
 MOST_PER_SECOND = 100_000
@@ -33,6 +34,7 @@ _UNITS_MS = {
     "s": 1_000, "sec": 1_000, "second": 1_000, "m": 60_000, "min": 60_000, "minute": 60_000,
     "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000,
 }  # fmt: skip
+_WEIGHT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
 _SOURCE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
@@ -58,7 +60,7 @@ def rate_of(text: str) -> Rate:
     """`"30/min"` as a rate."""
     found = _RATE.fullmatch(text) if isinstance(text, str) else None
     if found is None:
-        raise ConfigError(f"a rate of {text!r}: it reads like '30/min', '5/s' or '1000/day'")
+        raise ConfigError(f"a rate of {shown(text)}: it reads like '30/min', '5/s' or '1000/day'")
     count, unit = int(found[1]), found[2].lower()
     if unit not in _UNITS_MS:
         raise ConfigError(f"a rate of {text!r}: there is no {unit!r}; the units are s, min, hour and day")
@@ -105,8 +107,7 @@ class Breaker:
 
 
 def _checked_count(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_AT_ONCE:
-        raise ConfigError(f"{name}={value!r}: it is a whole number from 1 to {MOST_AT_ONCE:,}")
+    checked_whole(name, value, 1, MOST_AT_ONCE)
 
 
 class AsSet(Enum):
@@ -123,6 +124,7 @@ class Source:
     """An outside service that stages depend on, with its limits. Its state is shared by all workers of a database.
 
     `per` makes one of it for each of what it returns for the key of a task, a host say; each has the limits for itself.
+    `weights` are rates of other things than calls, `{"tokens": "200000/min"}`: a stage says how many of each it needs.
     `timeout` and `retries` are those of one outside call made with `ctx.call`, `cache` is how long its answers are kept
     by `ctx.cached` (None: not at all). Where nothing is given, the settings `call_timeout`, `call_retries` and
     `cache_ttl` say it.
@@ -135,17 +137,21 @@ class Source:
     concurrency: int | None = field(default=None, kw_only=True)
     timeout: Duration | None = field(default=None, kw_only=True)
     retries: int | None = field(default=None, kw_only=True)
+    weights: Mapping[str, str] | None = field(default=None, kw_only=True, hash=False)
     breaker: Breaker | None = field(default=Breaker(), kw_only=True)
     cache: Duration | AsSet | None = field(default=AS_SET, kw_only=True)
     gate: GateLimits = field(init=False, repr=False)
+    weight_gates: Mapping[str, GateLimits] = field(init=False, repr=False, hash=False)
     timeout_ms: int | None = field(init=False, repr=False)
     cache_ms: int | AsSet | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _SOURCE_NAME.fullmatch(self.name):
-            raise ConfigError(f"{self.name!r} is no name for a source; take letters, digits, dots, dashes")
-        if self.per is not None and not callable(self.per):
-            raise ConfigError(f"source {self.name!r}: per={self.per!r} is a function of the key of a task")
+            raise ConfigError(f"{shown(self.name)} is no name for a source; take letters, digits, dots, dashes")
+        if self.per is not None:
+            checked_function(f"source {self.name!r}: per", self.per, "the key of a task")
+        if self.breaker is not None:
+            checked_value(f"source {self.name!r}: breaker", self.breaker, Breaker, "Breaker(failures=5)")
         rate = None if self.rate is None else rate_of(self.rate)
         if self.burst is not None:
             _checked_count("burst", self.burst)
@@ -153,9 +159,7 @@ class Source:
                 raise ConfigError(f"source {self.name!r}: burst={self.burst} says nothing without a rate")
         if self.concurrency is not None:
             _checked_count("concurrency", self.concurrency)
-        retries: Any = self.retries
-        if retries is not None and (type(retries) is not int or not 0 <= retries <= 100):
-            raise ConfigError(f"source {self.name!r}: retries={retries!r}: it is a whole number from 0 to 100")
+        checked_whole(f"source {self.name!r}: retries", self.retries, 0, 100, none="as the setting says")
         timeout_ms = None if self.timeout is None else milliseconds(self.timeout)
         if timeout_ms is not None and timeout_ms < 1:
             raise ConfigError(f"source {self.name!r}: a timeout of {self.timeout!r} leaves no time")
@@ -163,6 +167,7 @@ class Source:
         interval_us = None if rate is None else rate.interval_us
         rule = None if self.breaker is None else self.breaker.rule
         object.__setattr__(self, "gate", GateLimits(interval_us, burst, self.concurrency, rule))
+        object.__setattr__(self, "weight_gates", _weight_gates(self.name, self.weights))
         object.__setattr__(self, "timeout_ms", timeout_ms)
         cache = self.cache
         object.__setattr__(self, "cache_ms", cache if cache is None or cache is AS_SET else milliseconds(cache))
@@ -190,9 +195,24 @@ class Source:
 
     def same_limits(self, other: Source) -> bool:
         """Whether two declarations of one source say the same."""
-        return (self.gate, self.timeout_ms, self.retries, self.cache_ms) == (
-            other.gate, other.timeout_ms, other.retries, other.cache_ms
+        return (self.gate, self.weight_gates, self.timeout_ms, self.retries, self.cache_ms) == (
+            other.gate, other.weight_gates, other.timeout_ms, other.retries, other.cache_ms
         )  # fmt: skip
+
+
+def _weight_gates(source: str, weights: object) -> dict[str, GateLimits]:
+    """What a source allows of each weight."""
+    if weights is None:
+        return {}
+    if not isinstance(weights, Mapping):
+        raise ConfigError(f"source {source!r}: weights={shown(weights)}; they are given as {{'tokens': '200000/min'}}")
+    gates = {}
+    for name, text in weights.items():
+        if not isinstance(name, str) or not _WEIGHT_NAME.fullmatch(name):
+            raise ConfigError(f"source {source!r}: {shown(name)} is no name for a weight; take letters and _")
+        rate = rate_of(text)
+        gates[name] = GateLimits(rate.interval_us, rate.usual_burst)
+    return gates
 
 
 class GateLimits(msgspec.Struct, frozen=True, gc=False):

@@ -26,6 +26,10 @@ LOST = frozenset({Event.RECLAIMED, Event.CRASHED})
 OUTCOMES = RETRIED | LOST | {Event.FINISHED, Event.DEFERRED, Event.PARKED, Event.HANDED_OVER}
 """What an attempt can come to. One that was given back has come to nothing."""
 
+ENDS = frozenset({Event.FINISHED, Event.CRASHED, Event.RECLAIMED, Event.CANCELLED, Event.EXPIRED})
+"""What can end a task."""
+PACE_MS = 600_000
+
 Attempt = tuple[int, int]
 """A task and the number of its claim."""
 
@@ -65,16 +69,50 @@ class Facts(NamedTuple):
 
     kind: str
     payload_bytes: int
+    ready_at: int | None = None
+    """When it could first run; None if it was claimed more than once since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many tasks have ended of late, and how many of them failed."""
+
+    minutes: float
+    """Over how long: the last ten minutes, or less."""
+    ended: int
+    failed: int
+
+    @property
+    def ended_a_minute(self) -> float:
+        """Tasks that end in a minute, in whatever status."""
+        return self.ended / self.minutes
+
+    @property
+    def failed_a_minute(self) -> float:
+        """Tasks that end `failed` in a minute."""
+        return self.failed / self.minutes
+
+
+@dataclass(frozen=True, slots=True)
+class LineWait:
+    """How long tasks of one pipeline stood in line before their first attempt."""
+
+    pipeline: str
+    count: int
+    p50_s: float
+    p95_s: float
+    max_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class StageDuration:
-    """How long one stage took, for payloads of one size."""
+    """How long one stage took, for work of one size."""
 
     pipeline: str
     stage: str
     size: str
-    """Of the payload: "below 1 kB", "1 to 10 kB", "10 to 100 kB", "100 kB or more"."""
+    """What the stage has measured (`ctx.measure`): "1,000 to 9,999 words"; otherwise the size of the payload: "below 1
+    kB", "1 to 10 kB", "10 to 100 kB", "100 kB or more"."""
     count: int
     """How often it was done."""
     p50_s: float
@@ -110,6 +148,14 @@ def size_class(payload_bytes: int) -> str:
     return next(name for below, name in SIZES if below is None or payload_bytes < below)
 
 
+def measured_class(sizes: Mapping[str, int]) -> tuple[str, int]:
+    """A measured size as a class of one power of ten, and where that stands in order: `{"words": 1322}`."""
+    name, size = next(iter(sizes.items()))
+    power = len(str(size)) - 1
+    low, high = (10**power if power else 0), 10 ** (power + 1) - 1
+    return f"{low:,} to {high:,} {name}", power
+
+
 def percentile(ordered: Sequence[int], share: float) -> int:
     """The smallest of some values, in order, that is not below so large a share of them."""
     return ordered[max(0, ceil(share * len(ordered)) - 1)]
@@ -121,35 +167,71 @@ def with_stages_done(newest_first: Iterable[Logged]) -> set[Attempt]:
 
 
 def durations(
-    newest_first: Sequence[Logged], tasks: Mapping[int, Facts], began: Mapping[Attempt, int], since: int
+    newest_first: Sequence[Logged],
+    tasks: Mapping[int, Facts],
+    began: Mapping[Attempt, int],
+    since: int,
+    sizes: Mapping[tuple[int, str], Mapping[str, int]] = {},
 ) -> tuple[StageDuration, ...]:
-    """How long stages took that were done since a time, by pipeline, stage and size of the payload.
+    """How long stages took that were done since a time, by pipeline, stage and size of the work.
 
     `began` is when attempts began, or had last finished a stage before these rows. One that is not in it is left out.
+    `sizes` is what stages have measured, by task and stage; the others go by the size of their payload.
     """
     last = dict(began)
-    taken: dict[tuple[str, str, int], list[int]] = {}
+    taken: dict[tuple[str, str, int, str], list[int]] = {}
     for row in reversed(newest_first):
         if not row.ends_stage or row.stage is None:
             continue
         start_at, facts = last.get(row.attempt), tasks.get(row.task)
         if start_at is not None and facts is not None and row.at >= since:
-            place = [name for _, name in SIZES].index(size_class(facts.payload_bytes))
-            taken.setdefault((facts.kind, row.stage, place), []).append(max(0, row.at - start_at))
+            if measured := sizes.get((row.task, row.stage)):
+                size, place = measured_class(measured)
+            else:
+                size = size_class(facts.payload_bytes)
+                place = [name for _, name in SIZES].index(size)
+            taken.setdefault((facts.kind, row.stage, place, size), []).append(max(0, row.at - start_at))
         if start_at is not None:
             last[row.attempt] = row.at
     return tuple(
         StageDuration(
             pipeline,
             stage,
-            SIZES[place][1],
+            size,
             len(some),
             percentile(ordered, 0.50) / 1_000,
             percentile(ordered, 0.95) / 1_000,
             ordered[-1] / 1_000,
         )
-        for (pipeline, stage, place), some in sorted(taken.items())
+        for (pipeline, stage, _, size), some in sorted(taken.items())
         for ordered in [sorted(some)]
+    )
+
+
+def pace(newest_first: Iterable[Logged], since: int, now: int) -> Pace:
+    """How many tasks have ended in the last ten minutes, or since a later time."""
+    first_at = max(since, now - PACE_MS)
+    ended = [row for row in newest_first if row.status.is_terminal and row.event in ENDS and row.at >= first_at]
+    failed = sum(row.status is Status.FAILED for row in ended)
+    return Pace(max(now - first_at, 1_000) / 60_000, len(ended), failed)
+
+
+def line_waits(tasks: Mapping[int, Facts], began: Mapping[Attempt, int], since: int) -> tuple[LineWait, ...]:
+    """How long tasks stood in line before their first attempt, by pipeline; `began` is when attempts were claimed."""
+    waited: dict[str, list[int]] = {}
+    for (task, fence), at in began.items():
+        facts = tasks.get(task)
+        if fence == 1 and at >= since and facts is not None and facts.ready_at is not None:
+            waited.setdefault(facts.kind, []).append(max(0, at - facts.ready_at))
+    return tuple(
+        LineWait(
+            pipeline,
+            len(ordered),
+            percentile(ordered, 0.50) / 1_000,
+            percentile(ordered, 0.95) / 1_000,
+            ordered[-1] / 1_000,
+        )
+        for pipeline, ordered in sorted((pipeline, sorted(some)) for pipeline, some in waited.items())
     )
 
 

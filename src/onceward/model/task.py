@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from onceward.model.budget import Bill, Counted
+from onceward.model.budget import Bill, BudgetRule, Counted
 from onceward.model.gates import Told
 from onceward.model.lineage import NO_DESCENT, Bounds, Descent, Family, Spawns
 from onceward.model.source import GateLimits
@@ -24,6 +24,10 @@ Write = tuple[Callable[..., None], tuple[Any, ...]]
 RESULT_PART = ""
 CURSOR_PART = "cursor"
 ONCE_PREFIX = "once/"
+WAIT_PREFIX = "wait/"
+"""Parts that note a wait with a time limit, by the name of the signal: `wait/approved`."""
+SIZE_PART = "size"
+"""The part that holds the sizes which a stage has measured: `{"words": 1322}`."""
 
 LARGEST_INLINE = 4_096
 """Longer values go to a blob row: the task row is rewritten by every claim and every finish."""
@@ -133,8 +137,12 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     """Why it fails, if its time was over and only what its pipeline does at expiry is left."""
     descent: Descent = NO_DESCENT
     family: Family = Family()
+    left: tuple[tuple[str, int], ...] = ()
+    """What was left of its budgets when it was claimed, besides what was set aside for it."""
     is_inside: bool = False
     """Whether it may have places in gates that count who is inside."""
+    claimed_at: int = 0
+    """When its gates let it pass, by the clock of its worker."""
 
     @property
     def lineage(self) -> uuid.UUID:
@@ -186,6 +194,8 @@ class Finish(Move, frozen=True, gc=False):
     reason: str | None
     fingerprint: bytes = b""
     """Of the error that has ended it, if one has."""
+    trace: str | None = None
+    """Where that error was raised."""
 
 
 class TryAgain(Move, frozen=True, gc=False):
@@ -201,6 +211,10 @@ class TryAgain(Move, frozen=True, gc=False):
     """After how many tasks of its pipeline and lineage that failed for good with this fingerprint it has, too."""
     over_at: int = NEVER
     """When its time is over."""
+    is_transient: bool = False
+    """Whether the error is known to pass: then it does not count as one more of its kind in a row."""
+    trace: str | None = None
+    """Where the error was raised."""
 
 
 class Defer(Move, frozen=True, gc=False):
@@ -258,8 +272,22 @@ class Take(Move, frozen=True, gc=False):
     gate: str
     limits: GateLimits
     tokens: int = 1
+    """With none it is only asked whether the gate is closed: the stage holds its token already."""
     budgets: tuple[str, ...] = ()
     """Those of which one more call is to be set aside."""
+    pause_ms: int | None = None
+    """How long the source has just asked to be left alone: the gate closes, and nothing is taken."""
+
+
+class Hold(Move, frozen=True, gc=False):
+    """Set aside an amount of a budget under a name, beyond the stage, while the stage goes on."""
+
+    stage: str
+    rule: BudgetRule
+    name: str
+    amount: int
+    source: str | None = None
+    """The instance of the source that the stage uses."""
 
 
 class Fill(Move, frozen=True, gc=False):
@@ -300,6 +328,8 @@ class Effects(NamedTuple):
     """What it says of the sources it has called."""
     bill: Bill | None = None
     """What it has spent."""
+    sizes: bytes | None = None
+    """What it has measured, as JSON."""
 
 
 NO_EFFECTS = Effects()
@@ -316,3 +346,5 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
     """What it says of the sources it has used."""
     bill: Bill | None = None
     """What it has spent. Where nothing is said, all that was set aside is spent."""
+    sizes: bytes | None = None
+    """The sizes that its stage has measured, as JSON."""

@@ -96,7 +96,7 @@ class Thresholds:
             ("watch_budget", self.budget_share),
         ):
             if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
-                raise ConfigError(f"{name}={share!r}: it is a share above 0 and up to 1, like 0.05")
+                raise ConfigError(f"{name}={shown(share)}: it is a share above 0 and up to 1, like 0.05")
 
     @property
     def span(self) -> str:

@@ -38,6 +38,8 @@ class NewBatch(NamedTuple):
     max_tasks: int | None = None
     """How many tasks it may have, with all that they spawn."""
     budget: int | None = None
+    fails: bool = False
+    """Whether tasks fail when that is spent."""
     """What all of them may cost, in 10^-9 USD."""
 
 
@@ -69,7 +71,7 @@ def open_batch(new: NewBatch, tasks: Sequence[NewTask], now: int) -> Op[Opened]:
         raise ConfigError(name_taken(new.name))
     batch: int = rows[0][0]
     if new.budget is not None:
-        yield from open_lineage_budgets([(str(scope), new.budget)])
+        yield from open_lineage_budgets([(str(scope), new.budget, new.fails)])
     made = yield from _insert_roots(new.name, tasks, batch, scope, now)
     for why in (yield from admit({} if then is None else {0: then}, None, now)).values():
         raise ConfigError(f"batch {new.name!r} cannot be followed: {why}")

@@ -23,9 +23,10 @@ from onceward.model.gates import BUDGET, read_gates
 from onceward.model.status import Event, Status
 from onceward.model.task import lane_of
 from onceward.store.budgets import open_lineage_budgets, settle_orphans
+from onceward.store.holds import lose_holds
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
-from onceward.store.op import Many, Op, Query, drive
+from onceward.store.op import Many, Op, Query, Rows
 from onceward.store.reader import BudgetsOf
 from onceward.store.session import Session, TryAgainLater
 
@@ -41,10 +42,13 @@ class _Locked(Exception):
 def sweep_budgets(session: Session, now: int) -> int:
     """Settle what lost attempts have left behind, and wake whom there is enough for; returns how many that were."""
     try:
-        if session.run(Query("orphaned_reservations")):
-            session.transact(lambda: _briefly(settle_orphans()))
-        waits = [row[0] for row in session.run(Query("budget_waits"))]
-        has_room = bool(drive(_with_room(waits, now), session)) if waits else False
+        if orphans := session.read(Query("orphaned_reservations")):
+            if any(not hold for *_, hold in orphans):
+                session.transact(lambda: _briefly(settle_orphans()))
+            if any(hold for *_, hold in orphans):
+                session.transact(lambda: _briefly(lose_holds()))
+        waits = [row[0] for row in session.read(Query("budget_waits"))]
+        has_room = bool(session.ask(lambda: _with_room(waits, now))) if waits else False
         if has_room:
             return session.transact(lambda: _briefly(wake_for_budgets(now)))
     except _Locked as error:
@@ -89,12 +93,12 @@ def wake_for_budgets(now: int) -> Op[int]:
 
 def _oldest_that_fit(waiting_for: str, account: Account | None, now: int) -> Op[list[int]]:
     """The oldest that fit into what is left of a budget together, behind however many that are too large for it."""
-    name, _ = account_waited_for(waiting_for)
+    name, scope = account_waited_for(waiting_for)
     most = None if account is None or account.unit == CALLS else account.left_at(now)
-    asked = {"waiting_for": waiting_for, "most": most, "count": WOKEN_AT_ONCE}
+    asked = {"waiting_for": waiting_for, "name": name, "scope": scope, "most": most, "count": WOKEN_AT_ONCE}
     after = 0
     while rows := (yield Query("oldest_that_may_fit", {**asked, "after": after})):
-        amounts = [_needed(name, account, estimate, gates) for _, estimate, gates in rows]
+        amounts = [_needed(name, account, *row[1:]) for row in rows]
         fitting = may_fit(amounts, sum(amounts) if account is None else account.left_at(now))
         if fitting:
             return [rows[place][0] for place in fitting]
@@ -102,11 +106,12 @@ def _oldest_that_fit(waiting_for: str, account: Account | None, now: int) -> Op[
     return []
 
 
-def _needed(name: str, account: Account | None, estimate: int | None, gates: str | None) -> int:
-    """What a task needs of the budget that it waits for."""
+def _needed(name: str, account: Account | None, estimate: int | None, gates: str | None, to_hold: int) -> int:
+    """What a task needs of the budget that it waits for: to set aside for its stage, or to hold beyond it."""
     if account is not None and account.unit == CALLS:
         return WHOLE * next((gate.tokens for gate in read_gates(gates or "") if gate.name == BUDGET + name), 1)
-    return estimate or 0
+    draws = name == LINEAGE or any(gate.name == BUDGET + name for gate in read_gates(gates or ""))
+    return max(to_hold, (estimate or 0) if draws or not to_hold else 0)
 
 
 def _wake(tasks: list[int], waiting_for: str, why: str, now: int) -> Op[int]:
@@ -173,7 +178,7 @@ def set_limit(name: str, scope: str, ceiling: int, author: str, now: int) -> Op[
         yield Query("drop_budget_limits_of_app", {"name": name})
     yield Query("set_budget_limit", {**said, "author": author})
     if name == LINEAGE and scope != EVERY_SCOPE:
-        yield from open_lineage_budgets([(scope, ceiling)])
+        yield from open_lineage_budgets([(scope, ceiling, False)])
     yield Query("change_ceilings", said)
     return (yield from wake_for_budgets(now))
 
@@ -190,7 +195,12 @@ def unit_of(name: str) -> Op[str | None]:
     return rows[0][0] if rows else USD if name == LINEAGE else None
 
 
-def read_budgets(name: str | None, now: int, limit: int) -> Op[list[tuple[Account, int]]]:
-    """Budgets as they stand in their present windows, each with how many tasks wait for it."""
+def read_budgets(name: str | None, now: int, limit: int) -> Op[list[tuple[Account, int, int]]]:
+    """Budgets as they stand in their present windows, each with what tasks hold of it and how many wait for it."""
     rows = yield Query("read_budgets", {"name": name, "now": now, "limit": limit})
-    return [(Account(*row[:-1]), row[-1]) for row in rows]
+    return [(Account(*row[:-2]), row[-2], row[-1]) for row in rows]
+
+
+def read_holds(name: str | None, limit: int) -> Op[Rows]:
+    """What tasks hold of budgets, or of one, the oldest first."""
+    return (yield Query("read_holds", {"name": name, "limit": limit}))

@@ -19,6 +19,7 @@ from onceward.logs import EngineLog
 from onceward.model.budget import (
     CALLS,
     LINEAGE,
+    MOST_AT_ONCE,
     USD,
     WHOLE,
     Account,
@@ -27,8 +28,8 @@ from onceward.model.budget import (
     BudgetRule,
     Counted,
     above_limit,
-    account_waited_for,
     settled,
+    too_little,
     wait_of,
 )
 from onceward.model.gates import BUDGET, read_gates
@@ -61,6 +62,10 @@ class SetAside:
     held: dict[int, list[_Draw]] = field(default_factory=dict)
     waiting: dict[int, str] = field(default_factory=dict)
     failing: dict[int, str] = field(default_factory=dict)
+    left: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    """What is left of their budgets besides what is set aside for them."""
+    largest: dict[str, tuple[Account, int]] = field(default_factory=dict)
+    """By what tasks wait for: the budget, and the most that one of them may need."""
     put_back: list[Standing] = field(default_factory=list)
     """Those whose budget somebody else has locked: they are looked at again at once."""
 
@@ -82,7 +87,7 @@ def set_aside(tasks: Sequence[int], rules_of: BudgetsOf, due_by: int, now: int, 
     by_task = {row[0]: row for row in rows}
     wanted = {draw.key: draw.rule for some in draws.values() for draw in some}
     accounts = yield from hold(wanted, now, waits=waits)
-    locked = set() if waits else (yield from _locked_by_others(wanted, accounts))
+    locked = set() if waits else (yield from locked_by_others(wanted, accounts))
     left = {key: account.left for key, account in accounts.items()}
     for task in dict.fromkeys(tasks):
         mine = draws.get(task, ())
@@ -91,14 +96,15 @@ def set_aside(tasks: Sequence[int], rules_of: BudgetsOf, due_by: int, now: int, 
         else:
             _decide(task, by_task[task][2] if mine else None, mine, accounts, left, decided)
     yield from change((draw.key, (draw.amount, 0, 0)) for some in decided.held.values() for draw in some if draw.amount)
-    yield from _park(decided.waiting, now)
+    yield from _park(decided, left, now)
     yield from stand(decided.put_back, now)
     return decided
 
 
-def _locked_by_others(
+def locked_by_others(
     wanted: Mapping[AccountKey, BudgetRule | None], accounts: Mapping[AccountKey, Account]
 ) -> Op[set[AccountKey]]:
+    """The budgets that were wanted, are there, and could not be locked at once."""
     missing = {key: rule for key, rule in wanted.items() if key not in accounts}
     doubtful = sorted(key for key, rule in missing.items() if rule is None)  # a lineage need not have one
     rows = (yield Many("known_budgets", doubtful)) if doubtful else ()
@@ -123,11 +129,11 @@ def _draws(row: Row, rules_of: BudgetsOf, now: int) -> list[_Draw]:
             amount = named[rule.name] * WHOLE if rule.unit == CALLS else rule.ceiling if estimate is None else estimate
             found.append(_Draw((rule.name, whose, rule.window(now)[0]), amount, rule))
     if LINEAGE in named or any(rule.unit == USD for rule in rules_of(kind, stage)):
-        found += [_Draw((LINEAGE, scope, 0), estimate or 0) for scope in _scopes(lineage, scopes)]
+        found += [_Draw((LINEAGE, scope, 0), estimate or 0) for scope in scopes_of(lineage, scopes)]
     return found
 
 
-def _scopes(lineage: object, scopes: bytes | None) -> list[str]:
+def scopes_of(lineage: object, scopes: bytes | None) -> list[str]:
     """A lineage, and the branches in it, each of which may have a budget."""
     below = bytes(scopes or b"")
     inner = [str(as_uuid(below[start : start + 16])) for start in range(0, len(below), 16)]
@@ -149,24 +155,32 @@ def _decide(
             decided.failing[task] = above_limit(stage, draw.amount, rule.name, most, rule.unit)
             return
         if account.is_closed or draw.amount > left[draw.key]:  # also whoever needs nothing: it may charge all the same
-            if rule is not None and rule.fails:
-                decided.failing[task] = f"budget {rule.name} is spent"
+            if account.fails if rule is None else rule.fails:
+                short = too_little(account, left[draw.key], draw.amount)
+                decided.failing[task] = f"budget {account.name} is spent: {short}"
             else:
-                decided.waiting[task] = wait_of(account.name, account.scope)
+                waiting_for = wait_of(account.name, account.scope)
+                decided.waiting[task] = waiting_for
+                before = decided.largest.get(waiting_for)
+                decided.largest[waiting_for] = (account, max(draw.amount, before[1] if before else 0))
             return
     decided.held[task] = mine
+    remaining = []
     for draw in mine:
         left[draw.key] -= draw.amount
+        remaining.append((draw.key[0], left[draw.key]))
+    decided.left[task] = tuple(remaining)
 
 
-def _park(waiting: Mapping[int, str], now: int) -> Op[None]:
+def _park(decided: SetAside, left: Mapping[AccountKey, int], now: int) -> Op[None]:
     by_wait: dict[str, list[int]] = {}
-    for task, waiting_for in waiting.items():
+    for task, waiting_for in decided.waiting.items():
         by_wait.setdefault(waiting_for, []).append(task)
     entries: list[Entry] = []
     for waiting_for, tasks in sorted(by_wait.items()):
-        name, scope = account_waited_for(waiting_for)
-        note = f"budget {name}{f' of {scope}' if scope else ''} has not enough left"
+        account, most = decided.largest[waiting_for]
+        whose = f" of {account.scope}" if account.scope else ""
+        note = f"budget {account.name}{whose} has not enough left: {too_little(account, left[account.key], most)}"
         change = {"ids": sorted(tasks), "waiting_for": waiting_for, "never": NEVER, "reason": note, "now": now}
         for task, run, fence, stage in (yield Query("park_for_budget", change)):
             entries.append(Entry(task, run, fence, Event.PARKED, Status.WAITING, stage, None, now, note))
@@ -249,13 +263,14 @@ def _open(missing: Mapping[AccountKey, BudgetRule], now: int) -> Op[None]:
     new = []
     for (name, scope, window_at), rule in sorted(missing.items()):
         ceiling = limits.get((name, scope), limits.get((name, "*"), rule.ceiling))
-        new.append((name, scope, window_at, rule.unit, ceiling, ceiling, rule.window(now)[1]))
+        new.append((name, scope, window_at, rule.unit, ceiling, ceiling, rule.window(now)[1], 0))
     yield Many("open_budgets", new)
 
 
-def open_lineage_budgets(budgets: Iterable[tuple[str, int]]) -> Op[None]:
-    """Lineages, branches or batches have a budget of their own: by the id of each, in 10^-9 USD."""
-    rows = [(LINEAGE, scope, 0, USD, ceiling, ceiling, None) for scope, ceiling in sorted(budgets)]
+def open_lineage_budgets(budgets: Iterable[tuple[str, int, bool]]) -> Op[None]:
+    """Lineages, branches or batches have a budget of their own: by the id of each, in 10^-9 USD, and whether tasks fail
+    when it is spent."""
+    rows = [(LINEAGE, scope, 0, USD, ceiling, ceiling, None, int(fails)) for scope, ceiling, fails in sorted(budgets)]
     if rows:
         yield Many("open_budgets", rows)
 
@@ -269,7 +284,9 @@ def change(changes: Iterable[tuple[AccountKey, tuple[int, int, int]]]) -> Op[Non
         mine[1] += spent
         mine[2] += above
     if sums:
-        yield Many("change_budgets", [(*key, *mine) for key, mine in sorted(sums.items())])
+        rows = [(*key, reserved, min(spent, MOST_AT_ONCE), min(above, MOST_AT_ONCE))
+                for key, (reserved, spent, above) in sorted(sums.items())]  # fmt: skip
+        yield Many("change_budgets", rows)
 
 
 # When a stage has ended
@@ -285,7 +302,7 @@ def settle(billed: Sequence[tuple[Lease, Bill | None]]) -> Op[None]:
 
 def settle_orphans() -> Op[int]:
     """What is set aside for attempts of which nobody will hear is spent; returns for how many."""
-    orphans = [(task, bytes(token)) for task, token in (yield Query("orphaned_reservations"))]
+    orphans = [(task, bytes(token)) for task, token, hold in (yield Query("orphaned_reservations")) if not hold]
     if not orphans:
         return 0
     rows = yield Many("drop_reservations", sorted(set(orphans)))
@@ -301,7 +318,7 @@ def _settling(
         bill = bill if bill is not None and bytes(token) == mine else Bill()
         outcome = settled(amount, bill.charged(name), frees=bill.frees)
         if outcome.above:
-            _tell_of_overcharge(task, name, scope, outcome.above)
+            tell_of_overcharge(task, name, scope, outcome.above)
         yield (name, scope, window_at), (-amount, outcome.spent, outcome.above)
 
 
@@ -316,7 +333,7 @@ def settle_so_far(billed: Sequence[tuple[Lease, Bill]]) -> Op[None]:
             charged = bill.charged(name) or 0
             taken = min(charged, amount)
             if charged > amount:
-                _tell_of_overcharge(lease.task, name, scope, charged - amount)
+                tell_of_overcharge(lease.task, name, scope, charged - amount)
             if charged:
                 changes.append(((name, scope, window_at), (-taken, charged, charged - taken)))
                 shrunk.append((lease.task, lease.token, name, scope, -taken))
@@ -327,12 +344,14 @@ def settle_so_far(billed: Sequence[tuple[Lease, Bill]]) -> Op[None]:
 
 
 def _add_costs(billed: Iterable[tuple[Lease, Bill | None]]) -> Op[None]:
-    costs = sorted((lease.task, bill.usd) for lease, bill in billed if bill is not None and bill.usd)
+    billed_usd = ((lease.task, bill.usd) for lease, bill in billed if bill is not None and bill.usd)
+    costs = sorted((task, min(usd, MOST_AT_ONCE)) for task, usd in billed_usd)
     if costs:
         yield Many("add_costs", costs)
 
 
-def _tell_of_overcharge(task: int, name: str, scope: str, above: int) -> None:
+def tell_of_overcharge(task: int, name: str, scope: str, above: int) -> None:
+    """Warn that more was spent than had been set aside."""
     logger.warning(
         "charged more than the estimate: the budget is closed until it is raised or its window is over",
         task=task,

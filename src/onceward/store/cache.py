@@ -173,4 +173,4 @@ def _drop_blobs(hashes: Iterable[bytes | None]) -> Op[None]:
 
 def _read(session: Session, query: Query) -> Rows:
     """Look for work without keeping anybody from writing."""
-    return session.patiently(lambda: session.run(query))
+    return session.read(query)

@@ -10,6 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from logging import DEBUG, getLogger
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -17,7 +18,8 @@ import msgspec
 
 from onceward.logs import EngineLog
 from onceward.model.decide import readable, signal_wait
-from onceward.model.lineage import MOST_TASKS, NOT_UNIQUE, Refused, Spawn, parked_note, spawn_note
+from onceward.model.few_lines import FewLines
+from onceward.model.lineage import MOST_TASKS, NAMED_IN_LOG, NOT_UNIQUE, Refused, Spawn, parked_note, spawn_note
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, lane_of
 from onceward.store.asking import Asked, Decision, Parent
@@ -39,6 +41,8 @@ New = tuple[Asked, Parent, int]
 """A child that is let in, the task that asked for it, and its number."""
 
 logger = EngineLog("onceward.spawning")
+_standard_log = getLogger("onceward.spawning")  # asked first: a line that is not heard costs next to nothing
+_few_lines = FewLines()
 
 
 class _InCommon(NamedTuple):
@@ -141,7 +145,7 @@ def _open_scopes(narrower: Sequence[New]) -> Op[None]:
             most = bounds.max_tasks if bounds.max_tasks < parent.bounds.max_tasks else MOST_TASKS
             rows.append((scope, task, bounds.max_depth, most, bounds.max_children, deadline_at, 1, begun_at))
             if bounds.budget is not None and bounds.budget != parent.bounds.budget:
-                budgets.append((str(scope), bounds.budget))
+                budgets.append((str(scope), bounds.budget, bounds.fails))
     yield Many("open_lineages", rows)
     yield from open_lineage_budgets(budgets)
 
@@ -185,7 +189,13 @@ def _tell(alike: Sequence[_Group], now: int) -> Op[None]:
     entries = []
     for (task, stage), groups in by_stage.items():
         lease, common = groups[0].asked.lease, groups[0].common
-        note = spawn_note(sorted(chain.from_iterable(one.tasks for one in groups)), common.depth, common.lineage)
+        children = sorted(chain.from_iterable(one.tasks for one in groups))
+        note = spawn_note(children, common.depth, common.lineage)
+        if _standard_log.isEnabledFor(DEBUG):
+            logger.debug(
+                "spawned", task=task, stage=stage, depth=common.depth, lineage=str(common.lineage), count=len(children),
+                children=children[:NAMED_IN_LOG], kinds=sorted({one.common.kind for one in groups}),
+            )  # fmt: skip
         entries.append(
             Entry(task, lease.run, lease.fence, Event.SPAWNED, Status.RUNNING, stage, lease.worker, now, note)
         )
@@ -245,6 +255,7 @@ def park(new: Sequence[tuple[Asked, int, Sequence[Refused]]], now: int) -> Op[No
 def record(decided: Sequence[tuple[Asked, Decision]], parents: dict[int, Parent], now: int) -> Op[None]:
     """Count children and refusals at their parents, and keep the first refusals."""
     children = Counter([one.lease.task for one, decision in decided if decision.is_new])
+    members = Counter([one.lease.task for one, decision in decided if decision.is_new and one.batch is not None])
     refused_of: Counter[int] = Counter()
     refusals: list[tuple[object, ...]] = []
     entries: list[Entry] = []
@@ -265,8 +276,9 @@ def record(decided: Sequence[tuple[Asked, Decision]], parents: dict[int, Parent]
                 )
             )  # fmt: skip
         refused_of[lease.task] += 1
-    _warn_of(all_refused)
-    changed = [(task, children[task], refused_of[task]) for task in sorted(children.keys() | refused_of.keys())]
+    _warn_of(all_refused, now)
+    tasks = sorted(children.keys() | refused_of.keys())
+    changed = [(task, children[task], members[task], refused_of[task]) for task in tasks]
     if changed:
         yield Many("count_family", changed)
     if refusals:
@@ -274,13 +286,15 @@ def record(decided: Sequence[tuple[Asked, Decision]], parents: dict[int, Parent]
         yield from log(entries)
 
 
-def _warn_of(all_refused: Sequence[tuple[Asked, Refused]]) -> None:
-    """One line for each task and rule: a page may have a million links."""
+def _warn_of(all_refused: Sequence[tuple[Asked, Refused]], now: int) -> None:
+    """One line for each task and rule, and a few a minute for a lineage: a page may have a million links."""
     counts = Counter([(one.lease.task, refused.rule) for one, refused in all_refused])
     for one, refused in all_refused:
         lease = one.lease
-        if count := counts.pop((lease.task, refused.rule), 0):
+        count = counts.pop((lease.task, refused.rule), 0)
+        if count and (others := _few_lines.next(lease.lineage_bytes, now, count)) is not None:
             logger.warning(
-                "spawn refused", rule=refused.rule.value, reason=refused.reason, count=count,
-                task=lease.task, lineage=str(lease.lineage),
+                "spawn refused", rule=refused.rule.value, kind=one.spawn.sort.kind, key=one.spawn.shown_key,
+                reason=refused.reason, count=count, not_shown_before=others, task=lease.task,
+                lineage=str(lease.lineage),
             )  # fmt: skip

@@ -22,6 +22,7 @@ from onceward.store.governed import Leasing, Passage, has_budget
 from onceward.store.lines import (
     COMPARE_EVERY_MS,
     Sight,
+    drop_dead,
     look_and_make_due,
     look_for_turns,
     pop,
@@ -30,7 +31,7 @@ from onceward.store.lines import (
 )
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op, Query, Row
-from onceward.store.reader import Line, Reader, heed_clock, sweep_if_time
+from onceward.store.reader import ANY_NUMBER, Line, Reader, heed_clock, sweep_if_time
 
 _CLAIM = 29
 """Where a row of a lease has the number of its claim."""
@@ -50,6 +51,10 @@ class Claimed:
     signals: dict[int, dict[str, bytes]]
     held_back: int = 0
     """How many governed tasks could have been taken if the worker had had free slots for them."""
+    wants_thread: bool = False
+    """Whether tasks were left in line that need a thread as soon as they begin."""
+    met_dead: bool = False
+    """Whether it has popped places of tasks that cannot run any more: behind these there may be others that can."""
 
 
 NOTHING = Claimed(0, [], {}, {})
@@ -63,17 +68,22 @@ def claim(
     sight: Sight | None = None,
     *,
     slots: int = 0,
+    threads: int = ANY_NUMBER,
     has_settled: bool = False,
 ) -> Op[Claimed]:
     """Lease up to `count` ready tasks to a worker, of those in sight if it has looked at the lines just now.
 
-    Of governed ones no more than `slots`: what has passed a gate runs at once, or in a moment. `has_settled` is whether
-    this transaction has locked budgets already.
+    Of governed ones no more than `slots`: what has passed a gate runs at once, or in a moment. Of those that need a
+    thread as soon as they begin no more than `threads`. `has_settled` is whether this transaction has locked budgets
+    already.
     """
+    reader.threads, reader.wants_thread = threads, False
     yield from heed_clock(reader, now)
     yield from sweep_if_time(reader, now)
     if reader.limits_of is None:
-        return (yield from _lease(reader, (yield from pop(reader, count, now, sight)), Leasing(worker), now))
+        popped = yield from pop(reader, count, now, sight)
+        claimed = yield from _lease(reader, popped, Leasing(worker), now)
+        return claimed if len(claimed.leases) == len(popped) else (yield from _step_over(reader, claimed))
     room = min(slots, count)
     leasing = Leasing(worker)
     busy = reader.busy_governed(now) if sight is None else None
@@ -108,7 +118,11 @@ def claim(
     if away := paid.turned_away:
         passages = governed.put_back(passages, away)
         popped = [task for task in popped if task not in away or task in paid.failing]
-    claimed = yield from _paid_for((yield from _lease(reader, [*popped, *ids], leasing, now)), paid, now)
+    claimed = yield from _lease(reader, [*popped, *ids], leasing, now)
+    if len(claimed.leases) < len(popped) + len(ids):
+        passages = governed.put_back(passages, set(popped).difference(lease.task for lease in claimed.leases))
+        claimed = yield from _step_over(reader, claimed)
+    claimed = yield from _paid_for(claimed, paid, now)
     claimed = _inside(claimed, (yield from gates.settle(governed, passages, claimed.leases)))
     reader.busy_lane = governed.busy_lane(room)
     if busy is None:
@@ -120,8 +134,11 @@ def claim(
     return replace(claimed, held_back=governed.held_back) if governed.held_back else claimed
 
 
-def claim_from(reader: Reader, line: Line, worker: int, count: int, now: int) -> Op[Claimed]:
+def claim_from(
+    reader: Reader, line: Line, worker: int, count: int, now: int, *, threads: int = ANY_NUMBER
+) -> Op[Claimed]:
     """Lease up to `count` tasks that stand in one line, unless an operator has paused it."""
+    reader.threads = threads
     if reader.pauses.of_line(line[0]) is not None:
         return NOTHING
     yield from heed_clock(reader, now)
@@ -145,11 +162,20 @@ def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool =
         ids = [task for task in ids if task not in paid.turned_away or task in paid.failing]
         passages = admitted.governed.put_back(admitted.passages, paid.turned_away)
         admitted = admitted._replace(passages=passages)
-    claimed = yield from _paid_for((yield from _lease(reader, ids, Leasing(worker), now)), paid, now)
+    claimed = yield from _lease(reader, ids, Leasing(worker), now)
+    if len(claimed.leases) < len(ids):
+        claimed = yield from _step_over(reader, claimed)
+    claimed = yield from _paid_for(claimed, paid, now)
     if admitted is not None:
         placed = yield from gates.settle(admitted.governed, admitted.passages, claimed.leases)
         claimed = _inside(claimed, placed)
     return claimed
+
+
+def _step_over(reader: Reader, claimed: Claimed) -> Op[Claimed]:
+    """Drop the dead places at the front of the lines. The claim has met one, and is to be followed by another."""
+    yield from drop_dead(reader)
+    return replace(claimed, met_dead=True)
 
 
 def _paid_for(claimed: Claimed, paid: SetAside, now: int) -> Op[Claimed]:
@@ -172,7 +198,9 @@ def _paid_for(claimed: Claimed, paid: SetAside, now: int) -> Op[Claimed]:
         yield from log([failed])
     if ended:
         yield from after_end(ended, now)
-    return claimed if not failing else replace(claimed, leases=running)
+    left = paid.left
+    running = [msgspec.structs.replace(one, left=left[one.task]) if one.task in left else one for one in running]
+    return replace(claimed, leases=running)
 
 
 def _inside(claimed: Claimed, placed: Collection[int]) -> Claimed:
@@ -209,7 +237,7 @@ def _lease(reader: Reader, popped: Sequence[int], leasing: Leasing, now: int) ->
     if elsewhere := [row[0] for row in rows if row[10] is not None]:
         blobs = yield Query("read_blobs", {"ids": elsewhere})
         large = {bytes(hashed): bytes(data) for hashed, data in blobs}
-    by_id = {row[0]: as_lease(row, token, worker, large) for row in rows}
+    by_id = {row[0]: as_lease(row, token, worker, large, now) for row in rows}
     leases = [by_id[task] for task in dict.fromkeys(popped) if task in by_id]
     seq = rows[0][_CLAIM]
     if seq is None:
@@ -220,7 +248,7 @@ def _lease(reader: Reader, popped: Sequence[int], leasing: Leasing, now: int) ->
     touched = [lease.task for lease in leases if lease.touched]
     if touched:
         leases = yield from _with_families(leases, touched)
-        for task, stage, part, value in (yield Query("read_checkpoints", {"ids": touched})):
+        for task, stage, part, value, _ in (yield Query("read_checkpoints", {"ids": touched})):
             parts.setdefault(task, []).append(Part(stage, part, bytes(value)))
     signalled = [lease.task for lease in leases if lease.signals]
     if signalled:
@@ -252,10 +280,10 @@ def _put_back(popped: Sequence[int]) -> Op[None]:
         )
 
 
-def as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes]) -> Lease:
+def as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes], now: int) -> Lease:
     """A lease from the row of its task; its payload may be one of the large ones."""
     task, fence = row[:2]
     payload, blob = row[9:11]
     data = payload if blob is None else large[bytes(blob)]
     descent = NO_DESCENT if row[18] is None and not row[16] else Descent(*row[26:29])
-    return Lease(task, fence, token, worker, *row[2:9], data, *row[11:26], descent)  # type: ignore[call-arg]
+    return Lease(task, fence, token, worker, *row[2:9], data, *row[11:26], descent, claimed_at=now)  # type: ignore[call-arg, misc]

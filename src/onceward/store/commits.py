@@ -6,14 +6,15 @@ What a no-op task costs is decided here, so stages that simply advance or finish
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from onceward.errors import StoreError
+from onceward.errors import StoreError, StoreFull
 from onceward.model.cache import Taken
-from onceward.model.decide import readable
+from onceward.model.decide import readable, signal_of
 from onceward.model.lineage import Family
 from onceward.model.source import NotYet
 from onceward.model.status import Event, Status
@@ -21,6 +22,7 @@ from onceward.model.task import (
     CURSOR_PART,
     NEVER,
     RESULT_PART,
+    WAIT_PREFIX,
     Advance,
     Commit,
     Crash,
@@ -30,6 +32,7 @@ from onceward.model.task import (
     Filled,
     Finish,
     HandOver,
+    Hold,
     Keep,
     Lease,
     Move,
@@ -41,18 +44,29 @@ from onceward.model.task import (
     TryAgain,
     lane_of,
 )
+from onceward.store.asking import Asked, Identity
 from onceward.store.budgets import reserve_more
 from onceward.store.cache import fill, filled
 from onceward.store.families import Ended, read_families
 from onceward.store.gathered import Gathered, back_in_line
+from onceward.store.holds import HoldLocked, set_aside_beyond
+from onceward.store.identities import read_open_holders
 from onceward.store.lines import Standing
 from onceward.store.op import Call, Many, Op, Query, Rows
-from onceward.store.passing import take
+from onceward.store.passing import close, take
 from onceward.store.reader import Reader
-from onceward.store.session import ConnectionLost, TryAgainLater
+from onceward.store.session import ConnectionLost, NoTimeLeft, TryAgainLater
 
 Params = dict[str, Any]
-Verdict = bool | Family | Exception
+
+
+class GivenUp(msgspec.Struct, frozen=True):
+    """A retry was accepted as the end of its task, which has failed the same way before: why, in words."""
+
+    reason: str
+
+
+Verdict = bool | Family | GivenUp | Exception
 """True: accepted, perhaps with what the task knows of its children now. False: refused, the lease was lost. An error:
 its domain rows could not be written."""
 
@@ -62,7 +76,11 @@ PAUSED = Family(is_paused=True)
 
 
 class SendAlone(Exception):
-    """The domain rows of a commit met a deadlock: it is to be tried in a transaction of its own."""
+    """The domain rows of a commit met a lock or lost its transaction: it is to be tried in one of its own."""
+
+
+class SendLater(SendAlone):
+    """There was no time left in this transaction for the domain rows of a commit: it goes with the next."""
 
 
 def commit(commits: Sequence[Commit], now: int, claimer: Reader | None = None) -> Op[list[Verdict]]:
@@ -75,11 +93,12 @@ def commit(commits: Sequence[Commit], now: int, claimer: Reader | None = None) -
     releases: dict[tuple[bytes, str | None, str | None, int | None], list[int]] = {}
     reports: list[int] = []
     single: list[int] = []
+    holding: list[int] = []
     for place, one in enumerate(commits):
         move = one.move
         if one.writes:
             single.append(place)
-        elif type(move) is Finish and not move.fingerprint:
+        elif type(move) is Finish and not move.fingerprint and move.trace is None:
             finishes.setdefault((one.lease.fence, move.stage, move.status, move.reason), []).append(place)
         elif type(move) is Advance:
             advances.setdefault((one.lease.fence, move.queue, move.gates), []).append(place)
@@ -89,10 +108,16 @@ def commit(commits: Sequence[Commit], now: int, claimer: Reader | None = None) -
             reports.append(place)
         else:
             single.append(place)
+            if type(move) is Hold:
+                holding.append(place)
 
-    if known := {child for one in commits if _is_joining(one.move) for child in one.lease.family.open_ones}:
+    joining = [commits[place] for place in single if _is_joining(commits[place].move)]
+    statements = len(finishes) + len(advances) + len(releases) + len(reports) + len(single)
+    if joining and (known := (yield from _awaited_by(joining))):
         # They are locked below, after what their own stages lock after them; and some of ours may be somebody else's.
         yield Query("lock_tasks", {"ids": sorted({*known, *(one.lease.task for one in commits)})})
+    elif statements > 1 and (together := _of_one_lineage(commits)):
+        yield Query("lock_tasks", {"ids": together})
     for place in reports:  # before what may end the same attempt
         verdicts[place] = yield from _alone(commits[place], batch)
     for (fence, stage, status, reason), places in finishes.items():
@@ -136,13 +161,50 @@ def commit(commits: Sequence[Commit], now: int, claimer: Reader | None = None) -
         if commits[place].writes:
             verdicts[place] = yield from _with_writes(commits[place], batch, alone=len(commits) == 1)
     yield from batch.settle_up(commits, claimer)
+    if holding:
+        yield from _hold([place for place in holding if verdicts[place]], commits, verdicts, batch)
     if advances or single:
         yield from _tell_of_children(commits, verdicts, batch)
     return verdicts
 
 
+def _of_one_lineage(commits: Sequence[Commit]) -> list[int]:
+    """The tasks that share their lineage with another one here. An operator locks a lineage in order: so must a commit
+    that writes them in several statements."""
+    lineages = [one.lease.lineage_bytes for one in commits]
+    if len(set(lineages)) == len(lineages):
+        return []
+    times = Counter(lineages)
+    return sorted({one.lease.task for one in commits if times[one.lease.lineage_bytes] > 1})
+
+
+def _hold(places: Sequence[int], commits: Sequence[Commit], verdicts: list[Verdict], batch: Gathered) -> Op[None]:
+    """Set aside what stages want to hold. A transaction that has locked budgets waits for no other: a hold whose budget
+    is locked goes alone."""
+    asked = [(commits[place].lease, cast(Hold, commits[place].move)) for place in places]
+    has_locked = batch.has_paid or any(type(one.move) is Take and one.move.budgets for one in commits)
+    answers = yield from set_aside_beyond(asked, batch.now, waits=not has_locked)
+    for place, answer in zip(places, answers, strict=True):
+        verdicts[place] = SendAlone(str(answer)) if isinstance(answer, HoldLocked) else answer
+
+
 def _is_joining(move: Move) -> bool:
     return type(move) is HandOver and move.joins
+
+
+def _awaited_by(joining: Sequence[Commit]) -> Op[set[int]]:
+    """The open tasks that commits with a join will wait for: children of before, and tasks that they link to."""
+    known = {child for one in joining for child in one.lease.family.open_ones}
+    wanted: set[Identity] = set()
+    for one in joining:
+        if one.spawns is not None:
+            stage, key_hash, defaults = one.move.stage, one.spawns.key_hash, one.spawns.defaults  # type: ignore[attr-defined]
+            wanted.update(
+                *[Asked(one.lease, stage, key_hash, defaults, spawn).identities for spawn in one.spawns.asked]
+            )
+    if wanted:
+        known |= yield from read_open_holders(wanted)
+    return known
 
 
 def _held(commits: Sequence[Commit], fence: int) -> Params:
@@ -181,8 +243,8 @@ def _accept(
             batch.standings.append(_back_unjudged(lease, move, batch.now))
         elif move.value is not None:  # type: ignore[attr-defined]
             batch.parts.append((lease, Part(move.stage, RESULT_PART, move.value)))  # type: ignore[attr-defined]
-        if one.spawns is not None:
-            batch.accept_spawns(one)
+        if one.spawns is not None or one.sizes is not None:
+            batch.accept_effects(one)
         if lease.gates is not None or one.told or one.bill is not None:
             batch.leave(one, move)
 
@@ -210,7 +272,7 @@ def _order_in_cache(move: Move) -> tuple[str, bytes]:
     return (move.source, move.hash) if isinstance(move, Fill | Filled) else ("", b"")
 
 
-def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | NotYet | Taken]:
+def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | GivenUp | NotYet | Taken]:
     """One commit: its fence, and what follows from it. True if the fence held, or what is true then."""
     lease = one.lease
     move = (yield from _or_giving_up(lease, one.move)) if isinstance(one.move, TryAgain) else one.move
@@ -234,7 +296,7 @@ def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | NotYet | Taken]:
             rows = yield Query("hand_over", {**fence, "stage": next_stage, **place, "now": now})
         case TryAgain(stage, due_at, reason):
             change = {"stage": stage, "due_at": due_at, "reason": reason, "error": move.fingerprint}
-            rows = yield Query("try_again", {**fence, **change})
+            rows = yield Query("try_again", {**fence, **change, "counted": int(not move.is_transient)})
         case Defer(stage, due_at, reason):
             rows = yield Query("defer", {**fence, "stage": stage, "due_at": due_at, "reason": reason})
         case Park():
@@ -245,7 +307,7 @@ def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | NotYet | Taken]:
                 "record_crash",
                 {**fence, "status": int(status), "company": 0, "reason": reason, "ended_at": ended_at},
             )
-        case Keep() | Take() | Fill() | Filled() | Expire():
+        case Keep() | Take() | Hold() | Fill() | Filled() | Expire():
             rows = yield Query("touch", fence)
         case Report(stage, done, total, note):
             rows = yield Query("touch", fence)
@@ -263,7 +325,7 @@ def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | NotYet | Taken]:
         _record_loss(lease, move, batch)
         return False
     _record(lease, move, batch)
-    batch.accept_spawns(one)
+    batch.accept_effects(one)
     batch.leave(one, move)
     if isinstance(move, Take):
         return (yield from _take(lease, move, now)) or True
@@ -276,10 +338,14 @@ def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | NotYet | Taken]:
         batch.ended.append(Ended(task, move.status, awaited, of))
         if isinstance(move, Finish) and move.fingerprint:
             yield Query("record_failure", {"task": task, "fingerprint": move.fingerprint, "now": now})
+        if move is not one.move:
+            return GivenUp(move.reason or "")
     return PAUSED if isinstance(move, Advance) and rows[0][1] else True
 
 
 def _take(lease: Lease, move: Take, now: int) -> Op[NotYet | None]:
+    if move.pause_ms is not None:
+        return (yield from close(move.gate, move.pause_ms, now))
     closed = yield from take(lease, move.gate, move.limits, move.tokens, now)
     if closed is None and move.budgets:
         return (yield from reserve_more(lease, move.budgets, now))
@@ -298,7 +364,8 @@ def _or_giving_up(lease: Lease, move: TryAgain) -> Op[TryAgain | Finish]:
             why = f"{storm} {lease.kind} tasks of this lineage have failed the same way"
         else:
             continue
-        return Finish(move.stage, None, Status.FAILED, readable(f"{why}: {move.reason}"), move.fingerprint)
+        reason = readable(f"{why}: {move.reason}")
+        return Finish(move.stage, None, Status.FAILED, reason, move.fingerprint, move.trace)
     return move
 
 
@@ -316,14 +383,13 @@ def _park(lease: Lease, move: Park, now: int) -> Op[Rows]:
             "now": now,
         },
     )
-    if rows and move.waiting_for.startswith("signal:"):
-        name = move.waiting_for.removeprefix("signal:")
-        if (yield Query("newer_signal", {"task": lease.task, "name": name, "seen": lease.signals})):
-            # It stays parked in the log; its due time brings it back in the same breath.
-            yield Query("end_wait", {"task": lease.task, "now": now})
-            lane = lane_of(lease.queue, lease.kind, lease.gates)
-            yield Many("wait_until_due", [(now, lease.task, lane, lease.band, lease.rank)])
-            yield Query("notify")
+    name = signal_of(move.waiting_for)
+    if rows and name and (yield Query("newer_signal", {"task": lease.task, "name": name, "seen": lease.signals})):
+        # The log shows it as parked; its due time brings it back in the same transaction.
+        yield Query("end_wait", {"task": lease.task, "now": now})
+        lane = lane_of(lease.queue, lease.kind, lease.gates)
+        yield Many("wait_until_due", [(now, lease.task, lane, lease.band, lease.rank)])
+        yield Query("notify")
     return rows
 
 
@@ -333,7 +399,7 @@ def _record(lease: Lease, move: Move, batch: Gathered) -> None:
         case Finish(stage, value, status, reason):
             if value is not None:
                 batch.parts.append((lease, Part(stage, RESULT_PART, value)))
-            batch.note(lease, Event.FINISHED, status, stage, reason)
+            batch.note(lease, Event.FINISHED, status, stage, reason, move.trace)
         case Advance(stage, value):
             batch.parts.append((lease, Part(stage, RESULT_PART, value)))
             batch.note(lease, Event.STAGE_COMMITTED, Status.RUNNING, stage)
@@ -346,7 +412,7 @@ def _record(lease: Lease, move: Move, batch: Gathered) -> None:
             lane = lane_of(queue, lease.kind, move.gates)
             batch.standings.append(Standing(lease.task, lane, lease.band, lease.rank, batch.now))
         case TryAgain(stage, due_at, reason):
-            batch.note(lease, Event.RETRY_SCHEDULED, Status.RETRYABLE, stage, reason)
+            batch.note(lease, Event.RETRY_SCHEDULED, Status.RETRYABLE, stage, reason, move.trace)
             batch.goesback_in_line(lease, due_at, move.over_at)
         case Defer(stage, due_at, reason):
             batch.note(lease, Event.DEFERRED, Status.PENDING, stage, reason)
@@ -354,7 +420,9 @@ def _record(lease: Lease, move: Move, batch: Gathered) -> None:
         case Park(stage, waiting_for, due_at, _):
             batch.note(lease, Event.PARKED, Status.WAITING, stage, waiting_for)
             if due_at < NEVER:
-                # Never straight into line: only who comes out of the waiting room is woken.
+                if (signal := signal_of(waiting_for)) is not None:  # the stage can see that the time ran out
+                    batch.parts.append((lease, Part(stage, WAIT_PREFIX + signal, str(due_at).encode())))
+                # Never straight into line: a task is woken only when it leaves the waiting room.
                 batch.standings.append(back_in_line(lease, max(due_at, batch.now + 1)))
         case Crash(stage, reason, status):
             batch.note(lease, Event.CRASHED, status, stage, reason)
@@ -393,22 +461,31 @@ def _with_writes(one: Commit, others: Gathered, *, alone: bool) -> Op[Verdict]:
     try:
         accepted = yield from _alone(one, batch)
         if accepted:
-            yield Call(one.writes)
+            try:
+                yield Call(one.writes)
+            except StoreFull as error:
+                if alone:
+                    raise
+                raise TryAgainLater(str(error)) from error  # others may need less room
         yield from batch.flush()
-    except TryAgainLater as error:
+    except (TryAgainLater, NoTimeLeft) as error:
         if alone:
             raise
         yield Query("rollback_to_savepoint")
         yield Query("release_savepoint")
-        return SendAlone(str(error))
+        return SendLater() if isinstance(error, NoTimeLeft) else SendAlone(str(error))
     except (ConnectionLost, StoreError):
-        raise  # not the stage's fault: the transaction is gone
+        raise  # the transaction is gone
     except Exception as error:  # an error of the application's own code or rows: it belongs to its stage
-        yield Query("rollback_to_savepoint")
-        yield Query("release_savepoint")
+        try:
+            yield Query("rollback_to_savepoint")
+            yield Query("release_savepoint")
+        except ConnectionLost as lost:
+            raise lost from error
         return error
     yield Query("release_savepoint")
     others.left += batch.left
     others.billed += batch.billed
     others.billed_so_far += batch.billed_so_far
+    others.settling += batch.settling
     return accepted

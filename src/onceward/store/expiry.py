@@ -22,7 +22,7 @@ from onceward.store.families import Ended, after_end
 from onceward.store.lineages import Head
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
-from onceward.store.op import Many, Op, Query, drive
+from onceward.store.op import Many, Op, Query
 from onceward.store.pauses import read_pauses
 from onceward.store.rows import as_uuid
 from onceward.store.session import Session, TryAgainLater
@@ -68,7 +68,7 @@ def expire(ids: Sequence[int], reason: str, now: int, batch: int | None = None) 
 def expire_batches(session: Session, now: int) -> int:
     """Fail the batches whose deadline is over, with their open tasks; returns how many tasks that were."""
     expired = 0
-    for batch, name, created_at, deadline_at in session.run(Query("overdue_batches", {"now": now})):
+    for batch, name, created_at, deadline_at in session.read(Query("overdue_batches", {"now": now})):
         reason = exceeded(deadline_at - created_at, "batch")
         before = expired
         try:
@@ -99,9 +99,9 @@ def expire_batch(batch: int, reason: str, now: int) -> Op[int]:
 def expire_lineages(session: Session, now: int) -> int:
     """Fail the open tasks of lineages, and of branches of them, whose deadline is over; returns how many that were."""
     expired = 0
-    for found, root, created_at, deadline_at in session.run(Query("overdue_lineages", {"now": now})):
+    for found, root, created_at, deadline_at in session.read(Query("overdue_lineages", {"now": now})):
         lineage = as_uuid(found)
-        head = drive(_head(lineage, root), session)
+        head = session.ask(partial(_head, lineage, root))
         what = "lineage" if head.lineage == lineage else "branch"
         reason = exceeded(deadline_at - created_at, what)
         before = expired
@@ -165,7 +165,7 @@ def expire_tasks(session: Session, limits_ms: Mapping[str, int], now: int) -> in
     expired = 0
     while True:
         wanted = {"now": now, "kinds": sorted(limits_ms), "count": TASKS_AT_ONCE}
-        rows = session.run(Query("due_time_limits", wanted))
+        rows = session.read(Query("due_time_limits", wanted))
         if not rows:
             return expired
         looked_at = [(at, task) for at, task, _ in rows]

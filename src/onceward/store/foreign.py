@@ -285,12 +285,36 @@ class _AsyncPsycopg(AsyncForeignDriver):
         return _psycopg_state(self._connection)
 
 
+_ARRAY = re.compile(r"(\$\d+)::(?!text\b)(?=\w+\[\])")
+
+
+@cache
+def _with_arrays_of_texts(text: str) -> str:
+    return _ARRAY.sub(r"\1::text[]::", text)
+
+
+def _as_text(value: Any) -> str | None:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"\\x{value.hex()}"
+    return None if value is None else str(value)
+
+
 class _Asyncpg(AsyncForeignDriver):
+    """Statements leave out the codecs that the caller has set; only in arrays would asyncpg use them all the same.
+
+    So arrays travel as arrays of texts, for which asyncpg has a codec that is never replaced.
+    """
+
     def __init__(self, connection: Any) -> None:
         super().__init__(connection, "postgres", catalogue.dollar)
 
     async def aexecute(self, text: str, params: Any = None) -> Rows:
-        rows: Rows = await self._connection.fetch(text, *params or ())
+        from asyncpg import Record
+
+        values = [[_as_text(one) for one in value] if isinstance(value, list) else value for value in params or ()]
+        rows: Rows = await self._connection._execute(
+            _with_arrays_of_texts(text), values, 0, None, ignore_custom_codec=True, record_class=Record
+        )
         return rows
 
     async def astate(self) -> State:
@@ -336,6 +360,21 @@ def _sqlalchemy_spelling(dialect: Any) -> tuple[Dialect, Placeholder]:
         raise ConfigError(f"SQLAlchemy on {dialect.name}+{dialect.driver} cannot enqueue; it can on {known}") from None
 
 
+_OF_OURS = {"bool": 16, "bytea": 17, "bigint": 20, "smallint": 21, "integer": 23, "text": 25, "uuid": 2950}
+"""The types that statements of an enqueue name, by their numbers in PostgreSQL."""
+
+
+def _refuse_codecs(connection: Any) -> None:
+    """Refuse a connection of asyncpg with codecs of the caller's that SQLAlchemy would use for an enqueue."""
+    codec = connection.get_settings().get_data_codec
+    for name, oid in _OF_OURS.items():
+        if codec(oid) is not codec(oid, ignore_custom_codec=True):
+            raise ConfigError(
+                f"this connection has a codec of your own for {name}, which SQLAlchemy would use for the rows of a "
+                "task too; enqueue on a connection without it, or on the connection of asyncpg itself"
+            )
+
+
 class _Sqlalchemy(ForeignDriver):
     """Statements go through SQLAlchemy's connection, so that it knows of the transaction and logs them."""
 
@@ -356,6 +395,7 @@ class _Sqlalchemy(ForeignDriver):
             case "pysqlite" | "aiosqlite":
                 return _sqlite3_state(driver)
             case "asyncpg":
+                _refuse_codecs(driver)
                 return State(driver.is_in_transaction(), self._connection.connection.dbapi_connection.autocommit)
         return _psycopg_state(driver)
 

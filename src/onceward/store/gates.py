@@ -71,7 +71,9 @@ def look(reader: Reader, room: int, now: int) -> Op[Governed]:
 def _look(reader: Reader, room: int, now: int, *, locks: bool) -> Op[Governed]:
     limit = min(MOST_TURNS, 16 + room)
     most = max(1, room)
-    seen = [(line, place) for line in reader.governed if (place := reader.start(line)) != START]
+    seen = [
+        (line, place) for line in (reader.governed if reader.sweeps else ()) if (place := reader.start(line)) != START
+    ]
     places = {
         "seen_lanes": [lane for (lane, _), _ in seen],
         "seen_bands": [band for (_, band), _ in seen],
@@ -242,10 +244,10 @@ def _remember(governed: Governed, line: Line, popped: Popped) -> Op[None]:
     """How far a line was taken from: for the next look, and for those who stand in it later."""
     reader = governed.reader
     reader.stood_at = max(reader.stood_at, popped.at)
-    if reader.sweeps:
-        reader.took_governed(line, popped.last)
+    reader.popped_from.append(line)
+    reader.took_governed(line, popped.last, governed.now)
     if popped.last[0] > 0:
-        yield from mark(reader, line, popped.last[0], governed.now)
+        yield from mark(reader, line, popped.last[0], governed.now, renews=True)
 
 
 def _pop(governed: Governed, wanted: Sequence[tuple[Lane, int]], leasing: Leasing) -> Op[dict[str, Popped]]:

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 
 from onceward.model.budget import Bill
 from onceward.model.gates import BUDGET
+from onceward.model.holds import Settlement
 from onceward.model.status import Event, Status
 from onceward.model.task import (
     NEVER,
+    SIZE_PART,
     Advance,
     Commit,
     Fill,
     Filled,
     HandOver,
+    Hold,
     Keep,
     Lease,
     Move,
@@ -30,6 +33,7 @@ from onceward.store.cache import count_lookups
 from onceward.store.enqueue import kept
 from onceward.store.expiry import expire
 from onceward.store.families import Ended, join, lock_parents, tell_of_end
+from onceward.store.holds import settle_holds
 from onceward.store.lines import Standing, stand
 from onceward.store.log import Entry, log
 from onceward.store.op import Many, Op
@@ -37,7 +41,7 @@ from onceward.store.passing import leave
 from onceward.store.reader import Reader
 from onceward.store.stage_batches import Opening, Spawned, spawn_all
 
-_STAYING = frozenset({Keep, Report, Take, Fill, Filled})
+_STAYING = frozenset({Keep, Report, Take, Hold, Fill, Filled})
 """The moves of an attempt that goes on inside the gates it has passed; so does one that advances with gates."""
 
 
@@ -60,6 +64,8 @@ class Gathered:
     """Attempts for which something was set aside, and which are over."""
     billed_so_far: list[tuple[Lease, Bill]] = field(default_factory=list)
     """Attempts that have charged something, and go on."""
+    settling: list[tuple[Lease, Settlement]] = field(default_factory=list)
+    """What stages say of what they hold."""
     limits: list[tuple[int, int]] = field(default_factory=list)
     """When the time of tasks that go back in line is over."""
     expired: dict[str, list[int]] = field(default_factory=dict)
@@ -67,9 +73,18 @@ class Gathered:
     spawned: Spawned | None = None
     """What became of the children that were asked for."""
 
-    def note(self, lease: Lease, event: Event, status: Status, stage: str | None, note: str | None = None) -> None:
+    def note(
+        self,
+        lease: Lease,
+        event: Event,
+        status: Status,
+        stage: str | None,
+        note: str | None = None,
+        trace: str | None = None,
+    ) -> None:
+        """Have a row of the log written."""
         self.entries.append(
-            Entry(lease.task, lease.run, lease.fence, event, status, stage, lease.worker, self.now, note)
+            Entry(lease.task, lease.run, lease.fence, event, status, stage, lease.worker, self.now, note, trace)
         )
 
     def goesback_in_line(self, lease: Lease, due_at: int, over_at: int) -> None:
@@ -120,17 +135,25 @@ class Gathered:
             if not all(one.is_plain_success for one in said):
                 places = {one.lease.task: place for place, one in enumerate(commits)}
                 self.left.sort(key=lambda left: places[left.lease.task])
-            has_paid = bool(self.billed or self.billed_so_far)
-            yield from leave(self.left, said, self.now, None if has_paid else claimer)
+            yield from leave(self.left, said, self.now, None if self.has_paid else claimer)
             if any(one.looked_up for one in said):
                 yield from count_lookups(self.left, self.now)
         if self.billed:
             yield from settle(self.billed)
         if self.billed_so_far:
             yield from settle_so_far(self.billed_so_far)
+        if self.settling:
+            yield from settle_holds(self.settling, self.now)
+
+    @property
+    def has_paid(self) -> bool:
+        """Whether this transaction locks budgets to settle something."""
+        return bool(self.billed or self.billed_so_far or self.settling)
 
     def leave(self, one: Commit, move: Move) -> None:
         """The fence of a commit has held: if its attempt is over it leaves the gates it had passed, and pays."""
+        if one.bill is not None and one.bill.settlements:
+            self.settling += [(one.lease, settlement) for settlement in one.bill.settlements]
         if type(move) in _STAYING or (type(move) is Advance and move.gates is not None):
             if one.bill is not None and one.bill.charges:
                 self.billed_so_far.append((one.lease, one.bill))
@@ -141,17 +164,18 @@ class Gathered:
         if gates is not None and BUDGET in gates:
             self.billed.append((one.lease, one.bill))
 
-    def accept_spawns(self, one: Commit) -> None:
-        """The fence of a commit has held: its children are asked for, and its batches opened."""
+    def accept_effects(self, one: Commit) -> None:
+        """The fence of a commit has held: its children are asked for, its batches opened, its sizes kept."""
+        if one.sizes is not None:
+            self.parts.append((one.lease, Part(one.move.stage, SIZE_PART, one.sizes)))  # type: ignore[attr-defined]
         if one.spawns is not None:
             stage: str = one.move.stage  # type: ignore[attr-defined]
-            self.aliases += [
-                NewAlias(one.lease, alias, one.spawns.unique, one.spawns.fresh_for_ms) for alias in one.spawns.aliases
-            ]
-            self.asked += [
-                Asked(one.lease, stage, one.spawns.key_hash, one.spawns.defaults, child) for child in one.spawns.asked
-            ]
-            self.opening += [Opening(one.lease, new) for new in one.spawns.batches]
+            for alias in one.spawns.aliases:
+                self.aliases.append(NewAlias(one.lease, alias, one.spawns.unique, one.spawns.fresh_for_ms))
+            for child in one.spawns.asked:
+                self.asked.append(Asked(one.lease, stage, one.spawns.key_hash, one.spawns.defaults, child))
+            for new in one.spawns.batches:
+                self.opening.append(Opening(one.lease, new))
 
 
 def back_in_line(lease: Lease, due_at: int) -> Standing:

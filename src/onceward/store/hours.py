@@ -13,7 +13,7 @@ def typical_hour(now: int) -> Op[Typical | None]:
     if not runs:
         return None
     hours = max(1.0, (now - first_at) / HOUR_MS)
-    calls, usd = yield from _typical_spending(now)
+    calls, usd = yield from spending_an_hour(now, DAYS_BACK_MS)
     return Typical(hours, runs / hours, busy_ms / 60_000 / hours, tasks / hours, calls, usd)
 
 
@@ -23,11 +23,11 @@ def total_spending() -> Op[dict[str, int]]:
     return {CALLS: calls, MONEY: spent}
 
 
-def _typical_spending(now: int) -> Op[tuple[float | None, float | None]]:
-    """Calls and USD an hour. Without a budget in USD nobody counts money."""
+def spending_an_hour(now: int, back_ms: int) -> Op[tuple[float | None, float | None]]:
+    """Calls and USD an hour, over the last time of that length. Without a budget in USD no money is counted."""
     [(calls, spent, budgets)] = yield Query("totals_of_spending")
     noted: dict[str, list[tuple[int, int]]] = {name: [] for name in SPENDING}
-    for name, at, value in (yield Query("samples_named", {"since": now - DAYS_BACK_MS, "names": list(SPENDING)})):
+    for name, at, value in (yield Query("samples_named", {"since": now - back_ms, "names": list(SPENDING)})):
         noted[name].append((at, value))
     money = growth_an_hour(noted[MONEY], now, spent) if budgets else None
     return growth_an_hour(noted[CALLS], now, calls), None if money is None else money / WHOLE

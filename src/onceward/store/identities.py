@@ -7,7 +7,7 @@ task, and the row is locked by then, so that what is seen of its holder stays tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from onceward.model.status import Status
@@ -45,3 +45,9 @@ def read_holders(met: Mapping[Identity, int]) -> Op[dict[Identity, Holder]]:
     rows = yield Query("holders", {"ids": sorted(set(met.values()))})
     found = {row[0]: Holder(row[0], row[1], Status(row[2]), row[3], bytes(row[4])) for row in rows}
     return {identity: found.get(task) or Holder(task, None, Status.SUCCEEDED, 0) for identity, task in met.items()}
+
+
+def read_open_holders(wanted: Collection[Identity]) -> Op[set[int]]:
+    """Read which open tasks have identities, on a database where tasks are locked one by one."""
+    scopes, hashes = [scope for scope, _ in wanted], [hashed for _, hashed in wanted]
+    return {task for (task,) in (yield Query("open_holders", {"scopes": scopes, "hashes": hashes}))}

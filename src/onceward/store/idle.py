@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onceward.store.gates import next_turn_at
+from onceward.model.decide import signal_of
+from onceward.store.gates import LONGEST_WITHOUT_A_LOOK_MS, next_turn_at
 from onceward.store.lines import look
 from onceward.store.op import Op, Query
 from onceward.store.pauses import read_pauses
@@ -17,6 +18,14 @@ def ready_now(lanes: Sequence[str], now: int) -> Op[bool]:
     sight = yield from look(Reader(tuple(open_lanes)))
     turn_at = yield from next_turn_at(open_lanes)
     return sight.has_work(now) or (turn_at is not None and turn_at <= now)
+
+
+def suspects_soon(lanes: Sequence[str], now: int) -> Op[bool]:
+    """Whether anything stands in these lines of suspects, or will before a closed gate has been looked at again."""
+    lanes = (yield from read_pauses()).open_lines(tuple(lanes))
+    if (yield from look(Reader(tuple(lanes)))).heads:
+        return True
+    return bool((yield Query("due_before", {"lanes": list(lanes), "before": now + LONGEST_WITHOUT_A_LOOK_MS + 1_000})))
 
 
 def anything_left(lanes: Sequence[str], kinds: Sequence[str]) -> Op[bool]:
@@ -35,3 +44,14 @@ def anything_left(lanes: Sequence[str], kinds: Sequence[str]) -> Op[bool]:
         return True
     running = yield Query("kinds_running")
     return bool({row[0] for row in running} & set(kinds))
+
+
+def signal_waits() -> Op[list[tuple[int, str, int]]]:
+    """Tasks that wait for a signal, the name of that signal, and when the wait ends without it."""
+    rows = yield Query("signal_waits")
+    return [(task, signal_of(waiting_for) or "", due_at) for task, waiting_for, due_at in rows]
+
+
+def is_due_besides_signals() -> Op[bool]:
+    """Whether time alone brings any task back in line, apart from waits for signals with a time limit."""
+    return bool((yield Query("due_besides_signals")))

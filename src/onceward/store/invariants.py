@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from onceward.model.budget import read_amount
+from onceward.model.decide import signal_of
 from onceward.model.lineage import NOT_UNIQUE, REPEATS, Rule, read_ancestry, rules_in
 from onceward.model.status import CLAIMABLE, TRANSITIONS, Event, Status
-from onceward.model.task import CURSOR_PART, NEVER, ONCE_PREFIX, RESULT_PART, lane_of
+from onceward.model.task import CURSOR_PART, NEVER, ONCE_PREFIX, RESULT_PART, SIZE_PART, WAIT_PREFIX, lane_of
 
 CLOCK_SLACK_MS = 3_600_000
 """How far the clocks of two machines may differ before a time is called impossible."""
@@ -277,6 +278,8 @@ def checkpoints(history: History) -> Iterator[str]:
             written.add((run, RESULT_PART, row.stage))
         elif row.event == Event.PROGRESSED:
             written.add((run, CURSOR_PART, row.stage))
+        elif row.event == Event.PARKED and (signal := signal_of(row.note or "")) is not None:
+            written.add((run, WAIT_PREFIX + signal, row.stage))
         elif row.event == Event.REOPENED:
             for stage in forgotten(done, row.note):
                 del done[stage]
@@ -288,7 +291,7 @@ def checkpoints(history: History) -> Iterator[str]:
         if needed and stage not in results:
             yield f"task {task.id}: stage {stage} has committed, but its result is not stored"
     for part in history.parts:
-        if not part.part.startswith(ONCE_PREFIX) and (part.run, part.part, part.stage) not in written:
+        if not part.part.startswith((ONCE_PREFIX, SIZE_PART)) and (part.run, part.part, part.stage) not in written:
             what = {RESULT_PART: "a result", CURSOR_PART: "a cursor"}.get(part.part, repr(part.part))
             yield f"task {task.id}: {what} of stage {part.stage} is stored that no commit wrote"
     if not task.touched and any(
@@ -364,13 +367,15 @@ def overspent(budget: BudgetFacts) -> Iterator[str]:
     """No more of a budget is spent or set aside than it ever allowed, but for charges above their estimates; and what
     it counts as set aside is what attempts have set aside."""
     name = f"budget {budget.name}{f' of {budget.scope}' if budget.scope else ''}"
+    if not all(type(one) is int for one in (budget.spent, budget.reserved, budget.overcharged)):
+        yield f"{name} has lost count: {budget.spent} spent, {budget.reserved} set aside, {budget.overcharged} above"
     used = budget.spent + budget.reserved - budget.overcharged
     if used > budget.highest:
         most = read_amount(budget.highest)
         yield f"{read_amount(used)} of {name} is spent or set aside, and it allowed {most} at most"
     if budget.reserved != budget.set_aside:
         counted, found = read_amount(budget.reserved), read_amount(budget.set_aside)
-        yield f"{name} counts {counted} as set aside, and attempts have set aside {found}"
+        yield f"{name} counts {counted} as set aside, and attempts and holds have set aside {found}"
     if budget.spent < 0 or budget.reserved < 0:
         yield f"{name} counts less than nothing"
 

@@ -7,7 +7,7 @@ first and low is never starved. Every other time what a lineage or batch has in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -20,6 +20,8 @@ from onceward.store.pauses import read_pauses
 from onceward.store.reader import BANDS, PAUSES_EVERY_MS, START, Line, Reader, mark
 
 COMPARE_EVERY_MS = 20
+FEWEST_LOOKED_AT, MOST_LOOKED_AT = 100, 10_000
+"""How many places of a line one look for dead ones covers: the first one, and all looks of a claim together."""
 DUE_BATCH = 500
 ANY_RANK = 1 << 62
 
@@ -128,6 +130,10 @@ class Sight:
         ]
         return sorted(heads, key=lambda head: head[0])
 
+    def without_threads(self, reader: Reader) -> Sight:
+        """The same without the lines whose tasks need a thread."""
+        return replace(self, heads=[head for head in self.heads if head[0] not in reader.threaded])
+
     def oldest(self, reader: Reader) -> int:
         """Since when the oldest stands in line, as old as its priority makes it."""
         return min((since for since, _ in self.in_order(reader)), default=NEVER)
@@ -183,7 +189,7 @@ def line_told(notification: str) -> Line | None:
 
 
 def pop_from(reader: Reader, line: Line, count: int, now: int) -> Op[list[int]]:
-    """Take up to `count` tasks out of one line, in which somebody is known to stand."""
+    """Take up to `count` tasks out of one line, in which some are known to stand."""
     return (yield from _pop_line(reader, line, count, ANY_RANK, now))
 
 
@@ -194,7 +200,7 @@ def pop(reader: Reader, count: int, now: int, sight: Sight | None = None) -> Op[
     """
     if reader.busy_line is not None and now < reader.busy_until:
         taken = yield from _pop_line(reader, reader.busy_line, count, ANY_RANK, now)
-        if len(taken) == count:
+        if len(taken) == count or (taken and reader.wants_thread):
             return taken
         count -= len(taken)
     else:
@@ -208,7 +214,7 @@ def pop(reader: Reader, count: int, now: int, sight: Sight | None = None) -> Op[
         if count == 0:
             break
         more = yield from _pop_line(reader, line, count, ANY_RANK, now)
-        if len(more) == count:
+        if len(more) == count or (more and reader.wants_thread):
             reader.busy_line, reader.busy_until = line, now + COMPARE_EVERY_MS
         count -= len(more)
         taken += more
@@ -229,8 +235,15 @@ def pop_suspects(reader: Reader) -> Op[list[int]]:
 
 
 def _pop_line(reader: Reader, line: Line, count: int, rank_max: int, marks_at: int | None = None) -> Op[list[int]]:
-    """Take the first of a line. With a time it is a line in which ranks are shares, and is marked."""
+    """Take the first of a line, as far as there are threads for them. With a time it is a line in which ranks are
+    shares, and is marked."""
     lane, band = line
+    asked, needs_threads = count, lane in reader.threaded
+    if needs_threads:
+        count = min(count, reader.threads)
+        if count <= 0:
+            reader.wants_thread = True
+            return []
     rank, seq = reader.start(line)
     popped = yield Query(
         "pop", {"lane": lane, "band": band, "rank": rank, "seq": seq, "rank_max": rank_max, "count": count}
@@ -240,10 +253,31 @@ def _pop_line(reader: Reader, line: Line, count: int, rank_max: int, marks_at: i
         last = in_order[-1][:2]
         yield Query("popped", {"lane": lane, "band": band, "rank": last[0], "seq": last[1]})
         reader.took(line, last)
+        reader.popped_from.append(line)
         reader.stood_at = max(reader.stood_at, max([row[3] for row in popped]))
         if marks_at is not None and last[0] > 0:
             yield from mark(reader, line, last[0], marks_at)
+    if needs_threads:
+        reader.threads -= len(in_order)
+        reader.wants_thread = reader.wants_thread or len(in_order) == count < asked
     return [task for _, _, task in in_order]
+
+
+def drop_dead(reader: Reader) -> Op[None]:
+    """Delete the dead places at the front of the lines from which this claim has popped: those of tasks that have
+    ended or are paused. As long as all places of a look are dead, the next look is four times as long."""
+    left = MOST_LOOKED_AT
+    for line in dict.fromkeys(reader.popped_from):
+        many = FEWEST_LOOKED_AT
+        while left > 0:
+            many = min(many, left)
+            rank, seq = reader.start(line)
+            place = {"lane": line[0], "band": line[1], "rank": rank, "seq": seq, "count": many}
+            dropped = yield Query("drop_dead", place)
+            left -= many
+            if sum([row[0] for row in dropped]) < many:
+                break
+            many *= 4
 
 
 def stragglers(reader: Reader, now: int) -> Op[bool]:

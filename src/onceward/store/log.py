@@ -21,6 +21,7 @@ class Entry(NamedTuple):
     worker: int | None
     at: int
     note: str | None
+    trace: str | None = None
 
 
 def log(entries: Iterable[Entry]) -> Op[None]:
@@ -28,7 +29,7 @@ def log(entries: Iterable[Entry]) -> Op[None]:
     yield Many(
         "log_events",
         [
-            (task, run, fence, int(event), int(status), stage, worker, at, note)
-            for task, run, fence, event, status, stage, worker, at, note in entries
+            (task, run, fence, int(event), int(status), stage, worker, at, note, trace)
+            for task, run, fence, event, status, stage, worker, at, note, trace in entries
         ],
     )

@@ -18,12 +18,13 @@ from typing import TypeVar
 
 import apsw
 
-from onceward.errors import ConfigError, SchemaTooNew, SchemaTooOld, StoreError
+from onceward.errors import ConfigError, SchemaTooNew, SchemaTooOld, StoreError, WriteRefused
+from onceward.model.asked import is_held, shown
 from onceward.model.connection import Connection, Dialect
 from onceward.store import catalogue
-from onceward.store.guard import refuse_transaction_control
 from onceward.store.op import Call, Query
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.sql_check import objection
 
 Result = TypeVar("Result")
 Work = str | Callable[[Connection], object]
@@ -119,10 +120,14 @@ class Migration:
     def __init__(
         self, name: str, both: Work | None = None, *, sqlite: Work | None = None, postgres: Work | None = None
     ) -> None:
-        if not name or "\x00" in name:
-            raise ConfigError(f"{name!r} is no name of a migration")
+        if not isinstance(name, str) or not name or not is_held(name):
+            raise ConfigError(f"{shown(name)} is no name of a migration; take a short text")
         if both is None and sqlite is None and postgres is None:
             raise ConfigError(f"migration {name!r} does nothing; give it SQL or a function")
+        for work in (both, sqlite, postgres):
+            is_text = isinstance(work, str) and work.strip() and is_held(work)
+            if work is not None and not is_text and not callable(work):
+                raise ConfigError(f"migration {name!r}: {shown(work)} is no SQL or a function of a connection")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "sqlite", both if sqlite is None else sqlite)
         object.__setattr__(self, "postgres", both if postgres is None else postgres)
@@ -191,7 +196,10 @@ def _carry_out(session: Session, migration: Migration) -> None:
         for statement in _statements(work, session.dialect):
             _execute(session, statement, what)
     else:
-        session.run(Call([(work, ())]))
+        try:
+            session.run(Call([(work, ())]))
+        except Exception as error:
+            raise session.meant(error) from error
     if not session.in_transaction():
         raise ConfigError(f"{what} has ended the transaction it runs in; leave that to the engine")
 
@@ -199,7 +207,7 @@ def _carry_out(session: Session, migration: Migration) -> None:
 def _statements(text: str, dialect: Dialect) -> list[str]:
     """The statements of a text, none of which may begin or end a transaction."""
     if dialect == "postgres":
-        refuse_transaction_control(text)
+        _refuse(objection(text))
         return [text] if text.strip() else []
     statements, rest = [], ""
     for piece in text.split(";"):
@@ -209,8 +217,13 @@ def _statements(text: str, dialect: Dialect) -> list[str]:
             rest = ""
     statements = [statement for statement in (*statements, rest.strip()) if statement]
     for statement in statements:
-        refuse_transaction_control(statement.partition(";")[0])
+        _refuse(objection(statement.partition(";")[0]))
     return statements
+
+
+def _refuse(objected: str | None) -> None:
+    if objected is not None:
+        raise WriteRefused(objected)
 
 
 def _execute(session: Session, statement: str, what: str) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from onceward.errors import ConfigError
+from onceward.model.asked import shown
 from onceward.model.connection import Dialect
 from onceward.model.times import Clock, StoreClock, SystemClock
 from onceward.redaction import redacted
 from onceward.store.session import Session
-from onceward.store.sqlite_store import SqliteStore
 
 OnConnect = Callable[[Any], None]
 
@@ -42,12 +42,14 @@ def open_store(
 ) -> Store:
     """The store at an address. Nothing is connected to yet."""
     times = StoreClock(clock or SystemClock())
-    scheme, separator, rest = url.partition("://")
+    scheme, separator, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
     if not separator:
         raise ConfigError(
-            f"{redacted(url)!r} is no database address; write sqlite:///file.db or postgresql://host/name"
+            f"{redacted(shown(url))} is no database address; write sqlite:///file.db or postgresql://host/name"
         )
     if scheme == "sqlite":
+        from onceward.store.sqlite_store import SqliteStore
+
         path = rest.removeprefix("/")
         if rest in ("", "/:memory:", ":memory:"):
             return SqliteStore(":memory:", times, on_connect)

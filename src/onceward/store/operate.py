@@ -111,7 +111,7 @@ def reopen(
         yield from _refuse(task, Event.REOPENED, Status.PENDING)
     [(_, run, fence, kind, queue, band, rank, current)] = rows
     yield Query("forget_joins", {"ids": [task]})
-    yield Query("drop_expiry_parts", {"task": task})
+    yield Query("drop_passing_parts", {"task": task})
     if fresh:  # what was approved was the run before this one
         yield Query("drop_signals", {"task": task})
     for name in forget:

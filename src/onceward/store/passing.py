@@ -17,15 +17,31 @@ from onceward.store.op import Many, Op, Query
 from onceward.store.pauses import read_pauses
 from onceward.store.reader import Reader
 
+ASKED_US = "it asked us to wait"
+
+
+def close(gate: str, pause_ms: int, now: int) -> Op[NotYet]:
+    """Close a gate for as long as its source has just asked to be left alone; a longer pause stays as it is."""
+    until = now + min(pause_ms, LONGEST_WISH_MS)
+    while not (yield Query("close_gate", {"gate": gate, "until": until, "why": ASKED_US})):
+        yield Many("insert_gates", [(gate,)])
+    return NotYet(gate, until)
+
 
 def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> Op[NotYet | None]:
-    """Let a task that runs already pass a gate, for one outside call; or say when that may be."""
+    """Let a task that runs already pass a gate, for one outside call; or say when that may be.
+
+    Without tokens only the gate itself is asked: the task has passed it already, and it may have closed since.
+    """
     if (yield from read_pauses()).of_gate(gate) is not None:
         return NotYet(gate, NEVER)
     while not (held := (yield Query("hold_gate", {"gate": gate}))):
         yield Many("insert_gates", [(gate,)])  # nobody has passed it yet, or it was pruned because nobody did for long
     [(_, *row)] = held
     state = yield from as_of_now(gate, GateState.stored(*row), now)
+    if not tokens:
+        is_open = state.enabled and state.paused_until <= now
+        return None if is_open else NotYet(gate, state.paused_until if state.enabled else NEVER)
     inside = probes = 0
     if limits.has_slots or state.is_probing(now):
         if rows := (yield Query("inside_gates", {"names": [gate]})):
@@ -92,7 +108,7 @@ def _tell(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:
     elif opened:
         why = f"paused after {_in_a_row(after.streak)}"
     elif asked_until > after.paused_until:
-        why = "it asked us to wait"
+        why = ASKED_US
     yield Query(
         "change_gate",
         {

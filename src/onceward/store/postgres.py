@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from onceward import extras
 from onceward.errors import ConfigError, StoreError, StoreFull, StoreUnavailable, WriteRefused
+from onceward.logs import EngineLog
 from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.redaction import know_address, redacted
 from onceward.store import catalogue
-from onceward.store.guard import GuardedConnection, call
+from onceward.store.guard import GuardedConnection
 from onceward.store.op import Call, Many, Query, Request, Rows
 from onceward.store.session import GONE, ConnectionLost, Session, TryAgainLater, WentBack, quietly
 
@@ -27,12 +30,14 @@ try:
     from onceward.store.silence import WatchedConnection
     from onceward.store.wire import Statement, Wire
 except ImportError as missing:  # pragma: no cover - the extra is part of the development set-up
-    raise ConfigError("PostgreSQL needs the extra: pip install 'onceward[postgres]'") from missing
+    raise ConfigError(f"PostgreSQL cannot be used: {extras.missing('psycopg')}") from missing
 
 OnConnect = Callable[[Any], None]
+logger = EngineLog("onceward.store")
 
 _STATEMENTS = catalogue.Statements("postgres", catalogue.dollar)
 _IN_WORDS = catalogue.Statements("postgres", catalogue.brace)
+_BY_NAME = catalogue.Statements("postgres", catalogue.percent)
 _BEGIN_WITH_RECEIPT = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_receipt'].text}"
 _BEGIN_AFTER_ANOTHER = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_next_receipt'].text}"
 _UNLESS_SAID: dict[str, Any] = {
@@ -45,6 +50,11 @@ _UNLESS_SAID: dict[str, Any] = {
 """By which a server that has gone without a word is noticed within half a minute."""
 LONGEST_IDLE_MS = 30_000
 """How long a transaction of ours may wait for its process before the server ends it, and others have its locks."""
+_CANCEL_LIMIT_S = 1.0
+QUIET_S = 10.0
+"""For how long nobody is notified after the queue for that was full."""
+_TOO_MUCH = "54000"
+_NOTIFY, _SAY_NOTHING = "pg_notify('onceward', ", "strpos('onceward', "
 _END_IDLE_TRANSACTIONS = "SELECT set_config('idle_in_transaction_session_timeout', %s, false)"
 _NOTICED_BY_SERVER = (
     "SET tcp_user_timeout = 30000;"
@@ -87,6 +97,8 @@ class PostgresSession(Session):
         self._prepare = prepare
         self._connection: WatchedConnection | None = None
         self._wire: Wire | None = None
+        self._quiet_until = 0.0
+        """Until when nobody is notified: the queue of the server for that was full."""
 
     def opened(self) -> psycopg.Connection[Any]:
         if self._connection is None:
@@ -100,6 +112,7 @@ class PostgresSession(Session):
                 self.discard()
                 raise
             self._wire = Wire(self._connection, prepare=self._prepare)
+            self.openings += 1
             self.measure_clock()
         return self._connection
 
@@ -141,18 +154,31 @@ class PostgresSession(Session):
                 self._lend(connection, request)
                 return []
             asked = _asked(request)
+            if asked is not None and self._quiet_until and _NOTIFY in asked.text:
+                asked = self._unless_quiet(asked)
             return [] if asked is None else wire.run(asked)
         except psycopg.Error as error:
             if isinstance(error, pg.InvalidSqlStatementName):
                 wire.forget()
-            meant = _meant(error)
-            if (
-                isinstance(request, Call)
-                and isinstance(meant, ConnectionLost)
-                and not (connection.closed or self.is_lost())
-            ):
-                raise  # a time limit, memory, a cursor used wrongly, another connection: an error of its stage
-            raise meant from error
+            if isinstance(request, Call):
+                raise  # what it means was decided when the connection came back
+            if not self.in_transaction():  # a statement that is a transaction of its own
+                self._be_quiet_if_full(error)
+            raise _meant(error) from error
+
+    def _unless_quiet(self, asked: Statement) -> Statement:
+        if time.monotonic() < self._quiet_until:
+            return asked._replace(text=asked.text.replace(_NOTIFY, _SAY_NOTHING))
+        self._quiet_until = 0.0
+        return asked
+
+    def _be_quiet_if_full(self, error: psycopg.Error) -> None:
+        """A transaction that notifies cannot commit while the queue for that is full. Then it is done again without,
+        and those who wait find its work when they look."""
+        if error.sqlstate == _TOO_MUCH and not self._quiet_until:
+            logger.warning("nobody can be notified of new work for now; it is found by looking", error=_said(error))
+            self._quiet_until = time.monotonic() + QUIET_S
+            raise TryAgainLater(_said(error)) from error
 
     def begin_with_receipt(self, token: bytes, before: bytes | None) -> None:
         # In one message, and with its values in the text: the way to the server and back costs more than what it does.
@@ -163,7 +189,13 @@ class PostgresSession(Session):
             raise WentBack(GONE)
 
     def commit(self) -> None:
-        self._say(_IN_WORDS["commit"].text)
+        self.opened()
+        assert self._wire is not None
+        try:
+            self._wire.run_text(_IN_WORDS["commit"].text)
+        except psycopg.Error as error:
+            self._be_quiet_if_full(error)
+            raise _meant(error) from error
 
     def _say(self, text: str) -> int:
         """Run what has no parameters; returns how many rows came back."""
@@ -175,21 +207,33 @@ class PostgresSession(Session):
             raise _meant(error) from error
 
     def _lend(self, connection: psycopg.Connection[Any], request: Call) -> None:
-        guarded = GuardedConnection(connection, self.dialect, is_shared=True)
         began = time.monotonic()
         try:
-            for function, arguments in request.functions:
-                call(function, guarded, arguments)
-        finally:
-            guarded.shut()
-            if (time.monotonic() - began) * 1_000 >= LONGEST_IDLE_MS and self.is_lost():
+            self.lend(GuardedConnection(connection, self.dialect, is_shared=True), request)
+        except ConnectionLost:
+            if (time.monotonic() - began) * 1_000 >= LONGEST_IDLE_MS:
                 raise WriteRefused(
                     "a function given to ctx.write has kept its transaction waiting for "
                     f"{LONGEST_IDLE_MS / 1_000:g} s, and everybody else with it: find out in the stage what is to be "
                     "written, and only write it there"
-                )
+                ) from None
+            raise
         if connection.info.transaction_status != TransactionStatus.INTRANS:
             raise WriteRefused("a function given to ctx.write has ended the transaction it was part of")
+
+    def abandon(self) -> Callable[[], None] | None:
+        # Only its socket is shut, for both ends: the driver may be waiting for it in the other thread.
+        connection, self._connection, self._wire = self._connection, None, None
+        if connection is None:
+            return None
+        quietly(lambda: connection.cancel_safe(timeout=_CANCEL_LIMIT_S))
+        quietly(lambda: _hang_up(connection.fileno()))
+        return lambda: quietly(connection.close)
+
+
+def _hang_up(descriptor: int) -> None:
+    with socket.socket(fileno=os.dup(descriptor)) as copy:
+        copy.shutdown(socket.SHUT_RDWR)
 
 
 def _ignore(_: object) -> None:
@@ -287,11 +331,25 @@ class PostgresStore:
         """The session of a program that enqueues and asks."""
         return self.session(read_only=read_only)
 
+    def hold_lock(self, connection: WatchedConnection, worker: int) -> str | None:
+        """Hold the lock of a worker for as long as a connection lives; the run of the server on which it counts.
+
+        None behind a pooler, which would leave the lock with another program.
+        """
+        if connection.backend is None or not self._prepare:
+            return None
+        if self._on_connect is not None:
+            self._on_connect(connection)
+        connection.execute(_NOTICED_BY_SERVER)
+        held = connection.execute(_BY_NAME["hold_lock"].text, {"worker": worker}).fetchone()
+        return None if held is None else held[0]
+
     @property
     def place(self) -> str:
         """Where the database is, for people, without its password."""
         info = psycopg.conninfo.conninfo_to_dict(self.url)
-        return f"postgresql://{info.get('host') or 'localhost'}/{info.get('dbname') or ''}"
+        port = f":{info['port']}" if info.get("port") else ""
+        return f"postgresql://{info.get('host') or 'localhost'}{port}/{info.get('dbname') or ''}"
 
     @property
     def presence_folder(self) -> Path | None:

@@ -7,7 +7,7 @@ over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -20,6 +20,12 @@ from onceward.store.op import Many, Op, Query
 BANDS = range(band_of(HIGHEST_PRIORITY), band_of(LOWEST_PRIORITY) + 1)
 SWEEP_EVERY_MS = 1_000
 MARK_EVERY_MS = 100
+MOST_MARKS = 16
+"""How many moments a reader remembers while a transaction of others stays open."""
+REMEMBERED_MS = 3_600_000
+"""How long a place in a governed line is remembered, and a mark there stands for its worker. The marks of a line are
+deleted only after much longer, so that no reader begins behind new places."""
+MARKS_OF_LINES_KEPT_MS = 24 * REMEMBERED_MS
 PAUSES_EVERY_MS = 200
 """How often a worker asks whether an operator has paused something, as long as nothing is paused."""
 MOST_GOVERNED = 100
@@ -28,6 +34,7 @@ MOST_GOVERNED = 100
 Place = tuple[int, int]
 """A rank and a number: where a row stands in its line."""
 
+ANY_NUMBER = 1 << 62
 START: Place = (-1, -1)
 Line = tuple[str, int]
 """A lane and a band."""
@@ -108,6 +115,14 @@ class Reader:
     stood_at: int = 0
     """When the last of those who were taken by this claim had stood in line: they were due then. If the clock was set
     back since, they still are."""
+    threaded: frozenset[str] = frozenset()
+    """The lanes whose tasks need a thread as soon as they begin, where the worker has only some."""
+    threads: int = ANY_NUMBER
+    """How many of those this claim may still take."""
+    wants_thread: bool = False
+    """Whether it has left some of them where they stand."""
+    popped_from: list[Line] = field(default_factory=list)
+    """The lines from which this claim has popped."""
     due_seen: int = -1
     next_due_at: int | None = None
     """When the next one in the waiting room becomes due, at the last look."""
@@ -117,8 +132,8 @@ class Reader:
     swept_at: int = -SWEEP_EVERY_MS
     marked_at: int = 0
     marks: list[_Mark] = field(default_factory=list)
-    governed: set[Line] = field(default_factory=set)
-    """The governed lines in which places are remembered."""
+    governed: dict[Line, int] = field(default_factory=dict)
+    """The governed lines in which places are remembered, and when it has taken from each."""
     budgets_of: BudgetsOf = no_budgets
     limits_of_old: LimitsOf | None = None
     """What gates let through if somebody stands in a governed line after all: the code had gates, and has none now."""
@@ -138,8 +153,9 @@ class Reader:
             shared=dict(self.shared),
             next_floor=dict(self.next_floor),
             marks=list(self.marks),
-            governed=set(self.governed),
+            governed=dict(self.governed),
             glad=set(),
+            popped_from=[],
         )
 
     @property
@@ -190,15 +206,25 @@ class Reader:
         self.seen[line] = last
         self.highest[line] = max(self.highest.get(line, START), last)
 
-    def took_governed(self, line: Line, last: Place) -> None:
+    def took_governed(self, line: Line, last: Place, now: int) -> None:
         """Remember how far it has taken from a governed line, of which there may be very many: then it begins anew."""
         if line not in self.governed and len(self.governed) >= MOST_GOVERNED:
-            for memory in (self.seen, self.marked, self.highest, self.floor, self.next_floor):
-                for forgotten in self.governed & memory.keys():
-                    del memory[forgotten]
-            self.governed.clear()
-        self.governed.add(line)
-        self.took(line, last)
+            self._forget(self.governed.keys())
+        self.governed[line] = now
+        if self.sweeps:
+            self.took(line, last)
+
+    def forget_old(self, now: int) -> None:
+        """Forget the governed lines that it has not taken from for long: their marks may be deleted."""
+        if old := {line for line, at in self.governed.items() if now - at >= REMEMBERED_MS}:
+            self._forget(old)
+
+    def _forget(self, lines: Set[Line]) -> None:
+        for mark in self.marks:
+            mark.places = {line: place for line, place in mark.places.items() if line not in lines}
+        for memory in (self.seen, self.marked, self.highest, self.floor, self.next_floor, self.governed):
+            for line in memory.keys() & lines:
+                del memory[line]
 
     def rewind(self, lines: Iterable[Line]) -> None:
         """Look at some lines next from where nothing can be behind."""
@@ -221,10 +247,15 @@ class Reader:
         return [(lane, band) for lane in self.open_lanes for band in BANDS]
 
 
-def mark(reader: Reader, line: Line, rank: int, now: int) -> Op[None]:
-    """Note how far the claims have come in a line, now and then: nobody who comes later stands further ahead."""
+def mark(reader: Reader, line: Line, rank: int, now: int, *, renews: bool = False) -> Op[None]:
+    """Note how far the claims have come in a line, now and then: nobody who comes later stands further ahead.
+
+    A line whose marks may be deleted when they are old needs a new one now and then: it is one rank further.
+    """
     reader.took_shares(line, now)
     made = reader.marked.get(line)
+    if renews and (made is None or now - made.at >= REMEMBERED_MS):
+        rank = 1 + (rank if made is None else max(rank, made.last))
     if made is None or (rank > made.last and now - made.at >= MARK_EVERY_MS):
         reader.marked[line] = LineMark(-1 if made is None else made.last, rank, now)
         yield Many("insert_marks", [(*line, rank, now)])
@@ -235,6 +266,11 @@ def mark_claimed(reader: Reader, now: int) -> Op[None]:
     unmarked, reader.unmarked = reader.unmarked, {}
     for line, rank in unmarked.items():
         yield from mark(reader, line, rank, now)
+
+
+def forget_lines(now: int) -> Op[None]:
+    """Delete the marks of governed lines in which no task stands and from which nothing was taken for a day."""
+    yield Query("forget_lines", {"before": now - MARKS_OF_LINES_KEPT_MS, "governed": "%@%"})
 
 
 def is_time_to_sweep(reader: Reader, now: int) -> bool:
@@ -248,8 +284,11 @@ def sweep_if_time(reader: Reader, now: int) -> Op[None]:
         reader.marked_at = now
         [(after, oldest)] = yield Query("snapshot")
         reader.marks.append(_Mark(after, reader.proven()))
+        if len(reader.marks) > MOST_MARKS:
+            del reader.marks[1::2]  # each proves what it proves without the others
         if is_time_to_sweep(reader, now):
             reader.swept_at = now
+            reader.forget_old(now)
             _start_over(reader, oldest)
 
 
@@ -264,6 +303,7 @@ def heed_clock(reader: Reader, now: int) -> Op[None]:
     lines looked at, whose turns are. Who looks for the first time cannot know, and has them looked at too."""
     must_wake = must_heed_clock(reader, now)
     behind, reader.latest, reader.stood_at = reader.latest - now, now, 0
+    reader.popped_from.clear()
     if must_wake:
         yield Query("wake_lines", {"lines": list(reader.lanes), "now": now, "never": NEVER})
     if behind <= 0:

@@ -73,6 +73,7 @@ class LogRow(msgspec.Struct, frozen=True, gc=False):
     worker_name: str | None
     at: int
     note: str | None
+    trace: str | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
@@ -98,6 +99,11 @@ class WorkerRow(msgspec.Struct, frozen=True, gc=False):
     started_at: int
     beat_at: int
     holds: int
+    presence: str | None = None
+    """The file in which it says what it runs."""
+    running: int | None = None
+    threads: int | None = None
+    """How many stages run there, and how many of them in threads; None if it is on another machine."""
 
 
 class ReadyLine(msgspec.Struct, frozen=True, gc=False):
@@ -123,6 +129,8 @@ class Backlog(msgspec.Struct, frozen=True):
 
     ready: list[ReadyLine]
     later: list[DueLater]
+    parked: int = 0
+    """How many tasks wait for code that fits what is stored of them."""
 
     @property
     def ready_tasks(self) -> int:
@@ -216,8 +224,8 @@ def events(task_id: int) -> Op[list[LogRow]]:
     """All that ever happened to a task, oldest first."""
     rows = yield Query("report_events", {"task": task_id})
     return [
-        LogRow(number, run, fence, Event(event), Status(status), stage, worker, name, at, note)
-        for number, run, fence, event, status, stage, worker, name, at, note in rows
+        LogRow(number, run, fence, Event(event), Status(status), stage, worker, name, at, note, trace)
+        for number, run, fence, event, status, stage, worker, name, at, note, trace in rows
     ]
 
 
@@ -234,6 +242,12 @@ def counts() -> Op[dict[Status, int]]:
     return {status: found.get(status, 0) for status in Status}
 
 
+def ended_since(at: int) -> Op[dict[Status, int]]:
+    """How many tasks have ended since a time, by the status in which they have."""
+    rows = yield Query("count_ended_since", {"at": at})
+    return {Status(status): count for status, count in rows}
+
+
 def workers() -> Op[list[WorkerRow]]:
     """The living workers. One that died a moment ago is among them until it is missed."""
     rows = yield Query("report_workers")
@@ -244,9 +258,11 @@ def backlog() -> Op[Backlog]:
     """What could run now, line by line, and what may run later."""
     ready = yield Query("report_ready")
     later = yield Query("report_due")
+    [(parked,)] = yield Query("count_parked")
     return Backlog(
         [ReadyLine(lane, priority_of(band), count, since) for lane, band, count, since in ready],
         [DueLater(*row) for row in later],
+        parked,
     )
 
 

@@ -71,7 +71,7 @@ def enqueue_root(
         limits = (bounds.max_depth, bounds.max_tasks, bounds.max_children)
         yield Many("open_lineages", [(task.lineage, number, *limits, deadline_at, 1, task.created_at)])
         if bounds.budget is not None:
-            yield from open_lineage_budgets([(str(task.lineage), bounds.budget)])
+            yield from open_lineage_budgets([(str(task.lineage), bounds.budget, bounds.fails)])
     [payload] = yield from kept([task.payload])
     yield Many(
         "insert_children",

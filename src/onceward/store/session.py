@@ -21,11 +21,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from onceward.errors import ForkedConnection, OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
-from onceward.logs import EngineLog
+from onceward.errors import ForkedConnection, OutcomeUnknown, StoreError, StoreFull, StoreUnavailable, WriteRefused
 from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
-from onceward.store.op import Op, Query, Request, Rows, Whole, drive
+from onceward.store.availability import database
+from onceward.store.guard import GuardedConnection, call_all
+from onceward.store.lending import Borrower, Overdue
+from onceward.store.op import Call, Op, Query, Request, Rows, Whole, drive
 
 Result = TypeVar("Result")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
@@ -35,11 +37,13 @@ GONE = "the database has lost transactions that it had confirmed: an older copy 
 RECEIPT_IS_THERE_MS = 1_800_000
 """For how long a receipt is there for certain: half of the time for which they are kept."""
 
-logger = EngineLog("onceward.store")
-
 
 class ConnectionLost(Exception):
     """The connection is gone, and with it what was not committed. Raised and caught in this layer only."""
+
+
+class WriteLost(ConnectionLost):
+    """A function given to `ctx.write` has lost the transaction it was part of."""
 
 
 class WentBack(StoreError):
@@ -48,6 +52,10 @@ class WentBack(StoreError):
 
 class TryAgainLater(Exception):
     """The database asks for the whole transaction once more: a deadlock, a lock that was not free in time."""
+
+
+class NoTimeLeft(Exception):
+    """The functions of this transaction have taken so long that the next one has to wait for another."""
 
 
 class _Confirmed(NamedTuple):
@@ -78,12 +86,14 @@ class _Attempt:
 
 
 class Patience:
-    """Trying for something until a time, with longer and longer pauses."""
+    """Trying for something until a time: after a lost connection at once, then with longer and longer pauses."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, session: Session) -> None:
+        self._session = session
         self._began = time.monotonic()
         self._until = self._began + seconds
         self._pause_s = FIRST_PAUSE_S
+        self._has_tried_again = False
         self._has_told = False
 
     @property
@@ -92,10 +102,16 @@ class Patience:
         return time.monotonic() >= self._until
 
     def pause(self, error: Exception) -> None:
-        """Wait a little, after this. Who is tried for as long as a person would notice is told of, once."""
+        """Wait a little, after this. Who is tried for as long as a person would notice is told of, once.
+
+        A connection is most often lost alone, and the next one can be had at once.
+        """
+        if isinstance(error, ConnectionLost) and not self._has_tried_again:
+            self._has_tried_again = True
+            return
         if not self._has_told and time.monotonic() - self._began >= TELL_AFTER_S:
             self._has_told = True
-            logger.warning("the database does not answer as it should, trying again", error=str(error))
+            database.lost(self._session, error)
         time.sleep(self._pause_s * (0.5 + secrets.randbelow(1000) / 1000))
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
 
@@ -112,6 +128,19 @@ class Session(ABC):
         self.doubts = Doubts()
         self.insists = False
         """Whether a transaction is refused, `WentBack`, where the one before it is gone."""
+        self.openings = 0
+        """How often it has connected to a server; a file is always there."""
+        self.beside: Session | None = None
+        """Another writer of the same process: its last transaction must be there as well."""
+        self._seen_beside: bytes | None = None
+        self.lendings = 0
+        """How often the connection was lent to functions of the application."""
+        self.lending_limit_s: float | None = None
+        """How long such functions may take in one transaction; None for any time, in the thread of the caller."""
+        self._lending_left_s = 0.0
+        self._borrower = Borrower()
+        self.last_trouble: Exception | None = None
+        """Why the last try of a transaction came to nothing."""
         self._last: _Confirmed | None = None
         self._patience_s = patience_s
         self._pid = os.getpid()
@@ -172,6 +201,81 @@ class Session(ABC):
         age_ms = max(self.clock.now() - last.at, self.clock.monotonic() - last.monotonic_at)
         return last.token if age_ms < RECEIPT_IS_THERE_MS else None
 
+    @property
+    def must_look_beside(self) -> bool:
+        """Whether a transaction of the session beside this one is not known to be there yet."""
+        return self.beside is not None and self.beside.last_receipt not in (None, self._seen_beside)
+
+    def _look_beside(self) -> bytes | None:
+        """Insist on the last transaction of the session beside this one; returns its receipt."""
+        token = None if self.beside is None else self.beside.last_receipt
+        if token not in (None, self._seen_beside) and not self.run(Query("read_receipt", {"token": token})):
+            raise WentBack(GONE)
+        return token
+
+    def lend(self, connection: GuardedConnection, request: Call) -> None:
+        """Run functions of the application on the connection. What they raise is theirs unless the transaction is gone:
+        that, a lock and a full disk are told as trouble of the database, with what was raised as the cause."""
+        self.lendings += 1
+        is_open = self.in_transaction()
+        try:
+            if self.lending_limit_s is None:
+                call_all(request.functions, connection)
+            else:
+                self._lend_for_a_while(connection, request)
+        except Exception as error:
+            raise self._of_lending(error, connection, is_open and not self.has_transaction())  # noqa: B904 - it has its cause, or is the error itself
+        finally:
+            connection.shut()
+        if self.is_lost():
+            raise WriteLost("the connection was lost while a function given to ctx.write had it")
+
+    def _lend_for_a_while(self, connection: GuardedConnection, request: Call) -> None:
+        if self._lending_left_s <= 0:
+            raise NoTimeLeft("the functions of this transaction have had their time")
+        began = time.monotonic()
+        try:
+            self._borrower.run(lambda: call_all(request.functions, connection), self._lending_left_s)
+        except Overdue:
+            connection.shut()
+            self._borrower.leave(self.abandon())
+            self._borrower = Borrower()
+            raise TimeoutError(
+                f"the functions given to ctx.write took longer than {self.lending_limit_s:g} s (write_timeout): "
+                "find out in the stage what is to be written, and only write it there"
+            ) from None
+        finally:
+            self._lending_left_s -= time.monotonic() - began
+
+    def _of_lending(self, error: Exception, connection: GuardedConnection, is_lost: bool) -> Exception:
+        """What an error of a function means that had the connection."""
+        if isinstance(error, NoTimeLeft):
+            return error
+        meant = self.meant(error)
+        found: Exception = error
+        if is_lost:
+            found = WriteLost(f"a function given to ctx.write has lost its transaction: {error}")
+        elif isinstance(meant, WriteRefused | TryAgainLater):
+            found = meant
+        elif connection.raised is error:  # by our own files, not by those of another database
+            if isinstance(meant, StoreFull):
+                found = meant
+            elif isinstance(meant, ConnectionLost) and self.is_near:
+                found = TryAgainLater(str(meant))
+        if found is not error:
+            found.__cause__ = error
+        return found
+
+    def has_transaction(self) -> bool:
+        """Whether the transaction that was begun is still open, with all its savepoints."""
+        return self.in_transaction() and not self.is_lost()
+
+    def abandon(self) -> Callable[[], None] | None:
+        """Drop the connection although another thread may be using it: what it does there comes to nothing. Returns
+        what is left to do for that thread when it has ended."""
+        self.discard()
+        return None
+
     def commit(self) -> None:
         """Commit the transaction that is open."""
         self.run(Query("commit"))
@@ -179,6 +283,8 @@ class Session(ABC):
     def close(self) -> None:
         """Close the connection; a later use opens it again."""
         self.discard()
+        self._borrower.leave()
+        self._borrower = Borrower()
 
     def transact(self, operation: Callable[[], Op[Result]]) -> Result:
         """Run an operation in a transaction of its own. After this returns its writes are durable.
@@ -189,10 +295,13 @@ class Session(ABC):
 
         def carry_out(attempt: _Attempt) -> Any:
             self.begin_with_receipt(attempt.receipt, self.last_receipt)
+            beside = None if self.beside is None else self._look_beside()
+            self._lending_left_s = self.lending_limit_s or 0.0
             attempt.result = drive(operation(), self)
             attempt.is_sent = True
             self.commit()
             self._confirm(attempt.receipt)
+            self._seen_beside = beside
             return attempt.result
 
         return self._patiently_once(carry_out, lambda attempt: attempt.result)  # type: ignore[no-any-return]
@@ -235,7 +344,7 @@ class Session(ABC):
     ) -> Result:
         """Carry a transaction out, again and again until it has committed once; `answer_lost` is what it has returned,
         where that was found out later."""
-        patience = Patience(self._patience_s)
+        patience = Patience(self._patience_s, self)
         has_made_room = False
         self._refuse_fork()
         if self.in_transaction():
@@ -244,8 +353,9 @@ class Session(ABC):
             attempt = _Attempt(secrets.token_bytes(16))
             try:
                 self.opened()
-                return carry_out(attempt)
+                done = carry_out(attempt)
             except ConnectionLost as error:
+                self.last_trouble = error
                 self.discard()
                 if attempt.is_sent and self._settled(attempt, patience):
                     return answer_lost(attempt)
@@ -253,6 +363,7 @@ class Session(ABC):
                     raise StoreUnavailable(f"the database could not be reached: {error}") from error
                 patience.pause(error)
             except TryAgainLater as error:
+                self.last_trouble = error
                 self.undo()
                 if patience.is_over:
                     raise StoreUnavailable(f"the database stayed locked: {error}") from error
@@ -266,6 +377,14 @@ class Session(ABC):
             except BaseException:
                 self.undo()
                 raise
+            else:
+                if database.is_away:
+                    database.found(self)
+                return done
+
+    def insist_for(self, seconds: float) -> None:
+        """Set how long lost connections and locks are met by trying again."""
+        self._patience_s = seconds
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
@@ -280,11 +399,11 @@ class Session(ABC):
         """Do something that may be done again from the start: asking, or what commits by itself. Past lost connections
         and locks, for as long as the session's patience lasts."""
         self._refuse_fork()
-        patience = Patience(self._patience_s)
+        patience = Patience(self._patience_s, self)
         while True:
             try:
                 self.opened()
-                return work()
+                done = work()
             except (ConnectionLost, TryAgainLater) as error:
                 if isinstance(error, ConnectionLost):
                     self.discard()
@@ -296,6 +415,18 @@ class Session(ABC):
             except BaseException:
                 self.undo()
                 raise
+            else:
+                if database.is_away:
+                    database.found(self)
+                return done
+
+    def ask(self, operation: Callable[[], Op[Result]]) -> Result:
+        """Run an operation that only reads, outside of a transaction, patiently."""
+        return self.patiently(lambda: drive(operation(), self))
+
+    def read(self, query: Query) -> Rows:
+        """Run a query that only reads, outside of a transaction, patiently."""
+        return self.patiently(lambda: self.run(query))
 
     def measure_clock(self) -> None:
         """Set our clock by the database's."""
@@ -327,7 +458,7 @@ class Session(ABC):
 
     def settle(self, doubt: OutcomeUnknown) -> bool:
         """Ask again whether a doubtful transaction has committed. Until that is known it must not be run again."""
-        return self._has_committed(doubt.token, Patience(self._patience_s))
+        return self._has_committed(doubt.token, Patience(self._patience_s, self))
 
     def _settled(self, attempt: _Attempt, patience: Patience) -> bool:
         self.doubts.unknown += 1

@@ -26,12 +26,15 @@ def live() -> Op[list[LiveSetting]]:
     return [LiveSetting(*row) for row in (yield Query("read_settings"))]
 
 
-def change(new: LiveSetting, check: Callable[[Sequence[LiveSetting]], None]) -> Op[list[LiveSetting]]:
-    """Write one if `check` accepts all as they would be then; returns them."""
+def change(
+    new: LiveSetting, check: Callable[[Sequence[LiveSetting]], None], type: str, about: str
+) -> Op[list[LiveSetting]]:
+    """Write one, with its type and what it is for, if `check` accepts all as they would be then; returns them."""
     yield Query("lock_settings")
     others = [one for one in (yield from live()) if one.name != new.name]
     check([*others, new])
     yield Query("set_setting", new._asdict())
+    yield Query("describe_setting", {"name": new.name, "type": type, "about": about})
     return [*others, new]
 
 

@@ -63,6 +63,8 @@ class Backend(NamedTuple):
 class WatchedConnection(psycopg.Connection[Any]):
     """A connection that gives up waiting for a server that stands still."""
 
+    backend: Backend | None = None
+    """The process of the server at the other end; None behind a pooler."""
     _ask: Callable[[], Standing] = staticmethod(lambda: Standing.NOBODY_SAYS)
 
     @classmethod
@@ -70,7 +72,8 @@ class WatchedConnection(psycopg.Connection[Any]):
         """A connection on which every statement is a transaction of its own."""
         connection = cls.connect(autocommit=True, **place)
         try:
-            connection._ask = partial(standing, place, _backend(connection))
+            connection.backend = _backend(connection)
+            connection._ask = partial(standing, place, connection.backend)
         except BaseException:
             quietly(connection.close)
             raise

@@ -20,12 +20,14 @@ from onceward.errors import SpawnRefused
 from onceward.model.budget import WHOLE, Account, AccountKey, BudgetRule
 from onceward.model.lineage import (
     EVERYWHERE,
+    LIMITS,
     REPEATS,
     Ancestor,
     Bounds,
     Refused,
     Rule,
     Spawn,
+    cannot_take_all,
     refused_by_ancestors,
     refused_by_children,
     refused_by_depth,
@@ -238,12 +240,9 @@ class _Guard:
         room for all of them."""
         if self.decided or self.parked or self.holders or self.is_shared:
             return False
-        children = Counter[int]()
-        for parent in (*self.parents.values(), *self.in_batches.values()):
-            children[parent.lease.task] += parent.wanted
         return (
             all(room.left >= self.wanted[scope] for scope, room in self.rooms.items())
-            and all(one.children + children[task] <= one.most_children for task, one in self.parents.items())
+            and all(one.children + one.wanted <= one.most_children for one in self.parents.values())
             and not any(one.spawn.sort.policies or one.spawn.sort.counted for one in self.asked)
         )
 
@@ -259,7 +258,7 @@ class _Guard:
             if (met := self._first_met(place)) is not None:
                 self.decided[place] = met
                 continue
-            if (full := self._no_room(parent, children[task])) is not None:
+            if (full := self._no_room(parent, None if one.batch else children[task])) is not None:
                 yield from self._refuse_or_exceed(place, full)
             if is_counted:
                 self._refuse(place, self._spent(place), final=True)
@@ -270,7 +269,7 @@ class _Guard:
             parked = self.parked.get(place)
             waits = () if parked is None else tuple(parked.values())
             self.decided[place] = Decision(number, True, None, parent.batch, waits)
-            children[task] += 1
+            children[task] += one.batch is None  # those of a batch have its room, and that of their lineage
             for room in parent.rooms:
                 room.left -= 1
             if parked is not None and parked.keys() & REPEATS:
@@ -307,11 +306,11 @@ class _Guard:
                 return Refused(Rule.BUDGET, spent_on_tasks(self.budgets[key]))
         return None
 
-    def _no_room(self, parent: Parent, children: int) -> Refused | None:
+    def _no_room(self, parent: Parent, children: int | None) -> Refused | None:
         if without := [room for room in reversed(parent.rooms) if room.left <= 0]:
             full = min(without, key=lambda room: room.max_tasks)
             return Refused(Rule.LIMIT, f"its {_named(full, parent)} has no room: max_tasks is {full.max_tasks}")
-        return refused_by_children(children, parent.most_children)
+        return None if children is None else refused_by_children(children, parent.most_children)
 
     def _refuse_or_exceed(self, place: int, full: Refused) -> Op[None]:
         """Refuse a spawn for which there is no room; or have an operator asked, if it is one of not too many."""
@@ -407,7 +406,7 @@ class _Guard:
 
 def met_in_lineage(spawn: Spawn, holder: int, status: Status) -> Refused:
     """The refusal of work that its lineage has already."""
-    what = f"{spawn.sort.kind} {spawn.key!r}" if spawn.key is not None else f"the same {spawn.sort.kind}"
+    what = spawn.in_words
     if status.is_terminal:
         return Refused(Rule.DONE, f"{what} was done in this lineage: task {holder}, {status.word}", existing=holder)
     return Refused(Rule.DUPLICATE, f"{what} is under way in this lineage: task {holder}", existing=holder)
@@ -428,7 +427,10 @@ def spawn(asked: Sequence[Asked], now: int, aliases: Sequence[NewAlias] = ()) ->
     both = list(zip(asked, decisions, strict=True))
     for one, refused in [(one, decision.refused) for one, decision in both if decision.refused is not None]:
         if one.spawn.sort.policy(refused.rule) == "raise":
-            raise SpawnRefused(f"{one.spawn.sort.kind} was not spawned: {refused.reason}")
+            raise SpawnRefused(f"{one.spawn.in_words} was not spawned: {refused.reason}")
+        if one.batch is not None and refused.rule in LIMITS and not one.spawn.sort.lets_part_in(refused.rule):
+            wanted = sum(other.batch == one.batch for other in asked)
+            raise SpawnRefused(cannot_take_all(one.spawn.batch, wanted, refused))
     new = [
         (one, parent, d.task)
         for (one, d), parent in zip(both, guard.asks, strict=True)

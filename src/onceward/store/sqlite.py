@@ -6,8 +6,9 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from onceward.errors import StoreError, StoreFull, StoreUnavailable, WriteRefuse
 from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store import catalogue, one_library
-from onceward.store.guard import GuardedConnection, call
+from onceward.store.authorizer import is_denied
+from onceward.store.guard import GuardedConnection
 from onceward.store.local_disk import insist_on_local_disk
 from onceward.store.op import Call, Cuts, Many, Query, Request, Rows, Uuids
 from onceward.store.private import make_private
@@ -27,6 +29,8 @@ from onceward.store.session import ConnectionLost, Session, TryAgainLater, quiet
 
 OnConnect = Callable[[Any], None]
 BUSY_LIMIT_S = 30.0
+ABANDON_LIMIT_S = 1.0
+"""How long a connection is tried to be closed that a function does not give back."""
 CHECKPOINT_PAGES = 1_000
 LARGEST_LOG = 64 << 20
 """To so many bytes a log is cut that a reader had kept from being used again, once that reader has gone."""
@@ -36,6 +40,10 @@ IN_MEMORY = "?vfs=memdb"
 """The end of the address of a database in memory that all connections of a process share, with locks as on a file."""
 
 _STATEMENTS = catalogue.Statements("sqlite", catalogue.colon)
+
+
+PLAIN = frozenset((int, str, bytes, float, bool, type(None)))
+"""Types that SQLite takes as they are: most parameters, and a call for each would cost more than the statement."""
 
 
 def bound(value: Any) -> Any:
@@ -56,14 +64,16 @@ def bound(value: Any) -> Any:
 def in_portions(request: Many) -> Iterator[tuple[str, list[Any]]]:
     """The statements that a `Many` comes to, with their values: many rows in each. How many is a power of two, so
     that few texts are prepared."""
-    same = [bound(value) for value in request.same]
+    same = [value if type(value) in PLAIN else bound(value) for value in request.same]
     has_uuids = "uuid" in _STATEMENTS[request.name].kinds[len(same) :]
     start, size = 0, MOST_ROWS
     while (left := len(request.rows) - start) > 0:
         while size > left:
             size //= 2
-        values = chain.from_iterable(request.rows[start : start + size])
-        yield catalogue.in_rows(request.name, size), [*same, *(map(bound, values) if has_uuids else values)]
+        values: Iterable[Any] = chain.from_iterable(request.rows[start : start + size])
+        if has_uuids:
+            values = [value if type(value) in PLAIN else bound(value) for value in values]
+        yield catalogue.in_rows(request.name, size), [*same, *values]
         start += size
 
 
@@ -245,37 +255,46 @@ class SqliteSession(Session):
                 text = _STATEMENTS[request.name].text
                 if not text:
                     return []
-                return connection.execute(
-                    text, {name: bound(value) for name, value in request.params.items()}
-                ).fetchall()
+                params = request.params.items()
+                plain = {name: value if type(value) in PLAIN else bound(value) for name, value in params}
+                return connection.execute(text, plain).fetchall()
             if type(request) is Many:
                 return [row for part in in_portions(request) for row in connection.execute(*part).fetchall()]
             if type(request) is Call:
                 self._lend(connection, request)
                 return []
         except apsw.Error as error:
+            if type(request) is Call:
+                raise  # what it means was decided when the connection came back
             raise _meant(error, self._path) from error
         raise TypeError(f"not a request: {request!r}")
 
     def _lend(self, connection: apsw.Connection, request: Call) -> None:
-        guarded = GuardedConnection(connection, self.dialect)
         self._lending = True
         try:
-            for function, arguments in request.functions:
-                call(function, guarded, arguments)
+            self.lend(GuardedConnection(connection, self.dialect, has_cache=True), request)
         finally:
             self._lending = False
-            guarded.shut()
+
+    def abandon(self) -> Callable[[], None] | None:
+        # Only between two statements can another thread close it, so that the lock of the file is free again.
+        connection, self._connection = self._connection, None
+        until = time.monotonic() + ABANDON_LIMIT_S
+        while connection is not None and time.monotonic() < until:
+            try:
+                connection.interrupt()
+                connection.close(True)
+                return None
+            except apsw.Error:
+                time.sleep(0.001)
+        return None if connection is None else partial(quietly, connection.close)
 
     def _allow(self, action: int, first: str | None, second: str | None, _db: str | None, _by: str | None) -> int:
         if action in _LASTING:
             self._was_changed = True
         if not self._lending:
             return apsw.SQLITE_OK
-        ends = action in (apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT, apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH)
-        writes = action in (apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE, apsw.SQLITE_DROP_TABLE)
-        denied = ends or (writes and (first or "").startswith("onceward_"))
-        return apsw.SQLITE_DENY if denied else apsw.SQLITE_OK
+        return apsw.SQLITE_DENY if is_denied(action, first, second) else apsw.SQLITE_OK
 
 
 def _meant(error: apsw.Error, path: str) -> Exception:

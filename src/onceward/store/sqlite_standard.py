@@ -18,6 +18,7 @@ from onceward.errors import StoreError, StoreFull, StoreUnavailable, TwoSqliteLi
 from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store import catalogue, one_library
+from onceward.store.authorizer import is_denied
 from onceward.store.guard import GuardedConnection
 from onceward.store.local_disk import insist_on_local_disk
 from onceward.store.op import Call, Many, Query, Request, Rows
@@ -26,8 +27,6 @@ from onceward.store.session import ConnectionLost, Session, TryAgainLater, quiet
 from onceward.store.sqlite import BUSY_LIMIT_S, OnConnect, OpenedFile, SqliteSession, bound, in_portions, size_of_log
 
 _STATEMENTS = catalogue.Statements("sqlite", catalogue.colon)
-_ENDS = (sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
-_WRITES = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE, sqlite3.SQLITE_DROP_TABLE)
 _warned = threading.Lock()
 
 
@@ -125,32 +124,29 @@ class StandardSqliteSession(Session):
                 text = _STATEMENTS[request.name].text
                 if not text:
                     return []
-                return connection.execute(
-                    text, {name: bound(value) for name, value in request.params.items()}
-                ).fetchall()
+                params = {name: bound(value) for name, value in request.params.items()}
+                return connection.execute(text, params).fetchall()
             if type(request) is Many:
                 return [row for part in in_portions(request) for row in connection.execute(*part).fetchall()]
             if type(request) is Call:
                 self._lend(connection, request)
                 return []
         except sqlite3.Error as error:
+            if type(request) is Call:
+                raise  # what it means was decided when the connection came back
             raise _meant(error, self._path) from error
         raise TypeError(f"not a request: {request!r}")
 
     def _lend(self, connection: sqlite3.Connection, request: Call) -> None:
-        guarded = GuardedConnection(connection, self.dialect)
         connection.set_authorizer(_allow)
         try:
-            for function, arguments in request.functions:
-                function(guarded, *arguments)
+            self.lend(GuardedConnection(connection, self.dialect), request)
         finally:
             connection.set_authorizer(None)
-            guarded.shut()
 
 
-def _allow(action: int, first: str | None, _second: str | None, _db: str | None, _by: str | None) -> int:
-    denied = action in _ENDS or (action in _WRITES and (first or "").startswith("onceward_"))
-    return sqlite3.SQLITE_DENY if denied else sqlite3.SQLITE_OK
+def _allow(action: int, first: str | None, second: str | None, _db: str | None, _by: str | None) -> int:
+    return sqlite3.SQLITE_DENY if is_denied(action, first, second) else sqlite3.SQLITE_OK
 
 
 def _meant(error: sqlite3.Error, path: str) -> Exception:
@@ -211,7 +207,7 @@ class ClientSqliteSession(Session):
         with self._turn:
             self._user = threading.get_ident()
             try:
-                connection = self._chosen().opened()
+                connection = (self._session or self._chosen()).opened()
             except TwoSqliteLibraries:  # sqlite3 came between the choice and the opening
                 self._session = None
                 connection = self._chosen().opened()
@@ -233,7 +229,7 @@ class ClientSqliteSession(Session):
     def run(self, request: Request) -> Rows:
         with self._turn:
             self.opened()
-            return self._chosen().run(request)
+            return (self._session or self._chosen()).run(request)
 
     def meant(self, error: Exception) -> Exception:
         with self._turn:

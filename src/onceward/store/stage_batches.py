@@ -19,7 +19,7 @@ import msgspec
 from onceward.errors import ConfigError
 from onceward.model.batch import name_taken
 from onceward.model.decide import batch_wait
-from onceward.model.lineage import Child, Family, StageBatch
+from onceward.model.lineage import LIMITS, Child, Family, StageBatch
 from onceward.model.status import Status
 from onceward.model.task import NEVER, Lease
 from onceward.store.aliases import NewAlias
@@ -88,12 +88,21 @@ def spawn_all(
     wanted = [placed for one in asked if (placed := _placed(one, found)) is not None]
     decisions = (yield from spawn(wanted, now, aliases)).decisions if wanted or aliases else []
     both = list(zip(wanted, decisions, strict=True))
+    for batch in found.values():
+        refused = sum(one.batch == batch.batch and _is_short_of(decision) for one, decision in both)
+        if refused or not batch.is_new:
+            yield Query("refuse_in_batch", {"batch": batch.batch.id, "refused": refused})
     for one, decision in both:
         if one.spawn.follows is not None and decision.task is not None:
             yield from _follow(one, decision.task, found[one.lease.task, one.spawn.follows].batch, decision.is_new, now)
     return Spawned(
         both, [one.batch.id for one in found.values()], [one.batch.id for one in found.values() if one.is_new]
     )
+
+
+def _is_short_of(decision: Decision) -> bool:
+    """Whether a batch lacks a task because a limit refused it."""
+    return decision.refused is not None and decision.refused.rule in LIMITS
 
 
 def _open(task: int, new: StageBatch, now: int) -> Op[_Found]:
@@ -113,7 +122,7 @@ def _open(task: int, new: StageBatch, now: int) -> Op[_Found]:
         if new.max_tasks is not None:
             yield Many("open_lineages", [(scope, task, 0, new.max_tasks, 0, NEVER, 0, now)])
         if new.budget is not None:
-            yield from open_lineage_budgets([(str(scope), new.budget)])
+            yield from open_lineage_budgets([(str(scope), new.budget, new.fails)])
         return _Found(InBatch(rows[0][0], scope), is_new=True)
     rows = yield Query("batch_of_opener", {"name": new.name, "opener": task})
     if not rows:

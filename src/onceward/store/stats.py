@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from onceward.model.stats import Attempt, Facts, Logged, with_stages_done
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER
@@ -33,6 +35,10 @@ class LogWindow(NamedTuple):
     """When attempts began, or had last finished a stage before these rows."""
     is_whole: bool
     """Whether it reaches back as far as was asked for."""
+    claimed: dict[Attempt, int]
+    """When attempts were claimed."""
+    sizes: dict[tuple[int, str], dict[str, int]]
+    """What stages have measured, by task and stage."""
 
 
 def log_window(since: int) -> Op[LogWindow]:
@@ -51,33 +57,48 @@ def log_window(since: int) -> Op[LogWindow]:
         is_whole = len(page) < PAGE or max(row.at for row in page) < since
         before = page[-1].id if page else before
     tasks = yield from _facts({row.task for row in rows})
-    began = yield from _beginnings(rows)
-    return LogWindow(rows, tasks, began, is_whole)
+    claimed = yield from _claims(with_stages_done(rows))
+    began = yield from _beginnings(rows, claimed)
+    return LogWindow(rows, tasks, began, is_whole, claimed, (yield from _sizes(sorted(tasks))))
+
+
+def _sizes(tasks: Sequence[int]) -> Op[dict[tuple[int, str], dict[str, int]]]:
+    found: dict[tuple[int, str], dict[str, int]] = {}
+    for some in _portions(tasks):
+        for task, stage, value in (yield Query("measured_sizes", {"ids": some})):
+            found[task, stage] = msgspec.json.decode(bytes(value), type=dict[str, int])
+    return found
 
 
 def _facts(tasks: set[int]) -> Op[dict[int, Facts]]:
     found: dict[int, Facts] = {}
     for some in _portions(sorted(tasks)):
-        found |= {task: Facts(kind, size) for task, kind, size in (yield Query("sizes_of_tasks", {"ids": some}))}
+        for task, kind, size, created_at, due_at, fence in (yield Query("sizes_of_tasks", {"ids": some})):
+            ready_at = max(created_at, due_at) if fence == 1 and due_at < NEVER else None
+            found[task] = Facts(kind, size, ready_at)
     return found
 
 
-def _beginnings(rows: Sequence[Logged]) -> Op[dict[Attempt, int]]:
-    """When attempts began whose stages were done: by their claims, of which one is for many tasks."""
-    wanted = with_stages_done(rows)
-    began: dict[Attempt, int] = {}
+def _claims(wanted: set[Attempt]) -> Op[dict[Attempt, int]]:
+    """When attempts were claimed; one claim is for many tasks."""
+    claimed: dict[Attempt, int] = {}
     before, seen = NEVER, 0
-    while len(began) < len(wanted) and seen < MOST_ROWS:
+    while len(claimed) < len(wanted) and seen < MOST_ROWS:
         claims = yield Query("claims_before", {"before": before, "count": PAGE})
         for _, at, tasks, fences in claims:
-            claimed = zip(as_ids(tasks), as_ids(fences), strict=True)
-            began |= {attempt: at for attempt in claimed if attempt in wanted}
+            attempts = zip(as_ids(tasks), as_ids(fences), strict=True)
+            claimed |= {attempt: at for attempt in attempts if attempt in wanted}
         if len(claims) < PAGE:
             break
         before, seen = claims[-1][0], seen + len(claims)
+    return claimed
+
+
+def _beginnings(rows: Sequence[Logged], claimed: dict[Attempt, int]) -> Op[dict[Attempt, int]]:
+    """When attempts began, or had last finished a stage before these rows."""
+    began = dict(claimed)
     if not rows:
         return began
-    # What was claimed before the first of these rows may have finished other stages before it.
     oldest = rows[-1]
     earlier = sorted({task for (task, _), at in began.items() if at <= oldest.at})
     for some in _portions(earlier):

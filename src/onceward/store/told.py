@@ -51,7 +51,7 @@ def claimed_at_once(reader: Reader, told: Told, rows: Rows) -> Claimed:
         reader.took(told.line, last)
         if last[0] > 0:
             reader.unmarked[told.line] = last[0]
-    leases = {row[0]: as_lease(row, told.token, told.worker, {}) for row in in_order}
+    leases = {row[0]: as_lease(row, told.token, told.worker, {}, told.now) for row in in_order}
     return Claimed(in_order[0][-4], list(leases.values()), {}, {})
 
 

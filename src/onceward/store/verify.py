@@ -220,6 +220,8 @@ def _integrity(session: Session, tasks: int) -> Check:
         check.found(f"the payload of task {task} is gone", task)
     for (task,) in session.run(Query("dangling_values")):
         check.found(f"a stored value of task {task} is gone", task)
+    for (claim,) in session.run(Query("unreadable_claims")):
+        check.found(f"the tasks of claim {claim} cannot be read: they are no JSON")
     for (answer,) in session.run(Query("check_pages")):
         if answer != "ok":
             check.found(f"SQLite says: {answer}")

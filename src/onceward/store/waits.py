@@ -7,14 +7,17 @@ from collections.abc import Sequence
 import msgspec
 
 from onceward.model.budget import CALLS, Account, is_budget_wait
+from onceward.model.decide import batch_wait
 from onceward.model.gates import Gate, read_gates
 from onceward.model.lineage import read_ancestry
-from onceward.model.status import CLAIMABLE, Status
+from onceward.model.status import CLAIMABLE, Event, Status
 from onceward.model.task import lane_of
 from onceward.store.budget_waits import budget_waited_for
 from onceward.store.op import Op, Query, Rows
 from onceward.store.pauses import read_pauses
 from onceward.store.sources import GateFacts, gate_facts
+
+_BATCH = batch_wait("")
 
 
 class Server(msgspec.Struct, frozen=True, gc=False):
@@ -63,6 +66,12 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     """The budget that it waits for."""
     estimate: int | None = None
     """What it needs of that, if it is money or tokens."""
+    created_at: int = 0
+    host: str | None = None
+    presence: str | None = None
+    """The machine of its worker, and the file in which that says what it runs."""
+    held_before: Sequence[tuple[int, Event, str | None]] = ()
+    """The last events of its log that put it off, newest first: when, what, why."""
 
 
 def standing(task: int, now: int) -> Op[Standing | None]:
@@ -71,7 +80,7 @@ def standing(task: int, now: int) -> Op[Standing | None]:
     if not rows:
         return None
     (_, kind, queue, band, company, number, stage, due_at, waiting_for, reason, paused, ancestry, failures, ended_at,
-     gates, worker, estimate) = rows[0]  # fmt: skip
+     gates, worker, estimate, created_at, host, presence) = rows[0]  # fmt: skip
     status = Status(number)
     paused_by = None
     if paused:
@@ -80,6 +89,9 @@ def standing(task: int, now: int) -> Op[Standing | None]:
     children: Rows = []
     if status is Status.WAITING:
         children = yield Query("open_joins", {"task": task})
+        if not children and (waiting_for or "").startswith(_BATCH):
+            children = yield Query("still_open_in_batch", {"name": (waiting_for or "").removeprefix(_BATCH)})
+    put_off = yield Query("put_off_before", {"task": task})
     budget = (yield from budget_waited_for(waiting_for, now)) if is_budget_wait(waiting_for) else None
     servers: Rows = []
     ahead = 0
@@ -99,5 +111,6 @@ def standing(task: int, now: int) -> Op[Standing | None]:
     return Standing(
         task, kind, queue, company, status, stage, due_at, waiting_for, reason, paused_by, failures, ended_at, worker,
         [row[0] for row in children], [Server(*row) for row in servers], ahead, held_by, facing,
-        budget, None if budget is None or budget.unit == CALLS else estimate,
+        budget, None if budget is None or budget.unit == CALLS else estimate, created_at, host, presence,
+        [(at, Event(event), note) for at, event, note in put_off],
     )  # fmt: skip

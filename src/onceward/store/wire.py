@@ -117,8 +117,9 @@ class Wire:
 
     def _only_answer(self) -> PGresult:
         answer = self._next_answer()
-        while self._next_answer() is not None:
-            pass
+        while (later := self._next_answer()) is not None:
+            # The rows of a statement come before the commit that ends it, which may fail.
+            answer = answer if later.status in _FINE else later
         while self._server.notifies() is not None:
             pass  # for somebody who has listened here before us, behind a pooler
         return self._checked(answer)

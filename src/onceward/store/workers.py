@@ -19,6 +19,11 @@ from onceward.store.session import TryAgainLater
 OUTSIDE_KILLS_ALLOWED = 10
 """How often in a row a stage that runs alone may be killed by somebody else: some kill what takes too much memory."""
 
+RETURN_MS = 60_000
+"""For how long a server is up before the lock of a worker from before its restart is missed. A worker needs less to
+notice that its connections are gone and to open others."""
+LOCK_KEYS = 1 << 31
+
 
 class StillBusy(Exception):
     """A worker that seems dead holds locks in the database; it cannot be buried now."""
@@ -66,6 +71,45 @@ def renew(workers: Sequence[int], now: int) -> Op[set[int]]:
     except TryAgainLater as error:
         raise StillBusy("a worker is stuck inside a transaction") from error
     return {row[0] for row in rows}
+
+
+def show_lock(worker: int, server_run: str | None, now: int) -> Op[None]:
+    """Say on which run of the server a worker holds its lock, or that it holds none, and renew its leases.
+
+    Raises `StillBusy` where it is stuck inside a transaction.
+    """
+    yield Query("wait_briefly")
+    try:
+        yield Query("show_lock", {"worker": worker, "run": server_run, "now": now})
+    except TryAgainLater as error:
+        raise StillBusy("a worker is stuck inside a transaction") from error
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLocks:
+    """The locks that workers hold at one moment, on one run of the server."""
+
+    server_run: str
+    up_ms: int
+    workers: frozenset[int]
+
+    def is_missing(self, worker: int, server_run: str) -> bool:
+        """Whether a worker that has held its lock on that run of the server holds it no more.
+
+        A lock is gone with its server, and a standby has never had it: then nothing is known, until the worker has had
+        the time to return.
+        """
+        is_same = server_run == self.server_run
+        has_restarted = server_run.split()[0] == self.server_run.split()[0] and self.up_ms >= RETURN_MS
+        return (is_same or has_restarted) and worker % LOCK_KEYS not in self.workers
+
+
+def held_locks() -> Op[HeldLocks | None]:
+    """Which locks are held now; None on SQLite, where there are none."""
+    rows = yield Query("held_locks")
+    if not rows:
+        return None
+    return HeldLocks(rows[0][0], rows[0][1], frozenset(row[2] for row in rows if row[2] is not None))
 
 
 def still_held(leases: Sequence[Lease]) -> Op[set[int]]:
@@ -119,6 +163,8 @@ class Seen:
     host: str
     pid: int
     presence: str | None
+    server_run: str | None
+    """The run of the PostgreSQL server on which it holds its lock, if it does."""
     beat: int
     beat_at: int
     lease_ms: int
@@ -127,7 +173,7 @@ class Seen:
 def living() -> Op[list[Seen]]:
     """All workers that have neither stopped nor been declared dead."""
     rows = yield Query("living_workers")
-    return [Seen(*row[:8]) for row in rows]
+    return [Seen(*row[:9]) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

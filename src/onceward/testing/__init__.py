@@ -12,8 +12,8 @@
 from __future__ import annotations
 
 from onceward.testing.clock import FakeClock
-from onceward.testing.harness import Harness
+from onceward.testing.harness import Drained, Harness
 from onceward.testing.stages import StageRun, run_stage
 from onceward.worker.points import POINTS
 
-__all__ = ["POINTS", "FakeClock", "Harness", "StageRun", "run_stage"]
+__all__ = ["POINTS", "Drained", "FakeClock", "Harness", "StageRun", "run_stage"]

@@ -6,7 +6,8 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from onceward.app import App
@@ -14,7 +15,7 @@ from onceward.enqueueing import Enqueued
 from onceward.errors import ConfigError
 from onceward.model.lineage import Limits
 from onceward.model.payload import Payload
-from onceward.model.task import Commit
+from onceward.model.task import NEVER, Commit
 from onceward.model.times import Duration
 from onceward.store import cache
 from onceward.store.budget_waits import declare as declare_budgets
@@ -22,6 +23,7 @@ from onceward.store.budget_waits import sweep_budgets
 from onceward.store.budget_waits import wake_for_code as wake_for_budgets_of_code
 from onceward.store.expiry import expire_batches, expire_lineages, expire_tasks, know_last_stages, next_look_at
 from onceward.store.growth import Growth
+from onceward.store.idle import is_due_besides_signals, signal_waits
 from onceward.store.lines import look
 from onceward.store.op import Op, drive
 from onceward.store.operate import wake_for_code
@@ -32,6 +34,7 @@ from onceward.testing.bounds import bounded
 from onceward.testing.clock import FakeClock
 from onceward.view import Task
 from onceward.worker import points
+from onceward.worker.failures import call
 from onceward.worker.looping import run_on_loop
 from onceward.worker.runner import Runner
 from onceward.worker.scheduler import fire_due
@@ -43,6 +46,24 @@ MOST_ROUNDS = 100_000
 
 class _SimulatedCrash(BaseException):
     """The worker dies here. Nothing in the engine catches it and goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What `drain` came to. Truthy if nothing is left to do but tasks that wait for a signal."""
+
+    is_done: bool
+    waits: Mapping[int, str] = field(default_factory=dict)
+    """The signal that each waiting task waits for, by the id of the task."""
+
+    def __bool__(self) -> bool:
+        return self.is_done
+
+    def __str__(self) -> str:
+        if not self.is_done:
+            return "work is left: the attempts that were allowed are used up, or it goes on without end"
+        waits = ", ".join(f"task {task} waits for the signal {name!r}" for task, name in sorted(self.waits.items()))
+        return f"everything is done, but {waits}" if waits else "everything is done"
 
 
 class Harness:
@@ -87,13 +108,15 @@ class Harness:
         """Let time pass."""
         self.clock.advance(duration)
 
-    def drain(self, *, wait_for_due: bool = True, attempts: int | None = None) -> bool:
+    def drain(self, *, wait_for_due: bool = True, attempts: int | None = None) -> Drained:
         """Work until nothing is left to do, moving the clock to whatever is due next unless told not to.
 
-        A worker that dies is buried, and another one goes on. With `attempts` no more than so many attempts of stages
-        begin: then the worker dies. Returns whether all was done.
+        A wait for a signal with a time limit runs out once; a stage that then waits for the same signal again is left
+        waiting. A worker that dies is buried, and another one goes on. With `attempts` no more than so many attempts
+        of stages begin: then the worker dies. The result is truthy if all was done, and names the waits that are left.
         """
-        return self._drain(wait_for_due, attempts)
+        is_done = self._drain(wait_for_due, attempts)
+        return Drained(is_done, {task: name for task, name, _ in self.app._ask(signal_waits)})
 
     def assert_bounded(self, payload: Payload | None = None, *, most: int, limits: Limits | None = None) -> Growth:
         """Fail if one root can make, or makes, more than so many tasks.
@@ -114,8 +137,9 @@ class Harness:
     def _drain(self, wait_for_due: bool, most_attempts: int | None = None) -> bool:
         """Work, but begin no more than so many attempts; returns whether all was done."""
         self._attempts_left = most_attempts
+        run_out: set[tuple[int, str]] = set()
         while True:
-            worker = _InlineWorker(self.app, self.clock, self._dice)
+            worker = _InlineWorker(self.app, self.clock, self._dice, run_out)
             points.hook = lambda point, worker=worker: self._reached(point, worker)
             try:
                 run_on_loop(worker.work(wait_for_due=wait_for_due))
@@ -129,7 +153,7 @@ class Harness:
                 worker.bury()
             worker.close()
             if is_out_of_patience or not worker.is_dead:
-                return not is_out_of_patience
+                return not is_out_of_patience and worker.is_done
 
     def _reached(self, point: str, worker: _InlineWorker) -> None:
         if self._attempts_left is not None and point.removeprefix("before ") in self._stages and not worker.is_dead:
@@ -146,8 +170,10 @@ class Harness:
 class _InlineWorker:
     """A worker without threads of its own but one for stages: everything happens in a fixed order."""
 
-    def __init__(self, app: App, clock: FakeClock, dice: random.Random) -> None:
+    def __init__(self, app: App, clock: FakeClock, dice: random.Random, run_out: set[tuple[int, str]]) -> None:
+        """`run_out` collects waits for signals whose time ran out: the clock is not moved for them again."""
         self._app = app
+        self._run_out = run_out
         self._clock = clock
         self._dice = dice
         self._store = app._store
@@ -158,6 +184,7 @@ class _InlineWorker:
         self._runner: Runner | None = None
         self._started: frozenset[int] = frozenset()
         self.is_dead = False
+        self.is_done = False
 
     async def work(self, *, wait_for_due: bool) -> None:
         self._app._in_force.look(self._session)
@@ -178,6 +205,7 @@ class _InlineWorker:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_ignore_crash)
         threads = StageThreads(self._loop, 1)
+        on_failure = self._app._on_failure
         runner = self._runner = Runner(
             registry,
             config,
@@ -196,6 +224,7 @@ class _InlineWorker:
             isolates=False,
             dice=self._dice,
             pass_time=lambda ms: self._clock.advance(ms / 1_000),
+            on_failure=None if on_failure is None else lambda failure: call(on_failure, failure),
         )
         self._sweep()
         runner.look_again()
@@ -211,7 +240,8 @@ class _InlineWorker:
                 runner.look_again()
                 continue
             due_at = sight.next_at
-            if due_at is None or not wait_for_due:
+            if due_at is None or not wait_for_due or (due_at > self._clock.now() and self._waits_again()):
+                self.is_done = True
                 break
             limit_at = drive(next_look_at(), self._session)
             due_at = due_at if limit_at is None else min(due_at, max(limit_at, self._clock.now()))
@@ -221,6 +251,19 @@ class _InlineWorker:
             runner.look_again()
         threads.close()
         self._session.transact(lambda: stop(self._worker, "stopped", self._store.clock.now()))
+
+    def _waits_again(self) -> bool:
+        """Whether only waits for signals are left whose time ran out before; notes those that run out next."""
+        if drive(is_due_besides_signals(), self._session):
+            return False
+        limited = {
+            (task, name): due_at for task, name, due_at in drive(signal_waits(), self._session) if due_at < NEVER
+        }
+        fresh = {wait: due_at for wait, due_at in limited.items() if wait not in self._run_out}
+        if fresh:
+            first_at = min(fresh.values())
+            self._run_out |= {wait for wait, due_at in fresh.items() if due_at <= first_at}
+        return not fresh and bool(limited)
 
     def _sweep(self) -> None:
         """Do what has come to be due by the clock alone."""
@@ -238,7 +281,8 @@ class _InlineWorker:
         for pipeline in self._app.registry:
             yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
         yield from know_last_stages(*self._app.registry.kinds_at_expiry)
-        yield from wake_for_budgets_of_code(self._app.registry.kinds, self._app.registry.budgets_of, now)
+        registry = self._app.registry
+        yield from wake_for_budgets_of_code(registry.kinds, registry.budgets_waited_for, now)
         yield from declare_sources(self._app.registry.longest_us, now)
         yield from declare_budgets(self._app.registry.budgets.values(), now)
         return worker

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
+from onceward.calls import Closed
 from onceward.config import ENGINE, Config
 from onceward.context import Context
 from onceward.errors import ConfigError
@@ -21,9 +22,11 @@ from onceward.model.task import (
     CURSOR_PART,
     ONCE_PREFIX,
     RESULT_PART,
+    WAIT_PREFIX,
     Effects,
     Fill,
     Filled,
+    Hold,
     Keep,
     Lease,
     Move,
@@ -63,6 +66,7 @@ def run_stage(
     cursor: Any = None,
     parts: Mapping[str, Any] | None = None,
     signals: Mapping[str, Any] | None = None,
+    timed_out: Iterable[str] = (),
     settings: Mapping[str, Any] | None = None,
     failures: int = 0,
     scheduled_at: datetime | None = None,
@@ -70,8 +74,8 @@ def run_stage(
 ) -> StageRun[R]:
     """Call a stage with the results of earlier ones given as values. A verdict it raises comes through as raised.
 
-    `cursor` and `parts` are what an earlier attempt has stored, `settings` is what `ctx.setting` answers
-    besides the engine's own numbers, which are the usual ones,
+    `cursor` and `parts` are what an earlier attempt has stored, `timed_out` the signals whose wait ran out of time,
+    `settings` is what `ctx.setting` answers besides the engine's own numbers, which are the usual ones,
     `scheduled_at` the time of its schedule, `read_from` the connection that `ctx.read` lends.
     """
     stored = {(one.name, RESULT_PART): one.stored(value) for one, value in (results or {}).items()}
@@ -79,6 +83,8 @@ def run_stage(
         stored[stage.name, CURSOR_PART] = codec.encoded(cursor, "the cursor")
     for name, value in (parts or {}).items():
         stored[stage.name, ONCE_PREFIX + name] = codec.encoded(value, f"the part {name!r}")
+    for name in timed_out:
+        stored[stage.name, WAIT_PREFIX + name] = b"0"
     arrived = {name: codec.encoded(value, f"the signal {name!r}") for name, value in (signals or {}).items()}
     lease = Lease(
         1, 1, b"test", 1, 1, stage.kind, 1, stage.queue, 2, 0, stage.name, stored_payload(payload), failures, 0, 0, 0,
@@ -129,6 +135,7 @@ class _ValueDesk:
         self._connection = connection
         self._settings = settings
         self.spawner = _ValueSpawner()
+        self.closed = Closed()
         self.writes: list[Write] = []
         self.cursors: list[Any] = []
         self.parts: dict[str, Any] = {}
@@ -142,7 +149,7 @@ class _ValueDesk:
             self.charges[charge.budget] = self.charges.get(charge.budget, 0) + charge.amount
 
     def keep(self, _lease: Lease, move: Move, effects: Effects) -> bool:
-        if isinstance(move, Take | Fill):
+        if isinstance(move, Take | Hold | Fill):
             return True
         if isinstance(move, Filled):
             if move.value is not None:

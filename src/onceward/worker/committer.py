@@ -18,8 +18,10 @@ from dataclasses import dataclass, replace
 from onceward.errors import OutcomeUnknown, StoreError
 from onceward.logs import EngineLog
 from onceward.model.task import Commit
-from onceward.store.commits import SendAlone
-from onceward.store.session import ConnectionLost, TryAgainLater, WentBack
+from onceward.store.availability import database
+from onceward.store.commits import SendAlone, SendLater, Verdict
+from onceward.store.session import FIRST_PAUSE_S, ConnectionLost, Session, TryAgainLater, WentBack
+from onceward.worker.apart import Apart
 from onceward.worker.wakeup import Wakeup
 from onceward.worker.writer import Answer, Item, Wish, Writer, Written
 
@@ -29,6 +31,7 @@ LONGEST_GATHERING_S = 0.01
 LONGEST_STANDSTILL_S = 0.004
 """How long the event loop may stand still for the disk; where it is slower, stages run meanwhile."""
 PAUSE_AFTER_TROUBLE_S = 1.0
+"""The longest pause between two tries; a write is tried again at once first, then after pauses that double."""
 LAST_TRIES_S = 5.0
 
 logger = EngineLog("onceward.committer")
@@ -57,10 +60,12 @@ class Committer:
         look_again: Callable[[], None],
         lost_everything: Callable[[], None] = lambda: None,
         may_stand_still: Callable[[], bool] = lambda: False,
+        apart: Session | None = None,
     ) -> None:
         """`deliver` is called on the event loop with what was written, and `may_stand_still` with every batch: whether
         nothing runs there that would have to wait. `look_again` is called from the thread, and so is `lost_everything`
-        where the database has gone back: from then on nothing is written."""
+        where the database has gone back: from then on nothing is written. `apart` is the session for what has to be
+        sent alone for its domain rows; without one that is done here."""
         self._loop = loop
         self._flush_is_coming = False
         self._flush_by = 0.0
@@ -73,6 +78,10 @@ class Committer:
         self._lost_everything = lost_everything
         self._may_stand_still = may_stand_still
         self._pen = threading.Lock()
+        self._apart: Apart | None = None
+        if apart is not None:
+            self._apart = Apart(apart, writer.session, tell=self._tell, lost_everything=lost_everything)
+            writer.leaves_writes = True
         self._standstill_s = 0.0
         self._delivered = self._handed_over = 0
         self._in_doubt: _Batch | None = None
@@ -81,6 +90,7 @@ class Committer:
         self._wish: Wish | None = None
         self._wake = threading.Event()
         self._stopping = False
+        self._has_ended = False
         self._give_up_at: float | None = None
         self._hungry = False
         self._thread = threading.Thread(target=self._work, name="onceward committer", daemon=True)
@@ -91,7 +101,15 @@ class Committer:
         self._thread.start()
 
     def submit(self, commit: Commit, answer: Answer) -> None:
-        """Have something written; `answer` is called with the verdict by whoever takes the delivery."""
+        """Have something written; `answer` is called with the verdict on the event loop. After the end nothing is
+        written, and the verdict is that of a lost lease: a stage in a thread may still wait for it."""
+        if self._has_ended:
+            self._loop.call_soon(answer, False)
+            return
+        apart = self._apart
+        if apart is not None and (commit.lease.task in apart.tasks or (commit.writes and apart.takes(commit))):
+            apart.send([Item(commit, answer)])
+            return
         self._inbox.append(Item(commit, answer))
         self._submitted += 1
         self._flush_soon()
@@ -166,6 +184,16 @@ class Committer:
         self._stopping = True
         self._wake.set()
         self._thread.join()
+        if self._apart is not None:
+            self._apart.stop(self._give_up_at)
+        with suppress(RuntimeError):  # the loop may have closed this very moment
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        """Answer what was handed in after the last transaction, and what will be."""
+        self._has_ended = True
+        while self._inbox:
+            self._inbox.popleft().answer(False)
 
     def _work(self) -> None:
         while True:
@@ -195,19 +223,32 @@ class Committer:
         self._delivered += 1
         self._deliver(written)
 
+    def _tell(self, item: Item, verdict: Verdict) -> None:
+        """Have the event loop told what has become of a commit that was sent alone."""
+        with suppress(RuntimeError):  # the loop may have closed this very moment
+            self._loop.call_soon_threadsafe(self._deliver, Written([item], [verdict]))
+
     def _without_unsent(self, written: Written) -> Written:
         """What can be told; what had to be sent alone and could not be yet goes into the next batch."""
         if written.all_accepted:
             return written
         unsent = [
-            item
+            (item, verdict)
             for item, verdict in zip(written.items, written.verdicts, strict=True)
             if isinstance(verdict, SendAlone)
         ]
         if not unsent:
             return written
-        self._inbox.extendleft(reversed(unsent))
-        self._wake.set()
+        apart: list[Item] = []
+        again: list[Item] = []
+        for item, verdict in unsent:
+            goes_apart = self._apart is not None and item.commit.writes and type(verdict) is not SendLater
+            (apart if goes_apart else again).append(item)
+        if self._apart is not None and apart:
+            self._apart.send(apart)
+        if again:
+            self._inbox.extendleft(reversed(again))
+            self._wake.set()
         told = [
             (item, verdict)
             for item, verdict in zip(written.items, written.verdicts, strict=True)
@@ -226,15 +267,15 @@ class Committer:
                 if has_news:
                     self._hungry = False
                     self._look_again()
-            except (ConnectionLost, TryAgainLater, StoreError):  # the next transaction will say it better
+            except Exception:  # the thread must live, and the next transaction will say it better
                 self._wake.wait(PAUSE_AFTER_TROUBLE_S)
 
-    def _until_settled(self, doubt: OutcomeUnknown) -> Written | None:
+    def _until_settled(self, batch: _Batch, doubt: OutcomeUnknown) -> Written | None:
         """What a doubtful transaction has done; None if it has not committed, and only then may it be run again."""
         while True:
             logger.warning("the database went away during a commit, asking whether it happened")
             if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
-                return Written((), ())
+                return _unwritten(batch)
             with suppress(OutcomeUnknown):  # each time the session has been patient already
                 return self._writer.settle(doubt)
 
@@ -245,10 +286,11 @@ class Committer:
 
     def _until_written(self, batch: _Batch) -> Written:
         """The database may be away or full for a while: nothing that was handed over is given up."""
+        pause_s = 0.0
         while True:
             try:
                 if batch.doubt is not None:
-                    settled = self._until_settled(batch.doubt)
+                    settled = self._until_settled(batch, batch.doubt)
                     if settled is not None:
                         return settled
                     batch = replace(batch, doubt=None)
@@ -257,19 +299,24 @@ class Committer:
                 batch = replace(batch, doubt=doubt)
             except WentBack:
                 self._lost_everything()
-                # Told, because stages in threads wait for it: nothing of it is kept, now or later.
-                return Written(batch.items, [False] * len(batch.items))
+                return _unwritten(batch)
             except (StoreError, ConnectionLost, TryAgainLater) as error:
-                logger.warning("the database takes no writes, trying again", error=str(error), waiting=len(batch.items))
+                database.lost(self._writer.session, error)
                 self._writer.session.discard()
                 if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
                     # The leases end by themselves, and what was not written is done again: nothing is lost.
-                    return Written((), (), asked=batch.wish)
-                time.sleep(PAUSE_AFTER_TROUBLE_S)
+                    return _unwritten(batch)
+                time.sleep(pause_s)
+                pause_s = min(max(FIRST_PAUSE_S, 2 * pause_s), PAUSE_AFTER_TROUBLE_S)
             except Exception:
                 # The thread must live: whoever waits for it would wait for ever.
                 logger.exception("a claim failed")
                 self._writer.session.discard()
                 time.sleep(PAUSE_AFTER_TROUBLE_S)
                 if not batch.items or self._stopping:
-                    return Written((), (), asked=batch.wish)
+                    return _unwritten(batch)
+
+
+def _unwritten(batch: _Batch) -> Written:
+    """A batch of which nothing will be written any more. It is told, because stages in threads wait for it."""
+    return Written(batch.items, [False] * len(batch.items), asked=batch.wish)

@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
+from onceward.calls import Closed
 from onceward.errors import LeaseLost, WrongTwin
 from onceward.model.cache import Cached
 from onceward.model.task import Commit, Effects, Lease, Move, Report, Take
 from onceward.store.commits import Verdict
 from onceward.worker.attempt import Attempt
+from onceward.worker.off_loop import off_loop
 from onceward.worker.presence import Presence
 from onceward.worker.spawner import Spawner
 
@@ -48,6 +50,7 @@ class AttemptDesk:
         self.spawner = spawner
         self.now = now
         self._pass_time = pass_time
+        self.closed = Closed()
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
 
@@ -61,6 +64,8 @@ class AttemptDesk:
 
     async def akeep(self, lease: Lease, move: Move, effects: Effects) -> bool:
         """`keep`, awaited."""
+        if type(move) is Take and move.pause_ms is not None:  # a process of its own has heard it
+            self.closed.close(move.gate, move.pause_ms, self.now())
         answer: asyncio.Future[Verdict] = self._loop.create_future()
         self._submit(
             Commit(lease, move, *effects), lambda verdict: None if answer.done() else answer.set_result(verdict)
@@ -128,7 +133,7 @@ class AttemptDesk:
 
     async def aread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """`read`, awaited."""
-        return await asyncio.to_thread(self._read, function, arguments)
+        return await off_loop(self._read, function, arguments)
 
     def look_up(self, source: str, hashed: bytes) -> Cached | None:
         """What the cache has for a key of a source."""
@@ -138,7 +143,7 @@ class AttemptDesk:
 
     async def alook_up(self, source: str, hashed: bytes) -> Cached | None:
         """`look_up`, awaited."""
-        return await asyncio.to_thread(self._look_up, source, hashed)
+        return await off_loop(self._look_up, source, hashed)
 
 
 def _nobody(_verdict: Verdict) -> None:

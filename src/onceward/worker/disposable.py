@@ -12,15 +12,19 @@ from typing import Any
 
 import msgspec
 
+from onceward.calls import Closed
 from onceward.context import Context
 from onceward.errors import ConfigError, LeaseLost, PayloadError
+from onceward.logs import stages_in_records
 from onceward.model.cache import Cached, Taken
 from onceward.model.decide import fault_of, readable
-from onceward.model.outcome import Failed, Filtered, Skipped, Verdict, Waiting, unwrapped
+from onceward.model.holds import NotEnough
+from onceward.model.outcome import Failed, Filtered, Skipped, Verdict, Waiting, WaitingForBudget, unwrapped
 from onceward.model.source import NotYet
-from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Keep, Lease, Move, Report, Take
+from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Hold, Keep, Lease, Move, Report, Take
 from onceward.model.times import SystemClock
-from onceward.running_stage import current
+from onceward.model.traces import trace_of
+from onceward.running_stage import current, fields_of_stage
 from onceward.store.cache import look_up
 from onceward.worker import locate
 from onceward.worker.isolated import (
@@ -29,6 +33,7 @@ from onceward.worker.isolated import (
     Answered,
     Asked,
     Filling,
+    Holding,
     Kept,
     Passing,
     Raised,
@@ -41,6 +46,7 @@ from onceward.worker.isolated import (
     verdict_name,
 )
 from onceward.worker.limits import end_with_parent, set_limits
+from onceward.worker.off_loop import off_loop
 
 
 class FarDesk:
@@ -51,10 +57,13 @@ class FarDesk:
         self._app = app
         self._lock = threading.Lock()
         self.spawner = app.spawner
+        self.closed = Closed()
 
     def keep(self, _lease: Lease, move: Move, effects: Effects) -> bool:
         if isinstance(move, Take):
             answer = self._ask(Passing(move))
+        elif isinstance(move, Hold):
+            answer = self._ask(Holding(move))
         elif isinstance(move, Fill):
             answer = self._ask(Filling(move))
         elif isinstance(move, Filled):
@@ -64,6 +73,8 @@ class FarDesk:
             answer = self._ask(Kept(move.stage, list(move.parts), far(effects.writes), effects.spawns, effects.bill))
         if answer.again_at is not None and isinstance(move, Take):
             raise NotYet(move.gate, answer.again_at, is_full=answer.is_full)
+        if answer.short is not None:
+            raise NotEnough(*answer.short)
         if answer.is_taken:
             raise Taken
         if answer.error is not None:
@@ -71,7 +82,7 @@ class FarDesk:
         return answer.accepted
 
     async def akeep(self, lease: Lease, move: Move, effects: Effects) -> bool:
-        return await asyncio.to_thread(self.keep, lease, move, effects)
+        return await off_loop(self.keep, lease, move, effects)
 
     def now(self) -> int:
         return SystemClock().now()
@@ -96,14 +107,14 @@ class FarDesk:
         return self._app.read(function, *arguments)
 
     async def aread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        return await asyncio.to_thread(self.read, function, arguments)
+        return await off_loop(self.read, function, arguments)
 
     def look_up(self, source: str, hashed: bytes) -> Cached | None:
         found: Cached | None = self._app._ask(lambda: look_up(source, hashed))
         return found
 
     async def alook_up(self, source: str, hashed: bytes) -> Cached | None:
-        return await asyncio.to_thread(self.look_up, source, hashed)
+        return await off_loop(self.look_up, source, hashed)
 
     def _ask(self, message: Any) -> Answer:
         with self._lock:  # several calls of one stage may be under way
@@ -140,10 +151,11 @@ def run(connection: socket.socket) -> None:
     set_limits(start.limits)
     current.set(context)
     try:
-        value = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
+        with stages_in_records(fields_of_stage):
+            value = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
         data = stage.stored(value)
         effects = context.end()
-        answer: Any = Returned(data, far(effects.writes), effects.spawns, effects.told, effects.bill)
+        answer: Any = Returned(data, far(effects.writes), *effects[1:])
     except BaseException as error:  # a verdict or an error: both are told to the worker
         try:
             answer = _raised(unwrapped(error), pipeline, context)
@@ -159,6 +171,8 @@ def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> Raise
     verdict = verdict_name(error)
     if isinstance(error, Verdict) and verdict is not None:
         after_ms, until = getattr(error, "after_ms", None), getattr(error, "until", None)
+        if isinstance(error, WaitingForBudget):
+            until = error.waiting_for
         return Raised(
             verdict, readable(error.reason), writes, after_ms, until, spawns=kept.spawns, told=effects.told,
             bill=effects.bill,
@@ -167,6 +181,7 @@ def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> Raise
     fault = msgspec.structs.replace(
         fault,
         reason=readable(fault.reason),
+        trace=trace_of(error),
         is_permanent=fault.is_permanent or isinstance(error, PayloadError | ConfigError),
     )
     return Raised(None, fault.reason, writes, fault=fault, told=effects.told, bill=effects.bill)

@@ -1,8 +1,8 @@
 """What must be done now and then, by anyone, and more than once does no harm: renew, look for the dead, tidy up.
 
-A worker is dead when its machine's lock on its presence file is free, or when it has not renewed for the length of its
-lease. A step of somebody's clock alone reclaims nothing: its beat must also have stood still between two of our looks,
-measured on a clock that nobody sets.
+A worker is dead when its machine's lock on its presence file is free, when PostgreSQL has dropped its lock
+(`lock_looks.py`), or when it has not renewed for the length of its lease. A step of a clock alone reclaims nothing: the
+beat must also have stood still between two of our looks, measured on a clock that is never set.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from onceward.model.times import spoken
 from onceward.store.budget_waits import sweep_budgets
 from onceward.store.cache import evict
 from onceward.store.expiry import expire_batches, expire_lineages
-from onceward.store.op import Op, Query, drive
+from onceward.store.op import Op, Query
 from onceward.store.pruning import prune_receipts, sweep_slots
+from onceward.store.reader import forget_lines
 from onceward.store.session import Session
 from onceward.store.workers import Death, Reclaimed, Seen, StillBusy, bury, living, renew
 from onceward.worker import points, presence
+from onceward.worker.lock_looks import LockLooks
 
 LOOK_EVERY_MS = 1_000
 MARKS_KEPT_MS = 60_000
@@ -60,6 +62,7 @@ class Housekeeping:
         self._host = socket.gethostname()
         self._beats: dict[int, tuple[int, int]] = {}
         """For each worker its beat as last seen, and since when it has been that."""
+        self._lock_looks = LockLooks(session)
         self._renewed_at = self._looked_at = self._pruned_at = self._expired_at = self._evicted_at = -(10**12)
         self._hurry = False
         self.reclaimed: list[Reclaimed] = []
@@ -107,7 +110,7 @@ class Housekeeping:
             self._renew()
 
     def _renew(self) -> None:
-        self._session.measure_clock()
+        self._session.patiently(self._session.measure_clock)
         mine = list(self._mine())
         if mine:
             alive = self._renewed(mine)
@@ -127,18 +130,19 @@ class Housekeeping:
         """Those whom others have declared dead; a child that has just signed off is on its way out."""
         if not gone:
             return gone
-        return gone - {row[0] for row in self._session.run(Query("signed_off", {"ids": sorted(gone)}))}
+        return gone - {row[0] for row in self._session.read(Query("signed_off", {"ids": sorted(gone)}))}
 
     def _look_for_the_dead(self) -> None:
         mine = set(self._mine())
-        seen = drive(living(), self._session)
+        seen = self._session.ask(living)
         now = self._clock.monotonic()
-        doubtful = set()
+        without_lock = self._lock_looks.look([worker for worker in seen if worker.id not in mine])
+        doubtful = set(self._lock_looks.missed)
         for worker in seen:
             beat, since = self._beats.get(worker.id, (-1, now))
             self._beats[worker.id] = (beat, since) if beat == worker.beat else (worker.beat, now)
             if worker.id not in mine:
-                death = self._death_of(worker)
+                death = self._death_of(worker, has_lost_lock=worker.id in without_lock)
                 if death is not None:
                     self.bury(worker, death)
                     self._renew_if_time()
@@ -146,10 +150,10 @@ class Housekeeping:
                     doubtful.add(worker.id)
         self.is_in_doubt = bool(doubtful)
         self._beats = {worker.id: self._beats[worker.id] for worker in seen}
-        if self._session.run(Query("any_suspects")):
+        if self._session.read(Query("any_suspects")):
             self._suspects_found()
 
-    def _death_of(self, worker: Seen) -> Death | None:
+    def _death_of(self, worker: Seen, *, has_lost_lock: bool) -> Death | None:
         introduced = worker.pid != 0
         is_near = introduced and worker.host == self._host
         path = presence.recorded(worker.presence, self._presence_folder) if is_near else None
@@ -159,6 +163,8 @@ class Housekeeping:
                 # By a supervisor, which has not told yet.
                 return killed_for_time(frozenset(one.task for one in late), presence.culprits(late, None))
             return Death("died", self._started(path))
+        if has_lost_lock and (path is None or not path.exists()):  # a file that is locked says that it lives
+            return Death("died: its connection to the database is gone", None)
         _, since = self._beats[worker.id]
         stood_still_ms = self._clock.monotonic() - since
         # By the clock that all share or, where that was set back, by our own that nobody sets.
@@ -207,6 +213,7 @@ class Housekeeping:
     def _tidy(self) -> Op[None]:
         yield from prune_receipts(self._clock)
         yield Query("forget_marks", {"before": self._clock.now() - MARKS_KEPT_MS})
+        yield from forget_lines(self._clock.now())
 
 
 def killed_for_time(late: frozenset[int], culprits: frozenset[int]) -> Death:

@@ -19,7 +19,6 @@ from onceward.logs import EngineLog
 from onceward.model.asked import text_of
 from onceward.model.setting import Kind, Setting, SettingValue, Where
 from onceward.model.times import moment
-from onceward.store.op import drive
 from onceward.store.session import Session
 from onceward.store.settings import LiveSetting, live
 from onceward.worker.registry import Registry
@@ -88,7 +87,7 @@ class InForce:
     def look(self, session: Session) -> None:
         """Read the table, and go on with what it says."""
         self._looked_at = session.clock.monotonic()
-        self.take(session.patiently(lambda: drive(live(), session)))
+        self.take(session.ask(live))
 
     def look_if_time(self, session: Session) -> bool:
         """`look`, unless somebody has a moment ago; whether it was time."""
@@ -144,6 +143,10 @@ class InForce:
             return self._declared[name].kind
         known = ", ".join([*self._declared, *ENGINE])
         raise ConfigError(f"there is no setting {name!r}; there are: {known}")
+
+    def about(self, name: str) -> str:
+        """What a setting is for, in a sentence."""
+        return str(ENGINE[name][1]["about"]) if name in ENGINE else self._declared[name].about
 
     def why_fixed(self, name: str) -> str | None:
         """Why a setting cannot be changed while workers run, if it cannot."""

@@ -24,10 +24,20 @@ from onceward.model.budget import Bill
 from onceward.model.cache import Taken
 from onceward.model.decide import Fault
 from onceward.model.gates import Told
+from onceward.model.holds import NotEnough
 from onceward.model.lineage import Spawns
-from onceward.model.outcome import Failed, Filtered, Retryable, SchemaMismatch, Skipped, Verdict, Waiting
+from onceward.model.outcome import (
+    Failed,
+    Filtered,
+    Retryable,
+    SchemaMismatch,
+    Skipped,
+    Verdict,
+    Waiting,
+    WaitingForBudget,
+)
 from onceward.model.source import NotYet
-from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Keep, Lease, Move, Part, Report, Take, Write
+from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Hold, Keep, Lease, Move, Part, Report, Take, Write
 from onceward.worker.locate import MAIN_ALIAS
 
 if TYPE_CHECKING:
@@ -98,6 +108,12 @@ class Passing(msgspec.Struct, frozen=True, tag="take"):
     take: Take
 
 
+class Holding(msgspec.Struct, frozen=True, tag="hold"):
+    """The stage wants to hold an amount of a budget beyond itself."""
+
+    hold: Hold
+
+
 class Filling(msgspec.Struct, frozen=True, tag="fill"):
     """The stage wants to be the one who asks for an answer that the cache does not have."""
 
@@ -131,6 +147,7 @@ class Returned(msgspec.Struct, frozen=True, tag="returned"):
     spawns: Spawns | None = None
     told: tuple[Told, ...] = ()
     bill: Bill | None = None
+    sizes: bytes | None = None
 
 
 class Raised(msgspec.Struct, frozen=True, tag="raised"):
@@ -158,9 +175,11 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
     """Whether it is only full, so that nobody knows when."""
     is_taken: bool = False
     """Whether somebody else asks for the answer."""
+    short: tuple[str, str | None] | None = None
+    """Why a budget has not enough for a hold, and what its task waits for; None there if it fails."""
 
 
-FromStage = Kept | Passing | Filling | Answered | Reported | Asked | Returned | Raised
+FromStage = Kept | Passing | Holding | Filling | Answered | Reported | Asked | Returned | Raised
 read_from_stage = msgspec.msgpack.Decoder(FromStage).decode
 read_start = msgspec.msgpack.Decoder(Start).decode
 read_answer = msgspec.msgpack.Decoder(Answer).decode
@@ -172,6 +191,7 @@ _VERDICTS: dict[type[Verdict], Callable[[Raised], Verdict]] = {
     Failed: lambda raised: Failed(raised.reason),
     SchemaMismatch: lambda raised: SchemaMismatch(raised.reason),
     Retryable: lambda raised: Retryable(raised.reason, after=_seconds(raised.after_ms)),
+    WaitingForBudget: lambda raised: WaitingForBudget(raised.reason, raised.until or ""),
     Waiting: lambda raised: Waiting(after=_seconds(raised.after_ms), until=raised.until, reason=raised.reason),
 }
 _BY_NAME = {verdict.__name__: made for verdict, made in _VERDICTS.items()}
@@ -271,6 +291,13 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
                     except Exception:
                         attempt.context._adopt(Effects(bill=bill))  # the rows are not kept, but what was spent is spent
                         raise
+                    if answer.accepted and bill is not None:
+                        attempt.context._view_settled(bill)
+                    writer.write(framed(answer))
+                case Holding(hold):
+                    answer = await _keep(desk, lease, hold, NO_EFFECTS)
+                    if answer.accepted:
+                        attempt.context._held(True, hold)
                     writer.write(framed(answer))
                 case Passing(move) | Filling(move) | Answered(move):
                     writer.write(framed(await _keep(desk, lease, move, NO_EFFECTS)))
@@ -278,8 +305,8 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
                     desk.report(lease, Report(name, done, total, note))
                 case Asked():
                     writer.write(framed(Answer(desk.is_held(lease))))
-                case Returned(value, writes, spawns, told, bill):
-                    attempt.context._adopt(Effects(near(writes), spawns, told, bill))
+                case Returned(value, writes, spawns, told, bill, sizes):
+                    attempt.context._adopt(Effects(near(writes), spawns, told, bill, sizes))
                     return Stored(value)
                 case Raised():
                     attempt.context._adopt(Effects(near(message.writes), message.spawns, message.told, message.bill))
@@ -302,6 +329,8 @@ async def _keep(desk: Desk, lease: Lease, move: Move, effects: Effects) -> Answe
         return Answer(await desk.akeep(lease, move, effects))
     except NotYet as closed:
         return Answer(False, again_at=closed.again_at, is_full=closed.is_full)
+    except NotEnough as short:
+        return Answer(False, short=(short.reason, short.waiting_for))
     except Taken:
         return Answer(False, is_taken=True)
     except (OncewardError, LeaseLost) as error:

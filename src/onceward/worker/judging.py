@@ -9,24 +9,24 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from onceward.config import Config
 from onceward.errors import ConfigError, PayloadError
-from onceward.logs import EngineLog
 from onceward.model.budget import Bill
 from onceward.model.decide import after_crash, after_error, after_fault, readable
 from onceward.model.gates import BUDGET, Told
-from onceward.model.outcome import Failed, Filtered, SchemaMismatch, Skipped, Verdict, Waiting
-from onceward.model.retry import described
+from onceward.model.outcome import Failed, Filtered, SchemaMismatch, Skipped, Waiting
 from onceward.model.status import Status
-from onceward.model.task import NO_EFFECTS, Advance, Effects, Finish, HandOver, Move
+from onceward.model.task import NO_EFFECTS, Advance, Effects, Finish, HandOver, Move, TryAgain
 from onceward.model.time_limits import after_last_stage, in_time, limit_at_expiry
+from onceward.model.traces import trace_of
 from onceward.stage import NOTHING
 from onceward.worker.attempt import Attempt
 from onceward.worker.isolated import ProcessDied, RemoteError, Stored
 from onceward.worker.telling import only_answered, told_of
 
 _KEEPS_EFFECTS = (Filtered, Skipped, Failed, Waiting)
-logger = EngineLog("onceward.worker")
 
 
 class Judge:
@@ -76,7 +76,7 @@ class Judge:
     def _advanced(self, attempt: Attempt, value: Any) -> Move:
         stage = attempt.stage
         if attempt.lease.expiry is not None:
-            return after_last_stage(None, attempt.lease, attempt.place)
+            return self._ended_at_expiry(attempt, value)
         try:
             data = value.data if type(value) is Stored else stage.stored(value)
         except (PayloadError, ConfigError) as error:
@@ -99,32 +99,40 @@ class Judge:
         place = (following.queue, following.joins, gates, estimate)
         return HandOver(stage.name, data, following.name, *place)
 
+    def _ended_at_expiry(self, attempt: Attempt, value: Any) -> Move:
+        try:
+            attempt.stage.check_returned(value)
+        except ConfigError as error:
+            return self.judged(attempt, error, attempt.stage.name)
+        return after_last_stage(None, attempt.lease, attempt.place)
+
     def judged(self, attempt: Attempt, error: BaseException, stage: str) -> Move:
         """What becomes of a task whose stage has raised; its time is looked at wherever it would be tried again."""
         lease = attempt.lease
         move = in_time(self._after(attempt, error, stage), lease, self.limit_ms(attempt), self._now())
-        return move if lease.expiry is None else after_last_stage(move, lease, attempt.place)
+        move = move if lease.expiry is None else after_last_stage(move, lease, attempt.place)
+        attempt.error = error
+        if isinstance(move, Finish | TryAgain) and not isinstance(error, Filtered | Skipped):
+            trace = error.fault.trace if isinstance(error, RemoteError) else trace_of(error)
+            return move if trace is None else msgspec.structs.replace(move, trace=trace)
+        return move
 
     def _after(self, attempt: Attempt, error: BaseException, stage: str) -> Move:
         pipeline = attempt.pipeline
         if isinstance(error, ProcessDied):
             return after_crash(attempt.lease, stage, self.config.max_lost_workers, str(error))
         if isinstance(error, RemoteError):
-            logger.info("stage failed", task=attempt.lease.task, kind=attempt.lease.kind, stage=stage, error=str(error))
             return after_fault(error.fault, attempt.lease, stage, pipeline.retry, self._now(), self._dice)
-        if not isinstance(error, Verdict):
-            logger.info(
-                "stage failed", task=attempt.lease.task, kind=attempt.lease.kind, stage=stage, error=described(error)
-            )
         fingerprint = pipeline.fingerprint if isinstance(error, SchemaMismatch) else ""
         return after_error(error, attempt.lease, stage, pipeline.retry, fingerprint, self._now(), self._dice)
 
 
 def _to_commit(attempt: Attempt, effects: Effects, told: tuple[Told, ...], *, frees: bool) -> Effects:
     """What is committed with the end of a stage. What it has charged is, also where everything else is dropped."""
-    writes, spawns, _, bill = effects
+    bill = effects.bill
     if attempt.charges or BUDGET in (attempt.lease.gates or ""):
-        bill = Bill(attempt.charges, frees)
+        settlements = () if effects.bill is None else effects.bill.settlements
+        bill = Bill(attempt.charges, frees, settlements)
     elif not told:
         return effects
-    return Effects(writes, spawns, told, bill)
+    return effects._replace(told=told, bill=bill)

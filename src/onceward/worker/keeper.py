@@ -12,22 +12,25 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from onceward.errors import StoreError
 from onceward.logs import EngineLog
 from onceward.model.task import Lease
+from onceward.store.availability import database
 from onceward.store.expiry import expire_tasks
 from onceward.store.lines import stragglers
-from onceward.store.op import Query, drive
+from onceward.store.op import Query
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.store.workers import still_held
 from onceward.worker.code_looks import CodeLooks
+from onceward.worker.counts import Swept
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
 from onceward.worker.in_force import InForce
 from onceward.worker.registry import Registry
 from onceward.worker.runner import Runner
 from onceward.worker.scheduler import Scheduler, Schedules
+from onceward.worker.shown_lock import ShownLock
+from onceward.worker.wakeup import Listener
 from onceward.worker.writer import Writer
 
 ASK_ABOUT_LEASES_AFTER_MS = 1_000
@@ -35,13 +38,6 @@ STEP_S = 0.05
 PAUSE_AFTER_TROUBLE_S = 0.5
 
 logger = EngineLog("onceward.keeper")
-
-
-class Swept(NamedTuple):
-    """How many tasks were taken back from dead workers, and how many have ended by time."""
-
-    reclaimed: int = 0
-    expired: int = 0
 
 
 class Keeper:
@@ -61,6 +57,7 @@ class Keeper:
         schedules: Schedules,
         registry: Registry,
         presence_folder: Path | None,
+        listener: Listener | None = None,
     ) -> None:
         self._session = session
         self._in_force = in_force
@@ -85,6 +82,7 @@ class Keeper:
         self._asked_at = self._expired_at = self._past_asked_at = -(10**12)
         self._expired = 0
         self._stragglers_at = session.clock.monotonic()
+        self._lock = None if listener is None else ShownLock(session, listener, lambda: writer.worker)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._work, name="onceward keeper", daemon=True)
 
@@ -120,7 +118,7 @@ class Keeper:
             try:
                 self._step()
             except (StoreError, ConnectionLost, TryAgainLater) as error:
-                logger.warning("housekeeping could not reach the database", error=str(error))
+                database.lost(self._session, error)
                 self._session.discard()
                 self._stopping.wait(PAUSE_AFTER_TROUBLE_S)
             except Exception:  # a loop that must live: the trace is logged, the next step may do better
@@ -134,6 +132,8 @@ class Keeper:
             if self._runner.is_quiet:
                 self._housekeeping.hurry()
             self._housekeeping.step()
+        if self._lock is not None:
+            self._lock.step()
         self._in_force.look_if_time(self._session)
         if self._in_force.config is not self._config:
             self._adopt()
@@ -150,7 +150,7 @@ class Keeper:
         if now - self._stragglers_at >= self._config.check_ms:
             self._stragglers_at = now
             reader = self._writer.reader
-            if reader.sweeps and drive(stragglers(reader, self._session.clock.now()), self._session):
+            if reader.sweeps and self._session.ask(lambda: stragglers(reader, self._session.clock.now())):
                 logger.info("found work behind the lines, sweeping from the start")
         if self._code_looks.step(self._session):
             self._call(self._runner.look_again)
@@ -176,14 +176,14 @@ class Keeper:
         """A lease that was cancelled or reclaimed is lost: its stage is told so and stopped."""
         leases = self._runner.held_for(ASK_ABOUT_LEASES_AFTER_MS)
         if leases:
-            gone = {lease.task for lease in leases} - drive(still_held(leases), self._session)
+            gone = {lease.task for lease in leases} - self._session.ask(lambda: still_held(leases))
             if gone:
                 self._call(lambda: self._confirm_lost(leases, gone))
 
     def _ask_about_the_past(self) -> None:
         """A writer with nothing to write would not notice that the database has gone back behind its last commit."""
         receipt = self._writer.session.last_receipt
-        if receipt is not None and not self._session.run(Query("read_receipt", {"token": receipt})):
+        if receipt is not None and not self._session.read(Query("read_receipt", {"token": receipt})):
             self._went_back()
 
     def _confirm_lost(self, leases: Sequence[Lease], gone: set[int]) -> None:

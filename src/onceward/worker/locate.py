@@ -23,10 +23,20 @@ def load(location: str) -> Any:
     try:
         found = getattr(module, name)
     except AttributeError:
-        raise ConfigError(f"{where} has no {name!r}; which name does its App have?") from None
-    if callable(getattr(found, "run", None)) and hasattr(found, "registry"):
+        raise ConfigError(f"{where} has no {name!r}; {_names_of_apps(module, where)}") from None
+    if _is_app(found):
         return found
-    raise ConfigError(f"{location} is a {type(found).__name__}, not an App")
+    raise ConfigError(f"{location} is a {type(found).__name__}, not an App; {_names_of_apps(module, where)}")
+
+
+def _is_app(value: Any) -> bool:
+    return not isinstance(value, type) and callable(getattr(value, "run", None)) and hasattr(value, "registry")
+
+
+def _names_of_apps(module: Any, where: str) -> str:
+    """Say under which names a module holds an App."""
+    names = [f"{where}:{name}" for name, value in vars(module).items() if _is_app(value)]
+    return f"did you mean {' or '.join(names)}?" if names else "it has no App"
 
 
 def _module(name: str) -> Any:

@@ -6,7 +6,6 @@ import threading
 
 from onceward.model.cache import Cached
 from onceward.store.cache import look_up
-from onceward.store.op import drive
 from onceward.store.session import Session
 
 
@@ -20,7 +19,7 @@ class Lookups:
     def __call__(self, source: str, hashed: bytes) -> Cached | None:
         """What the cache has for a key of a source."""
         with self._lock:
-            return self._session.patiently(lambda: drive(look_up(source, hashed), self._session))
+            return self._session.ask(lambda: look_up(source, hashed))
 
     def close(self) -> None:
         """Close the connection."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
 
 from onceward.errors import WrongTwin
@@ -30,7 +30,12 @@ def refuse_running_loop(what: str) -> None:
     )
 
 
-def run_on_loop(main: Coroutine[Any, Any, T], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
+def run_on_loop(
+    main: Coroutine[Any, Any, T],
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    *,
+    is_watched: bool = False,
+) -> T:
     """What `main` returns, run on an event loop of its own as by `asyncio.run`, beside whatever stages start there.
 
     An exit in a task that a stage has started belongs to whoever awaits that task: asyncio has told it, and then raises
@@ -43,7 +48,12 @@ def run_on_loop(main: Coroutine[Any, Any, T], loop_factory: Callable[[], asyncio
             begun.append(asyncio.ensure_future(main))
         return await begun[0]
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
+    with ExitStack() as stack:
+        runner = stack.enter_context(asyncio.Runner(loop_factory=loop_factory))
+        if is_watched:  # a warning tells where code of the application blocks it
+            from onceward.worker.standstill import watched  # only a worker needs what this imports
+
+            stack.enter_context(watched(runner.get_loop()))
         while True:
             try:
                 return runner.run(result())

@@ -8,8 +8,7 @@ import socket
 from collections import Counter
 from dataclasses import dataclass, field
 
-from onceward.worker.keeper import Swept
-from onceward.worker.writer import Counts
+from onceward.worker.counts import Counts, Swept
 
 RETIRED = 75
 """The exit code of a child that ends because a thread of it is lost to a stage that does not end."""

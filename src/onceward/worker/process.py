@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from onceward.alerts import Watch
+from onceward.config import Config
 from onceward.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
-from onceward.logs import EngineLog
+from onceward.logs import EngineLog, stopping
 from onceward.model.times import NEVER
 from onceward.running_stage import is_worker
 from onceward.store import one_library
+from onceward.store.availability import database
 from onceward.store.budget_waits import declare as declare_budgets
 from onceward.store.budget_waits import sweep_budgets
 from onceward.store.budget_waits import wake_for_code as wake_for_budgets_of_code
 from onceward.store.expiry import know_last_stages
-from onceward.store.idle import anything_left, ready_now
+from onceward.store.idle import anything_left, ready_now, suspects_soon
 from onceward.store.lines import line_told
 from onceward.store.op import Op, Query, drive
 from onceward.store.operate import wake_for_code
@@ -37,10 +39,12 @@ from onceward.store.sources import declare as declare_sources
 from onceward.store.workers import NewWorker, register, stop
 from onceward.worker import points, presence
 from onceward.worker.committer import Committer
+from onceward.worker.failures import OnFailure
 from onceward.worker.in_force import InForce
 from onceward.worker.interpreter import handle_signals, tuned_interpreter
 from onceward.worker.keeper import Keeper
 from onceward.worker.lookups import Lookups
+from onceward.worker.off_loop import off_loop
 from onceward.worker.orders import Orders, Summary, worker_name
 from onceward.worker.registry import Registry
 from onceward.worker.runner import TICK_S, Runner
@@ -52,8 +56,11 @@ from onceward.worker.watcher import Watcher
 from onceward.worker.writer import Writer, Written
 
 IDLE_LOOK_S = 0.1
+SUSPECTS_LOOK_S = 1.0
 LAST_COMMITS_S = 10.0
 LONGEST_START_S = 60.0
+LONGEST_BESIDE_OTHERS_S = 0.5
+"""How long functions given to `ctx.write` may take in a transaction with commits of other tasks."""
 
 logger = EngineLog("onceward.worker")
 
@@ -71,7 +78,9 @@ class WorkerProcess:
         spawner: Spawner,
         schedules: Schedules,
         watches: Sequence[Watch] = (),
+        on_failure: OnFailure | None = None,
     ) -> None:
+        self._on_failure = on_failure
         registry.check_runnable()
         self._store = store
         self._registry = registry
@@ -133,7 +142,7 @@ class WorkerProcess:
         session.insists = True
         signals = handle_signals(loop, self._signalled)
         here = self._make_presence()
-        worker = await asyncio.to_thread(self._introduced, session, here)
+        worker = await off_loop(self._introduced, session, here)
         if worker is None:
             for number in signals:
                 loop.remove_signal_handler(number)
@@ -143,12 +152,20 @@ class WorkerProcess:
         writer = Writer(session, worker, self._new_reader(self._reader_lanes), self._new_reader(self._suspect_lanes))
         lines = frozenset(writer.reader.lines())
         threads = StageThreads(loop, self._in_force.config.threads)
-        wakeup, listener = self._wakeup(session, lambda notification: heard(line_told(notification)))
+        wakeup, listener = self._wakeup(session, worker, lambda notification: heard(line_told(notification)))
 
         def heard(line: Line | None = None) -> None:
             with suppress(RuntimeError):  # the loop may have closed this very moment
                 loop.call_soon_threadsafe(look_again, line if line in lines else None)
 
+        apart = self._store.session(patience_s=5.0)
+
+        def limit_writes(config: Config) -> None:
+            apart.lending_limit_s = config.write_timeout_ms / 1_000
+            session.lending_limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending_limit_s)
+
+        limit_writes(self._in_force.config)
+        self._in_force.tell(limit_writes)
         lookups = Lookups(self._store.session(patience_s=5.0))
         committer = Committer(
             writer,
@@ -158,6 +175,7 @@ class WorkerProcess:
             look_again=heard,
             lost_everything=self._went_back,
             may_stand_still=lambda: not runner.runs_anything,
+            apart=apart,
         )
         runner = Runner(
             self._registry,
@@ -177,7 +195,10 @@ class WorkerProcess:
             suspects_only=self._orders.suspects_only,
             most_claims=None if self._orders.tick is None else self._orders.tick.max_tasks,
             ends_at=NEVER if self._ends_at is None else self._ends_at,
+            on_failure=self._on_failure,
         )
+        if writer.reader.threaded:
+            runner.intake.free_threads = lambda: threads.free
         if self._supervised:
             # Its supervisor has a child of their own for suspects; in this one they would meet others.
             runner.intake.look_for_suspects = False
@@ -209,24 +230,25 @@ class WorkerProcess:
             schedules=self._schedules,
             registry=self._registry,
             presence_folder=self._store.presence_folder,
+            listener=listener,
         )
         if self._orders.tick is not None:
-            await asyncio.to_thread(keeper.sweep)
+            await off_loop(keeper.sweep)
         keeper.start()
         watcher = Watcher(self._store.session(patience_s=5.0), lambda: self._in_force.config, self._watches, self._read)
         watcher.start()
         if listener is not None:
-            await asyncio.to_thread(self._probe, listener)
+            await off_loop(self._probe, listener)
         is_ready = True
         try:
             await (self._loop_until_done(runner) if self._orders.tick is None else self._loop_as_tick(runner, keeper))
             await self._end(runner)
         finally:
             keeper.stop()
-            await asyncio.to_thread(watcher.stop, last_look=self._orders.tick is not None)
+            await off_loop(watcher.stop, last_look=self._orders.tick is not None)
             if listener is not None:
                 listener.stop()
-            await asyncio.to_thread(committer.stop)
+            await off_loop(committer.stop)
             wakeup.close()
             threads.close()
             lookups.close()
@@ -236,7 +258,7 @@ class WorkerProcess:
             self.summary.worker = worker
             self.summary.outcomes.update(runner.outcomes)
             self.summary.swept = keeper.swept
-            self.summary.unknown_commits += session.doubts.unknown
+            self.summary.unknown_commits += session.doubts.unknown + apart.doubts.unknown
             self.summary.retired = (runner.has_zombie_thread or self._lost_everything) and self._supervised
             logger.info(
                 "worker ends",
@@ -245,7 +267,7 @@ class WorkerProcess:
                 refused=writer.counts.refused,
                 unknown_commits=session.doubts.unknown,
             )
-            await asyncio.to_thread(self._sign_off, session, worker)
+            await off_loop(self._sign_off, session, worker)
             if here is not None:
                 here.remove()
 
@@ -277,7 +299,7 @@ class WorkerProcess:
                     return None
                 if not self.summary.worker and time.monotonic() >= give_up_at:
                     raise StoreUnavailable(f"the worker could not begin: {error}") from error
-                logger.warning("the database cannot be reached, trying again", error=str(error))
+                database.lost(session, error)
                 time.sleep(random.uniform(0.5, 1.5))
 
     def _introduce(self, session: Session, here: presence.Presence | None) -> int:
@@ -302,7 +324,7 @@ class WorkerProcess:
             for pipeline in self._registry:
                 yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
             yield from know_last_stages(*self._registry.kinds_at_expiry)
-            yield from wake_for_budgets_of_code(self._registry.kinds, self._registry.budgets_of, now)
+            yield from wake_for_budgets_of_code(self._registry.kinds, self._registry.budgets_waited_for, now)
             yield from declare_sources(self._registry.longest_us, now)
             yield from declare_budgets(self._registry.budgets.values(), now)
             return worker
@@ -318,20 +340,23 @@ class WorkerProcess:
         registry = self._registry
         limits_of = registry.limits_of if registry.governs else None
         sweeps = self._store.dialect == "postgres"
-        return Reader(lanes, limits_of, sweeps, budgets_of=registry.budgets_of, limits_of_old=registry.limits_of)
+        rules: dict[str, Any] = {"budgets_of": registry.budgets_of, "limits_of_old": registry.limits_of}
+        return Reader(lanes, limits_of, sweeps, threaded=registry.threaded & {*lanes}, **rules)
 
-    def _wakeup(self, session: Session, heard: Callable[[str], None]) -> tuple[Wakeup, Listener | None]:
+    def _wakeup(self, session: Session, worker: int, heard: Callable[[str], None]) -> tuple[Wakeup, Listener | None]:
         if self._store.dialect == "sqlite":
             return WatchFile(session, self._store.path), None  # type: ignore[arg-type]
         if self._orders.tick is not None:
             # It ends when nothing is ready, so it waits for no news; to try whether any would come may take its time.
             return PollOnly(), None
-        return PollOnly(), Listener(self._store.url, heard)
+        return PollOnly(), Listener(
+            self._store.url, heard, lambda connection: self._store.hold_lock(connection, worker)
+        )
 
     def _probe(self, listener: Listener) -> None:
         probe = self._store.session(patience_s=5.0)
         try:
-            notified = listener.start(lambda: drive(_notify(), probe))
+            notified = listener.start(lambda: probe.ask(_notify))
         except (StoreError, ConnectionLost):
             notified = False
         finally:
@@ -356,12 +381,14 @@ class WorkerProcess:
         try:
             while not (stop.done() or self._lost_everything or (self._supervised and runner.has_zombie_thread)):
                 runner.changed.clear()
-                if runner.is_quiet and self._orders.suspects_only:
-                    return
+                if runner.is_quiet and self._orders.suspects_only and time.monotonic() >= idle_look_at:
+                    idle_look_at = time.monotonic() + SUSPECTS_LOOK_S
+                    if not await off_loop(self._are_suspects_coming) and runner.is_quiet:
+                        return
                 quiet = runner.is_quiet and self._orders.until_idle
                 if quiet and time.monotonic() >= idle_look_at:
                     idle_look_at = time.monotonic() + IDLE_LOOK_S
-                    if not await asyncio.to_thread(self._anything_left) and runner.is_quiet:
+                    if not await off_loop(self._anything_left) and runner.is_quiet:
                         return
                 await _first(stop, runner.changed, TICK_S)
                 runner.tick()
@@ -373,6 +400,8 @@ class WorkerProcess:
                     if is_due:
                         runner.intake.next_due_at = None
                     runner.look_again()
+            if stop.done() and not self._supervised:
+                logger.info(stopping(len(runner.running)))
         finally:
             stop.cancel()
 
@@ -393,7 +422,7 @@ class WorkerProcess:
                     self.summary.ended = "time limit" if runner.is_out_of_time else "max tasks"
                     return
                 if runner.is_quiet and not keeper.is_in_doubt:
-                    if not await asyncio.to_thread(self.is_work_ready):
+                    if not await off_loop(self.is_work_ready):
                         self.summary.ended = "idle"
                         return
                     runner.look_again()
@@ -404,26 +433,27 @@ class WorkerProcess:
 
     def is_work_ready(self) -> bool:
         """Whether anything could be claimed now."""
-        session = self._store.session(patience_s=5.0)
-        try:
-            with session.reading():
-                return drive(ready_now(self._reader_lanes + self._suspect_lanes, self._store.clock.now()), session)
-        except (StoreError, ConnectionLost, TryAgainLater):
-            return False
-        finally:
-            session.close()
+        return self._look(
+            ready_now(self._reader_lanes + self._suspect_lanes, self._store.clock.now()), in_trouble=False
+        )
+
+    def _are_suspects_coming(self) -> bool:
+        """A child for suspects stays while one waits at a gate: it would be started and ended once a second."""
+        return self._look(suspects_soon(self._suspect_lanes, self._store.clock.now()))
 
     def _anything_left(self) -> bool:
+        return self._look(anything_left(self._reader_lanes + self._suspect_lanes, self._registry.kinds), sweeps=True)
+
+    def _look(self, asked: Op[bool], *, in_trouble: bool = True, sweeps: bool = False) -> bool:
+        """Look at one moment of the database: what goes from running to ready meanwhile would be seen nowhere."""
         session = self._store.session(patience_s=5.0)
-        lanes = self._reader_lanes + self._suspect_lanes
         try:
-            if sweep_budgets(session, self._store.clock.now()):
-                return True  # what was set aside and not needed is enough for somebody
-            # At one moment: a task that goes from running to ready while we look from place to place is seen nowhere.
+            if sweeps and sweep_budgets(session, self._store.clock.now()):
+                return True  # what was set aside and not needed is enough for a task
             with session.reading():
-                return drive(anything_left(lanes, self._registry.kinds), session)
+                return drive(asked, session)
         except (StoreError, ConnectionLost, TryAgainLater):
-            return True
+            return in_trouble
         finally:
             session.close()
 
@@ -442,7 +472,7 @@ class WorkerProcess:
     async def _end(self, runner: Runner) -> None:
         """No new claims; what runs gets the grace period; the rest is given back."""
         if self._lost_everything:
-            runner.lost(set(runner.running))
+            runner.lose_everything()
             return
         runner.stop_claiming()
         # A stage that began in a tick fits into it, or takes what is left: then its time is over.

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from onceward.errors import ConfigError, UnknownKind
-from onceward.model.budget import USD, BudgetRule
-from onceward.model.gates import BUDGET, KEY, PIPELINE, kind_of, source_of
+from onceward.model.asked import checked_values
+from onceward.model.budget import BudgetRule
+from onceward.model.gates import BUDGET, KEY, PIPELINE, WEIGHT, kind_of, source_of, weighed
 from onceward.model.source import GateLimits, Source
 from onceward.model.task import lane_of
 from onceward.pipeline import Pipeline
-from onceward.stage import LAST
+from onceward.stage import LAST, Stage
 
 NO_LIMITS = GateLimits()
 
@@ -21,20 +22,25 @@ class Registry:
 
     def __init__(self, pipelines: Iterable[Pipeline[Any]]) -> None:
         self._by_kind: dict[str, Pipeline[Any]] = {}
-        for pipeline in pipelines:
+        for pipeline in checked_values("pipelines", pipelines, Pipeline, "Pipeline(Order)"):
             if pipeline.kind in self._by_kind:
                 raise ConfigError(f"two pipelines handle kind {pipeline.kind!r}; give one of the payloads another kind")
             self._by_kind[pipeline.kind] = pipeline
         self.sources: dict[str, Source] = {}
-        for source in (stage.source for one in self for stage in one.every_stage if stage.source is not None):
-            known = self.sources.setdefault(source.name, source)
-            if not known.same_limits(source):
-                raise ConfigError(f"two sources are named {source.name!r} and have different limits; make it once")
         self.budgets: dict[str, BudgetRule] = {}
-        for costs in (stage.costs for one in self for stage in one.every_stage):
-            for rule in (*costs.drawn, *costs.counting):
-                if self.budgets.setdefault(rule.name, rule) != rule:
-                    raise ConfigError(f"two budgets are named {rule.name!r} and differ; make it once")
+        for pipeline in self:
+            for stage in pipeline.every_stage:
+                self.learn(stage)
+            pipeline.tell_of.add(self)
+
+    def learn(self, stage: Stage[Any, Any]) -> None:
+        """Take up the source and the budgets of a stage, also of one that is declared after its app."""
+        source, costs = stage.source, stage.costs
+        if source is not None and not self.sources.setdefault(source.name, source).same_limits(source):
+            raise ConfigError(f"two sources are named {source.name!r} and have different limits; make it once")
+        for rule in (*costs.drawn, *costs.counting, *costs.held):
+            if self.budgets.setdefault(rule.name, rule) != rule:
+                raise ConfigError(f"two budgets are named {rule.name!r} and differ; make it once")
 
     def __getitem__(self, kind: str) -> Pipeline[Any]:
         try:
@@ -69,6 +75,17 @@ class Registry:
         return sorted(having), sorted(set(self._by_kind) - having)
 
     @property
+    def threaded(self) -> frozenset[str]:
+        """The lines of the kinds whose tasks need a thread as soon as they begin."""
+        beginning = [(pipeline, pipeline.stages[0]) for pipeline in self if pipeline.stages]
+        return frozenset(
+            lane_of(queue, pipeline.kind)
+            for pipeline, stage in beginning
+            for queue in pipeline.queues
+            if not stage.is_async and stage.isolation is None
+        )
+
+    @property
     def governs(self) -> bool:
         """Whether any stage has gates to pass."""
         return bool(self.sources) or any(
@@ -86,19 +103,15 @@ class Registry:
                 return one.costs.drawn
         return ()
 
-    @property
-    def is_covered(self) -> bool:
-        """Whether every stage that uses a source draws from a budget of the whole app, in USD."""
-        using = [stage for one in self for stage in one.every_stage if stage.source is not None]
-        return bool(using) and all(
-            any(rule.unit == USD and rule.scope == "app" for rule in stage.costs.drawn) for stage in using
-        )
-
-    def most_calls(self, usual_retries: int) -> int:
-        """How many calls a stage can make in one attempt, with the retries of its source, if it makes those it says."""
-        using = [stage for one in self for stage in one.every_stage if stage.source is not None]
-        retries = [usual_retries if one.source.retries is None else one.source.retries for one in using]
-        return max((one.calls * (1 + more) for one, more in zip(using, retries, strict=True)), default=0)
+    def budgets_waited_for(self, kind: str, stage: str | None) -> tuple[BudgetRule, ...]:
+        """The budgets for which a task at a stage may wait: to draw from them, or to hold something."""
+        held = [
+            rule
+            for one in (self._by_kind[kind].every_stage if kind in self._by_kind else ())
+            if stage is None or one.name == stage or (stage == LAST and one.name.startswith(LAST))
+            for rule in one.costs.held
+        ]
+        return (*self.budgets_of(kind, stage), *held)
 
     @property
     def longest_us(self) -> dict[str, int]:
@@ -106,7 +119,7 @@ class Registry:
         stage that makes the most."""
         calls: dict[str, int] = {}
         for stage in (stage for one in self for stage in one.every_stage if stage.source is not None):
-            calls[stage.source.name] = max(calls.get(stage.source.name, 1), stage.calls)
+            calls[stage.source.name] = max(calls.get(stage.source.name, 1), stage.tokens)
         gates = {name: source.gate for name, source in self.sources.items()}
         return {name: max(gate.burst, calls[name]) * (gate.interval_us or 0) for name, gate in gates.items()}
 
@@ -115,6 +128,10 @@ class Registry:
         where it belongs before it runs."""
         if gate[0] == BUDGET:
             return NO_LIMITS
+        if gate[0] == WEIGHT:
+            weight, instance = weighed(gate)
+            source = self.sources.get(source_of(instance))
+            return NO_LIMITS if source is None else source.weight_gates.get(weight, NO_LIMITS)
         if gate[0] in (PIPELINE, KEY):
             pipeline = self._by_kind.get(kind_of(gate))
             return NO_LIMITS if pipeline is None else pipeline.limits_of(gate)
@@ -124,8 +141,7 @@ class Registry:
     def check_runnable(self) -> None:
         """Refuse to work with a pipeline that has no stages, or stages whose results cannot be stored."""
         for pipeline in self:
-            if not pipeline.stages:
-                raise ConfigError(f"pipeline {pipeline.kind!r} has no stages; add one with @pipeline.stage")
+            pipeline.check_stages()
             for stage in pipeline.stages:
                 assert stage.reader
 

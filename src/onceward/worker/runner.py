@@ -16,6 +16,7 @@ import msgspec
 
 from onceward.config import Config
 from onceward.logs import EngineLog
+from onceward.lost_context import lose
 from onceward.model.budget import Bill
 from onceward.model.cache import Cached
 from onceward.model.lineage import Family
@@ -43,14 +44,17 @@ from onceward.model.task import (
 )
 from onceward.model.times import spoken
 from onceward.stage import Stage
+from onceward.store.commits import GivenUp
 from onceward.store.commits import Verdict as Written_
 from onceward.store.reader import Line
 from onceward.worker import points
 from onceward.worker.attempt import Attempt, StageTimeout
 from onceward.worker.beginning import NOTHING_DONE, Beginning
 from onceward.worker.desk import AttemptDesk
-from onceward.worker.intake import Intake
+from onceward.worker.failures import TOLD, Failures, OnFailure
+from onceward.worker.intake import LATE_MS, Intake
 from onceward.worker.judging import Judge
+from onceward.worker.outcomes import outcome
 from onceward.worker.presence import Presence
 from onceward.worker.registry import Registry
 from onceward.worker.spawner import Spawner
@@ -60,6 +64,9 @@ from onceward.worker.threads import StageThreads
 from onceward.worker.writer import Wish, Written
 
 TICK_S = 0.05
+LONGEST_PAUSE_S = 60.0  # between two tries to write the end of a task that the database refuses
+MOST_CLOSING = 1_000
+"""How many ended attempts may wait for their commit before no more work is claimed."""
 UNWRITABLE = "what came of it could not be written; the log of its worker says why"
 
 logger = EngineLog("onceward.worker")
@@ -91,7 +98,9 @@ class Runner:
         isolates: bool = True,
         dice: random.Random | None = None,
         pass_time: Callable[[int], None] | None = None,
+        on_failure: OnFailure | None = None,
     ) -> None:
+        self._failures = Failures(on_failure)
         self._registry = registry
         self._submit = submit
         self._wish = wish
@@ -190,7 +199,8 @@ class Runner:
         return False
 
     def _ask_if_room(self) -> None:
-        if self.intake.asks(self._held, self._slots_taken, self._closing + self._committing):
+        closing = self._closing
+        if closing < MOST_CLOSING and self.intake.asks(self._held, self._slots_taken, closing + self._committing):
             self._wish(self._wish_now)
 
     def _wish_now(self) -> Wish:
@@ -216,11 +226,23 @@ class Runner:
             if self.intake.is_closed:
                 self._give_back_unbegun()
         for item, verdict in zip(written.items, written.verdicts, strict=True):
-            item.answer(verdict)
+            try:
+                item.answer(verdict)
+            except Exception as error:  # the others have to be told all the same
+                self._tripped_after(item.commit, error)
         self._runs.ahead_ms = self._now() - self._monotonic()
         self.pump()
         if self.is_quiet or not written.claimed.leases:
             self.changed.set()
+
+    def _tripped_after(self, commit: Commit, error: Exception) -> None:
+        """Something has failed after a commit; the task stands where that has left it."""
+        attempt = self._attempts.get(commit.lease.task)
+        if attempt is not None and attempt.lease.token == commit.lease.token:
+            self._tripped(attempt, error, getattr(commit.move, "next_stage", None))
+        else:
+            logger.error("something failed after a commit", task=commit.lease.task, exc_info=error)
+            self.intake.close_claim(commit.lease)
 
     # One attempt
 
@@ -232,11 +254,15 @@ class Runner:
             self._forget(attempt)
             return False
         self._attempts[attempt.lease.task] = attempt
-        instead = self._beginning.prepare(attempt)
-        if instead is not None:
-            self._conclude(attempt, *instead)
+        try:
+            instead = self._beginning.prepare(attempt)
+            if instead is None:
+                return self._run(attempt)
+        except Exception as error:
+            self._tripped(attempt, error)
             return False
-        return self._run(attempt)
+        self._conclude(attempt, *instead)
+        return False
 
     def _run(self, attempt: Attempt) -> bool:
         if self._ends_at < NEVER and not self._fits(attempt.stage):
@@ -273,8 +299,22 @@ class Runner:
         try:
             judged = self._judge.ended(attempt, value, error, effects)
         except Exception as odd:  # what it has raised is of the application's own making, and cannot be asked
-            judged = self._judge.ended(attempt, None, odd, effects)
+            try:
+                judged = self._judge.ended(attempt, None, odd, effects)
+            except Exception as worse:
+                self._tripped(attempt, worse)
+                return
         self._conclude(attempt, *judged)
+
+    def _tripped(self, attempt: Attempt, error: Exception, stage: str | None = None) -> None:
+        """The engine itself, or what it asks of the application, has failed with a task: its attempt ends by that."""
+        logger.error("a task could not be gone on with", task=attempt.lease.task, exc_info=error)
+        attempt.ended = True
+        try:
+            move = self._judge.judged(attempt, error, stage or attempt.place)
+        except Exception:  # not even that can be judged
+            move = Finish(stage or attempt.lease.stage or "", None, Status.FAILED, UNWRITABLE)
+        self._conclude(attempt, move, Effects(bill=Bill(attempt.charges)))
 
     def _conclude(self, attempt: Attempt, move: Move, effects: Effects) -> None:
         """Have a move written. Unless the task goes on here, its slot is free at once."""
@@ -286,6 +326,8 @@ class Runner:
             if self._attempts.pop(attempt.lease.task, None) is not None:
                 self._closing += 1
                 self.intake.ended += 1
+                if attempt.started_at and (took_ms := self.intake.clock - attempt.started_at) > 0:
+                    self.intake.took_ms += took_ms
         self._submit(
             Commit(attempt.lease, move, *effects),
             lambda verdict: self._after_commit(attempt, move, verdict, effects.spawns is not None),
@@ -294,6 +336,8 @@ class Runner:
     def _after_commit(self, attempt: Attempt, move: Move, verdict: Written_, has_children: bool) -> None:
         if type(move) is Advance:
             self._committing -= 1
+        else:
+            self._closing -= 1
         if verdict is not True and isinstance(verdict, Exception):
             self._after_refusal(attempt, move, verdict)
             return
@@ -312,15 +356,18 @@ class Runner:
             return
         if type(move) is Advance:
             self._attempts.pop(attempt.lease.task, None)
-        else:
-            self._closing -= 1
         self.intake.close_claim(attempt.lease)
         if self._ends_at < NEVER:
-            self.outcomes[_outcome(move) if verdict else "lost"] += 1
+            self.outcomes[outcome(move) if verdict else "lost"] += 1
         if not verdict:
             logger.warning("lease lost, nothing was written", task=attempt.lease.task, kind=attempt.lease.kind)
         elif type(move) is not Finish:
             self._look_again_for(move)
+            if type(move) in TOLD:
+                given_up = verdict.reason if isinstance(verdict, GivenUp) else None
+                self._failures.tell(attempt, move, given_up, self._now())
+        elif move.status is not Status.SUCCEEDED:
+            self._failures.tell(attempt, move, None, self._now())
 
     def _is_paused(self, attempt: Attempt, move: Advance, verdict: Written_) -> bool:
         """Whether a task, its queue, its pipeline or everything is paused, so that its next stage does not begin."""
@@ -343,22 +390,23 @@ class Runner:
     def _after_refusal(self, attempt: Attempt, move: Move, error: Exception) -> None:
         """The database refuses a move, most often for its domain rows: an error of the stage, and nothing was kept.
 
-        If that cannot be written either, the task fails in words that can: as it is, nobody would look after it.
+        If that cannot be written either, the task fails in words that can, however often that takes.
         """
-        if type(move) is not Advance:
-            self._closing -= 1
-            self._attempts[attempt.lease.task] = attempt
+        self._attempts[attempt.lease.task] = attempt
         attempt.refusals += 1
         stage: str | None = getattr(move, "stage", None)
         if stage is not None and attempt.refusals == 1:
             self._conclude(attempt, self._judge.judged(attempt, error, stage), Effects(bill=Bill(attempt.charges)))
             return
         logger.error("a move could not be written", task=attempt.lease.task, error=described(error))
-        if stage is not None and attempt.refusals == 2:
-            unwritable = Finish(stage, None, Status.FAILED, UNWRITABLE)
+        unwritable = Finish(stage or attempt.lease.stage or "", None, Status.FAILED, UNWRITABLE)
+        if attempt.refusals <= 2:
             self._conclude(attempt, unwritable, Effects(bill=Bill(attempt.charges)))
-        else:
-            self._forget(attempt)
+            return
+        # Without what it owes: those who look after the dead settle that. And it is tried until it can be written.
+        attempt.lease = msgspec.structs.replace(attempt.lease, gates=None)
+        pause_s = 0.0 if attempt.refusals == 3 else min(0.05 * 2**attempt.refusals, LONGEST_PAUSE_S)
+        asyncio.get_running_loop().call_later(pause_s, self._conclude, attempt, unwritable, NO_EFFECTS)
 
     def _look_again_for(self, move: Move) -> None:
         """A task will be back in line by a commit of our own, of which nobody else tells us."""
@@ -382,11 +430,15 @@ class Runner:
         return [attempt.lease for attempt in list(self._attempts.values()) if attempt.started_at <= before]
 
     def tick(self) -> None:
-        """Cancel the stages whose time is up, and give back what has waited too long for a slot."""
+        """Cancel the stages whose time is up, and give back what has waited too long for a slot or a thread."""
         now = self._monotonic()
         self._runs.ahead_ms = self._now() - now
         for attempt in list(self._attempts.values()):
             self._runs.stop_if_late(attempt, now)
+            if attempt.ticket and now - attempt.waits_since > LATE_MS and self._needs_thread_first(attempt):
+                self.intake.slow_down()
+                self._give_back_ticket(attempt)
+        self._runs.look_behind(now)
         while (late := self.intake.give_up_late(now)) is not None:
             self._give_back(late)
 
@@ -396,7 +448,9 @@ class Runner:
             attempt = self._attempts.get(task)
             if attempt is None or attempt.lost:
                 continue
-            attempt.take_ticket()
+            never_begins = attempt.take_ticket()
+            if not attempt.ended:
+                lose(attempt.context)
             attempt.lost = True
             logger.warning(
                 "lease lost, stopping the stage", task=task, kind=attempt.lease.kind, stage=attempt.stage.name
@@ -404,8 +458,16 @@ class Runner:
             if attempt.task is not None:
                 attempt.task.cancel()
             elif not attempt.ended:
-                attempt.context.end()
+                if not never_begins:
+                    self._runs.leave_behind(attempt)
                 self._forget(attempt)
+
+    def lose_everything(self) -> None:
+        """Stop all work: every lease is gone, also those of tasks that have not begun."""
+        self.intake.is_closed = True
+        while self.intake.give_up() is not None:
+            pass
+        self.lost(set(self._attempts))
 
     # Ending
 
@@ -414,10 +476,7 @@ class Runner:
         self.intake.is_closed = True
         self._give_back_unbegun()
         for attempt in list(self._attempts.values()):
-            if attempt.take_ticket():
-                attempt.ended = True
-                attempt.context.end()
-                self._conclude(attempt, Release(), NOTHING_DONE)
+            self._give_back_ticket(attempt)
 
     def release_all(self) -> None:
         """Give back everything at once; no attempt is burned."""
@@ -434,6 +493,17 @@ class Runner:
             self._runs.leave(attempt)
             self._conclude(attempt, Release(), Effects(bill=Bill(attempt.charges, frees=attempt.take_ticket())))
 
+    def _needs_thread_first(self, attempt: Attempt) -> bool:
+        """Whether a task is of those that are claimed for a free thread. Others would be claimed again at once."""
+        return self.intake.free_threads is not None and not attempt.stage.is_async and attempt.lease.stage is None
+
+    def _give_back_ticket(self, attempt: Attempt) -> None:
+        """Give back one whose stage waits for a thread, if it does."""
+        if attempt.take_ticket():
+            attempt.ended = True
+            attempt.context.end()
+            self._conclude(attempt, Release(), NOTHING_DONE)
+
     def _give_back_unbegun(self) -> None:
         while (attempt := self.intake.give_up()) is not None:
             self._give_back(attempt)
@@ -442,19 +512,3 @@ class Runner:
         """Give back one that has not begun, or waits to go on."""
         self._attempts[attempt.lease.task] = attempt
         self._conclude(attempt, Release(), NO_EFFECTS if attempt.ended else NOTHING_DONE)
-
-
-_OUTCOMES: dict[type[Move], str] = {
-    Release: "released",
-    TryAgain: "retryable",
-    Defer: "deferred",
-    HandOver: "handed over",
-    Park: "waiting",
-    Crash: "crashed",
-    Expire: "expired",
-}
-
-
-def _outcome(move: Move) -> str:
-    """What has come of an attempt, in a word."""
-    return move.status.word if isinstance(move, Finish) else _OUTCOMES.get(type(move), "lost")

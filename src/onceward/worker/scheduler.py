@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from onceward.errors import ConfigError, StoreError
 from onceward.logs import EngineLog
+from onceward.model.asked import checked_values
 from onceward.model.schedule import GRACE_MS, Cron
-from onceward.store.op import drive
 from onceward.store.schedules import Begin, Begun, ScheduleRow, declare, fire, read_schedules
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 
@@ -29,9 +29,7 @@ class Schedules:
         self._crons: dict[str, Cron] = {}
         self.begin = begin
         self.are_declared = False
-        for cron in crons:
-            if not isinstance(cron, Cron):
-                raise ConfigError(f"schedules takes Cron(…), not {type(cron).__name__}")
+        for cron in checked_values("schedules", crons, Cron, "Cron('30 2 * * *', Cleanup())"):
             if cron.name in self._crons:
                 raise ConfigError(f"two schedules have the name {cron.name!r}; give one of them another, with name=")
             self._crons[cron.name] = cron
@@ -68,10 +66,10 @@ def fire_due(session: Session, schedules: Schedules, now: int) -> Look:
     """
     if not schedules:
         return NOTHING
-    rows = session.patiently(lambda: drive(read_schedules(), session))
+    rows = session.ask(read_schedules)
     if outdated := [cron for cron in schedules if _is_outdated(cron, rows.get(cron.name), schedules, now)]:
         session.transact(partial(declare, outdated, now))
-        rows = session.patiently(lambda: drive(read_schedules(), session))
+        rows = session.ask(read_schedules)
     schedules.are_declared = True
     fired = 0
     upcoming = []

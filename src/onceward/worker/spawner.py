@@ -96,19 +96,20 @@ class Spawner:
         if not isinstance(payload, Payload):
             raise ConfigError(f"spawn takes a payload, not {type(payload).__name__}")
         pipeline = self._registry[payload.__kind__]
-        first = pipeline.stages[0] if pipeline.stages else None
+        pipeline.check_stages()
+        first = pipeline.stages[0]
         sort = Sort(
             pipeline.kind,
             pipeline.version,
-            pipeline.queue if first is None else first.queue,
+            first.queue,
             band_of(pipeline.priority if wishes.priority is None else checked_priority(wishes.priority)),
             pipeline.unique,
             pipeline.cycle,
             0 if (wishes.after, wishes.at) == (None, None) else due(self._now(), wishes.after, wishes.at),
             pipeline.fresh_for_ms,
             pipeline.refusals,
-            None if first is None else pipeline.gates_of(first, payload),
-            None if first is None else first.costs.estimate(payload),
+            pipeline.gates_of(first, payload),
+            first.costs.estimate(payload),
             pipeline.counted_in(payload),
         )
         if pipeline.is_uniform and wishes is NO_WISHES:

@@ -74,6 +74,8 @@ class StageRuns:
         self._carrier_is_coming = False
         self._surroundings = copy_context()
         """The context variables of the worker: a stage sees these, and none that another stage has set."""
+        self._left_behind: list[Attempt] = []
+        """Stages in threads that have lost their leases, and may not have ended."""
         self.has_zombie_thread = False
         """Whether a thread is lost to a stage that does not end."""
 
@@ -87,7 +89,8 @@ class StageRuns:
             attempt.task = self._loop.create_task(self._run_isolated(attempt))
         elif stage.is_async:
             self._waiting.append(attempt)
-            self._call_carrier()
+            if not self._carrier_is_coming:
+                self._call_carrier()
             return True
         else:
             attempt.ticket = [None]
@@ -129,9 +132,26 @@ class StageRuns:
             attempt.task.cancel()
         else:
             # A thread cannot be stopped. Its stage has failed all the same, and what it says is not heard.
-            self.has_zombie_thread = True
-            self._threads.abandon_one()
+            self._lose_thread()
             self._make_room(attempt, attempt.stage, None, None)
+
+    def leave_behind(self, attempt: Attempt) -> None:
+        """A stage in a thread has lost its lease. Its next use of its context raises; it has a while to get there."""
+        attempt.timed_out_at = self._monotonic()
+        self._left_behind.append(attempt)
+
+    def look_behind(self, now: int) -> None:
+        """Treat a stage that goes on without its lease as one that goes on after its time limit."""
+        for attempt in self._left_behind[:]:
+            is_late = now >= attempt.timed_out_at + LONGEST_CLEANUP_MS
+            if attempt.ended or is_late:
+                self._left_behind.remove(attempt)
+            if is_late and not attempt.ended:
+                self._lose_thread()
+
+    def _lose_thread(self) -> None:
+        self.has_zombie_thread = True
+        self._threads.abandon_one()
 
     def _run_in_thread(self, attempt: Attempt) -> Any:
         if not attempt.take_ticket():
@@ -141,9 +161,9 @@ class StageRuns:
         return attempt.stage.function(attempt.context)
 
     def _call_carrier(self) -> None:
-        if not self._carrier_is_coming:
-            self._carrier_is_coming = True
-            self._loop.create_task(self._carry(), context=self._surroundings.copy())
+        """Have one more carrier begin soon; the caller has seen that none is coming."""
+        self._carrier_is_coming = True
+        self._loop.create_task(self._carry(), context=self._surroundings.copy())
 
     async def _carry(self) -> None:
         """Run stages, one after the other, until nothing waits, one has left a trace, or it is the turn of others."""
@@ -157,7 +177,7 @@ class StageRuns:
             attempt = self._waiting.popleft()
             if attempt.ended or attempt.lost:
                 continue  # it was given back, or taken from us, before it could begin
-            if self._waiting:
+            if self._waiting and not self._carrier_is_coming:
                 self._call_carrier()
             stage = attempt.stage
             self._start_clock(attempt, self._thread)
@@ -174,7 +194,8 @@ class StageRuns:
             turn_ends_at = turn_ends_at or attempt.started_at + CARRY_ON_MS
             has_trace = error is not None or carrier.cancelling() or not _is_same(copy_context(), untouched)
             if has_trace or attempt.started_at >= turn_ends_at:
-                self._call_carrier()
+                if not self._carrier_is_coming:
+                    self._call_carrier()
                 return
 
     async def _run_isolated(self, attempt: Attempt) -> None:

@@ -4,6 +4,9 @@ It starts the children, renews all their leases in one statement, releases the l
 another, and kills a child in which a stage ignores its time limit: limits hold for any code, C extensions included. One
 that was stopped (SIGSTOP) and stands still for as long as its lease is killed too: it may hold a lock of the database.
 A child that dies leaves suspects; those run in a child of their own, in halves, in the end alone.
+
+The supervisor outlives every error of its duties: a child that cannot be started, a database that is away, a driver
+that raises. Its healthy children go on meanwhile, and each duty is tried again.
 """
 
 from __future__ import annotations
@@ -15,31 +18,55 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from onceward.errors import StoreError
-from onceward.logs import EngineLog
-from onceward.store.op import Query, drive
+from onceward.logs import EngineLog, stopping
+from onceward.store.availability import database
+from onceward.store.op import Query
 from onceward.store.session import ConnectionLost, TryAgainLater
-from onceward.store.workers import Death, NewWorker, living, register
+from onceward.store.workers import Death, NewWorker, living, register, stop
 from onceward.worker import presence
 from onceward.worker.housekeeping import Housekeeping, killed_for_time
 from onceward.worker.in_force import InForce
-from onceward.worker.orders import Summary, worker_name
+from onceward.worker.orders import RETIRED, Summary, worker_name
 from onceward.worker.watcher import Watcher
 
 STEP_S = 0.05
 STEPS_PER_LOOK = 5
 """Every so many steps of the watchdog it looks for children that are stopped."""
-LONGEST_RESTART_PAUSE_S = 5.0
+FIRST_RESTART_PAUSE_S, LONGEST_RESTART_PAUSE_S = 0.1, 5.0
+FIRST_SUSPECTS_PAUSE_S, LONGEST_SUSPECTS_PAUSE_S = 1.0, 30.0
+SETTLED_AFTER_S = 10.0
+"""A child that lives this long has started well, whatever ends it later."""
 LONGEST_GOODBYE_S = 15.0
 """How long after its grace period a child may take to give back its leases before we do it for it."""
 
 logger = EngineLog("onceward.supervisor")
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Pauses between tries, each twice as long as the one before."""
+
+    first_s: float
+    longest_s: float
+    ends_at: float = 0.0
+    _pause_s: float = 0.0
+
+    def grow(self, now: float) -> None:
+        """Wait from now on, for longer than the last time."""
+        self._pause_s = min(max(self.first_s, self._pause_s * 2), self.longest_s)
+        self.ends_at = now + self._pause_s
+
+    def reset(self) -> None:
+        """Begin again without a pause."""
+        self._pause_s = self.ends_at = 0.0
 
 
 @dataclass(slots=True)
@@ -58,6 +85,7 @@ class Child:
     stopped_looks: int = 0
     """At how many looks on end it was stopped. Looks are counted, not time: who was stopped with it saw nothing."""
     stood_still: bool = False
+    started_at: float = field(default_factory=time.monotonic)
     memory_kills: int | None = None
     """How many processes of this machine had been killed for their memory when this one was started."""
 
@@ -93,8 +121,11 @@ class Supervisor:
         self._stop_requests = 0
         self._stop_at: float | None = None
         self._suspects = True
-        self._restart_pause_s = 0.0
-        self._restart_at = 0.0
+        self._restarts = Backoff(FIRST_RESTART_PAUSE_S, LONGEST_RESTART_PAUSE_S)
+        self._suspect_starts = Backoff(FIRST_SUSPECTS_PAUSE_S, LONGEST_SUSPECTS_PAUSE_S)
+        self._burials = 0
+        self._troubles: dict[str, str] = {}
+        """What each duty failed with the last time: the log says it once."""
         self._finished = 0
         self._watcher = Watcher(store.session(patience_s=5.0), lambda: in_force.config)
         self._housekeeping = Housekeeping(
@@ -122,14 +153,14 @@ class Supervisor:
             while True:
                 if self._stop_requests > told:
                     told = self._stop_requests
-                    self._tell_to_stop(told)
+                    self._guarded(partial(self._tell_to_stop, told))
                 self._guarded(self._look_at_settings)
                 self._guarded(self._housekeeping.step)
                 self._guarded(self._reap)
                 if told:  # not what was asked meanwhile: the children have not heard of that yet
                     if not self._children:
                         break
-                    self._kill_stragglers()
+                    self._guarded(self._kill_stragglers)
                 elif self._is_done():
                     break
                 else:
@@ -149,19 +180,32 @@ class Supervisor:
 
     def _start_missing(self) -> None:
         now = time.monotonic()
-        if now < self._restart_at:
+        if now < self._restarts.ends_at:
             return
         ordinary = sum(not child.for_suspects for child in self._children)
         for _ in range(self._wanted - self._finished - ordinary):
-            self._start(for_suspects=False)
-        if any(child.for_suspects for child in self._children):
-            return
-        if self._suspects:
-            self._suspects = False
-            if self._session.run(Query("any_suspects")):
-                self._start(for_suspects=True)
+            if not self._start(for_suspects=False):
+                return
+        if self._suspects and not any(child.for_suspects for child in self._children):
+            self._start_for_suspects(now)
 
-    def _start(self, *, for_suspects: bool) -> None:
+    def _start_for_suspects(self, now: float) -> None:
+        """Start the child that runs suspects, if there are any. New ones have it at once; those that no child of ours
+        can take, because they are paused or of another app, cost a start now and then, not one every second."""
+        if len(self._housekeeping.reclaimed) != self._burials:
+            self._burials = len(self._housekeeping.reclaimed)
+            self._suspect_starts.reset()
+        if now < self._suspect_starts.ends_at:
+            return
+        self._suspects = False
+        if self._session.read(Query("any_suspects")):
+            self._suspect_starts.grow(now)
+            self._start(for_suspects=True)
+        else:
+            self._suspect_starts.reset()
+
+    def _start(self, *, for_suspects: bool) -> bool:
+        """Start a child; false if the system cannot start a process now. Then the next start waits."""
         self._number += 1
         name = f"{self._name}/{self._number}{' (suspects)' if for_suspects else ''}"
         path = presence.new_path(self._store.presence_folder)
@@ -175,8 +219,17 @@ class Supervisor:
             command += ["--suspects"]
         elif self._until_idle:
             command += ["--until-idle"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE)
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE)
+        except Exception as error:  # no memory, no room for processes, an interpreter that is being replaced
+            self._tell_trouble("start", "a worker process cannot be started, trying again", error)
+            self._restarts.grow(time.monotonic())
+            self._suspects = self._suspects or for_suspects
+            self._session.transact(lambda: stop(worker, "could not be started", self._store.clock.now()))
+            return False
+        self._troubles.pop("start", None)
         self._children.append(Child(process, worker, name, path, for_suspects, memory_kills=_memory_kills()))
+        return True
 
     # Watching
 
@@ -188,29 +241,30 @@ class Supervisor:
     def _reap(self) -> None:
         for child in list(self._children):
             code = child.process.poll()
-            if code is None:
-                continue
-            seen = next((one for one in drive(living(), self._session) if one.id == child.worker), None)
-            if seen is not None:
-                # It has not signed off, whatever its exit code says: a stage can end its process with 0 too.
-                if self._housekeeping.bury(seen, _death(child, code)) is None:
-                    continue  # its last transaction is still open, or another was faster: the next look tells
-                self._pause_restarts(was_at_work=seen.pid != 0)
-            elif code == 0 and not child.for_suspects and self._until_idle:
-                self._finished += 1
-            child.presence.unlink(missing_ok=True)
-            with suppress(OSError):
-                assert child.process.stdin is not None
-                child.process.stdin.close()
-            self._children.remove(child)
+            if code is not None:
+                self._guarded(partial(self._take_leave, child, code))
 
-    def _pause_restarts(self, *, was_at_work: bool) -> None:
-        """A child that dies before it gets to work should not be started a hundred times a second."""
-        if was_at_work:
-            self._restart_pause_s = 0.0
-            return
-        self._restart_pause_s = min(max(0.1, self._restart_pause_s * 2), LONGEST_RESTART_PAUSE_S)
-        self._restart_at = time.monotonic() + self._restart_pause_s
+    def _take_leave(self, child: Child, code: int) -> None:
+        """Take back what a child that has ended still held, and forget it."""
+        seen = next((one for one in self._session.ask(living) if one.id == child.worker), None)
+        began_well = code == 0
+        if seen is not None:
+            # It has not signed off, whatever its exit code says: a stage can end its process with 0 too.
+            reclaimed = self._housekeeping.bury(seen, _death(child, code))
+            if reclaimed is None:
+                return  # its last transaction is still open, or another was faster: the next look tells
+            began_well = reclaimed.released + reclaimed.suspects + reclaimed.timed_out > 0
+        elif code == 0 and not child.for_suspects and self._until_idle:
+            self._finished += 1
+        if began_well or code == RETIRED or time.monotonic() - child.started_at >= SETTLED_AFTER_S:
+            self._restarts.reset()
+        else:  # it would be started and ended again and again
+            self._restarts.grow(time.monotonic())
+        child.presence.unlink(missing_ok=True)
+        with suppress(OSError):
+            assert child.process.stdin is not None
+            child.process.stdin.close()
+        self._children.remove(child)
 
     def _watch_limits(self) -> None:
         """In a thread of its own: a child that blocks with a lock of the database in its hands must be killed too."""
@@ -262,13 +316,24 @@ class Supervisor:
     def _is_done(self) -> bool:
         return self._until_idle and self._finished >= self._wanted and not self._children and not self._suspects
 
-    def _guarded(self, duty: Any) -> None:
+    def _guarded(self, duty: Callable[[], object]) -> None:
+        """Do a duty, and outlive its error: the children must not end because one of them cannot be served."""
+        name = str(getattr(duty, "__name__", duty))
         try:
             duty()
-        except (StoreError, ConnectionLost, TryAgainLater) as error:
-            logger.warning("the database cannot be reached, trying again", error=str(error))
+            self._troubles.pop(name, None)
+        except Exception as error:
+            if isinstance(error, StoreError | ConnectionLost | TryAgainLater):
+                database.lost(self._session, error)
+            else:
+                self._tell_trouble(name, "a duty of the supervisor failed, trying again", error)
             self._session.discard()
             time.sleep(0.2)
+
+    def _tell_trouble(self, duty: str, line: str, error: Exception) -> None:
+        if self._troubles.get(duty) != str(error):
+            self._troubles[duty] = str(error)
+            logger.error(line, exc_info=error)
 
     # Stopping
 
@@ -280,6 +345,7 @@ class Supervisor:
     def _tell_to_stop(self, times: int) -> None:
         if self._stop_at is None:
             self._stop_at = time.monotonic()
+            logger.info(stopping(sum(len(presence.running(child.presence) or ()) for child in self._children)))
         for child in self._children:
             with suppress(OSError, ValueError):
                 assert child.process.stdin is not None

@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from onceward.model.budget import Bill
+from onceward.model.decide import fault_of
 from onceward.model.gates import BUDGET, Told, read_gates
 from onceward.model.outcome import Retryable, Verdict
-from onceward.model.retry import Retry, described, retry_after_ms
+from onceward.model.retry import Retry
 from onceward.model.source import BreakerRule, GateLimits
 from onceward.model.task import Effects, Lease
 from onceward.stage import Stage
@@ -19,9 +20,10 @@ from onceward.worker.isolated import ProcessDied, RemoteError
 def told_of(
     lease: Lease, stage: Stage[Any, Any], retry: Retry, error: BaseException | None, now: Callable[[], int]
 ) -> Told | None:
-    """What the source of a stage hears of it as a whole.
+    """What the source of a stage hears of it as a whole; None if nothing.
 
-    A failure is whatever would be tried again: a verdict, or an error that is permanent, means that it has answered.
+    A failure is a transient error, a timeout, or `Retryable`. A result and any other verdict are a success. An error
+    that is permanent or unclassified says nothing: it may be a mistake in the stage.
     """
     if stage.source is None or lease.gates is None or isinstance(error, ProcessDied):
         return None
@@ -29,13 +31,12 @@ def told_of(
     if error is None:
         return _answered(lease.gates, breaker)
     gate = read_gates(lease.gates)[0].name
-    if isinstance(error, RemoteError):
-        return Told(gate, (error.fault.is_permanent,), breaker, error.fault.asked_ms, error.fault.reason)
     if isinstance(error, Verdict):
         return Told(gate, (not isinstance(error, Retryable),), breaker)
-    if retry.is_permanent(error):
-        return _answered(lease.gates, breaker)
-    return Told(gate, (False,), breaker, retry_after_ms(error, now()), described(error))
+    fault = error.fault if isinstance(error, RemoteError) else fault_of(error, retry, now())
+    if fault.is_transient:
+        return Told(gate, (False,), breaker, fault.asked_ms, fault.reason)
+    return None if fault.asked_ms is None else Told(gate, (), breaker, fault.asked_ms)
 
 
 @lru_cache(maxsize=4_096)
@@ -55,6 +56,8 @@ def unused(lease: Lease, limits_of: Callable[[str], GateLimits]) -> tuple[Told, 
     """What the source of a stage that never began gets back."""
     if lease.gates is None:
         return ()
-    gate = read_gates(lease.gates)[0]
-    interval_us = limits_of(gate.name).interval_us
-    return () if interval_us is None else (Told(gate.name, (), unused_us=gate.tokens * interval_us),)
+    return tuple(
+        Told(gate.name, (), unused_us=gate.tokens * interval_us)
+        for gate in read_gates(lease.gates)
+        if (interval_us := limits_of(gate.name).interval_us) is not None
+    )

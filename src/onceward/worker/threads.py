@@ -32,6 +32,11 @@ class StageThreads:
         self._is_delivering = False
         self._lock = threading.Lock()
 
+    @property
+    def free(self) -> int:
+        """How many more jobs would begin at once; below zero, how many wait."""
+        return self._limit - self._open
+
     def submit(self, function: Callable[[], Any], done: Done) -> None:
         """Run a function in a thread; `done(value, error)` is called on the event loop."""
         with self._lock:
@@ -68,10 +73,10 @@ class StageThreads:
                 value = copy_context().run(function)
             except BaseException as raised:  # a verdict, an error, even SystemExit: all belong to the stage
                 error = raised
+            with self._lock:  # before the event loop hears of it, which asks how many are free
+                self._open -= 1
             self._hand_over(done, value, error)
             del function, done, value, error, job
-            with self._lock:
-                self._open -= 1
 
     def _hand_over(self, done: Done, value: Any, error: BaseException | None) -> None:
         self._done.append((done, value, error))

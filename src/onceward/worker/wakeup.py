@@ -11,10 +11,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from onceward.logs import EngineLog
-from onceward.store.session import quietly
+from onceward.store.session import FIRST_PAUSE_S, LONGEST_PAUSE_S, quietly
 from onceward.store.sqlite import SqliteSession
 from onceward.worker.file_writes import FileWrites
 
@@ -112,12 +112,27 @@ class WatchFile:
             self._writes.close()
 
 
+class Held(NamedTuple):
+    """The lock of a worker, held on one connection."""
+
+    connection: int
+    """The number of the connection."""
+    server_run: str
+
+
 class Listener:
     """PostgreSQL: a connection of its own that listens, in a thread that calls back."""
 
-    def __init__(self, url: str, heard: Callable[[str], None]) -> None:
+    def __init__(
+        self, url: str, heard: Callable[[str], None], hold: Callable[[Any], str | None] = lambda _: None
+    ) -> None:
+        """`hold` takes the lock of the worker on the connection, and returns the run of the server where it counts."""
         self._url = url
         self._heard = heard
+        self._hold = hold
+        self.held: Held | None = None
+        """What the connection holds now."""
+        self._must_ask = False
         self._probed = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="onceward listener", daemon=True)
@@ -131,6 +146,10 @@ class Listener:
             self._probed.wait(0.05)
         return self._probed.is_set()
 
+    def ask_soon(self) -> None:
+        """Make sure within a second that the server is still there: another connection to it was lost."""
+        self._must_ask = True
+
     def stop(self) -> None:
         """Stop listening; the thread ends within a second, and calls nobody back any more."""
         self._stopping.set()
@@ -140,19 +159,23 @@ class Listener:
             self._heard(notification)
 
     def _listen(self) -> None:
-        import psycopg
-
         from onceward.store.postgres import connect
 
-        while not self._stopping.is_set():
+        pause_s = 0.0
+        connections = 0
+        while not self._stopping.wait(pause_s):
+            pause_s = min(max(FIRST_PAUSE_S, 2 * pause_s), LONGEST_PAUSE_S)
             try:
                 connection = connect(self._url, "onceward listener")
-            except psycopg.Error as error:
+            except Exception as error:  # also of the system: the thread must live
                 logger.warning("cannot listen, looking now and then instead", error=str(error).strip())
-                self._stopping.wait(1.0)
                 continue
             try:
+                connections += 1
+                held = self._try_to_hold(connection, connections)
                 connection.execute("LISTEN onceward")
+                self.held = held
+                pause_s = 0.0  # a connection that is lost later is most often lost alone
                 self._tell()
                 heard_at = time.monotonic()
                 while not self._stopping.is_set():
@@ -160,10 +183,20 @@ class Listener:
                         heard_at = time.monotonic()
                         self._probed.set()
                         self._tell(notification.payload)
-                    if time.monotonic() - heard_at > ASK_WHEN_SILENT_S:
+                    if self._must_ask or time.monotonic() - heard_at > ASK_WHEN_SILENT_S:
+                        self._must_ask = False
                         connection.execute("SELECT 1")  # if nobody answers that, there is somebody else to listen to
                         heard_at = time.monotonic()
-            except psycopg.Error:
-                self._stopping.wait(0.2)
+            except Exception as error:  # as above
+                logger.info("the listening connection was lost", error=str(error).strip())
             finally:
+                self.held = None
                 quietly(connection.close)
+
+    def _try_to_hold(self, connection: Any, number: int) -> Held | None:
+        try:
+            server_run = self._hold(connection)
+        except Exception as error:  # without it the lease decides
+            logger.info("the lock that shows that this worker lives cannot be held", error=str(error).strip())
+            return None
+        return None if server_run is None else Held(number, server_run)

@@ -7,6 +7,7 @@ work: it is told later, from the stored row, by whoever comes to it first. Old t
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,13 +18,16 @@ from onceward.logs import EngineLog
 from onceward.model.retry import described
 from onceward.model.watch import Finding, failed_watch
 from onceward.store import alerts, watches
-from onceward.store.op import Op, drive
+from onceward.store.availability import database
+from onceward.store.op import Op
 from onceward.store.session import ConnectionLost, Session, TryAgainLater
 from onceward.worker.pruner import Pruner
 
 ENGINE = ""
 """The name under which the rules of the engine are looked at, all together."""
 FIRST_PAUSE_S, SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 1.0, 30.0
+TELLING_LIMIT_S = 30.0
+"""How long a look may tell a slow webhook of one alert after the other; the rest is for the next look."""
 FIRST_RETRY_MS, LONGEST_RETRY_MS = 30_000, 900_000
 """When a webhook is tried again that could not be told; every further time takes twice as long."""
 
@@ -77,7 +81,7 @@ class Watcher:
             self._pruner.step()
             return min(max(SHORTEST_PAUSE_S, to_next_ms / 1_000), LONGEST_PAUSE_S)
         except _AWAY as error:
-            logger.warning("the watches could not reach the database", error=str(error))
+            database.lost(self._session, error)
         except Exception:
             logger.exception("looking at the watches, or deleting old tasks, failed")
         finally:
@@ -113,7 +117,7 @@ class Watcher:
         except KeyboardInterrupt:
             raise
         except (ConnectionLost, TryAgainLater) as error:
-            logger.warning("a watch could not reach the database", watch=name, error=str(error))
+            database.lost(self._session, error)
         except BaseException as error:  # it is the application's code: a verdict or an exit must not end ours
             self._keep([_failed(name, error)], [], [], config, now)
         else:
@@ -166,8 +170,9 @@ class Watcher:
     def _tell(self, url: str, form: str) -> None:
         from onceward.worker.webhook import post  # not before: it takes all of urllib and http
 
+        until = time.monotonic() + TELLING_LIMIT_S
         for number, tries in self._ask(lambda: alerts.to_tell(self._session.clock.now())):
-            if self._stopping.is_set():
+            if self._stopping.is_set() or time.monotonic() > until:
                 return
             now = self._session.clock.now()
             again_at = now + min(FIRST_RETRY_MS << min(tries, 10), LONGEST_RETRY_MS)
@@ -185,7 +190,7 @@ class Watcher:
                 return
 
     def _ask(self, operation: Callable[[], Op[Any]]) -> Any:
-        return self._session.patiently(lambda: drive(operation(), self._session))
+        return self._session.ask(operation)
 
 
 def _failed(name: str, error: BaseException) -> Finding:

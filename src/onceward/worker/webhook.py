@@ -32,7 +32,6 @@ def post(url: str, form: str, alert: Alert, *, time_limit_s: float = TIME_LIMIT_
         posting.post(url, body, HEADERS, time_limit_s=time_limit_s)
         return Told(True)
     except HTTPError as error:
-        error.close()
         return Told(False, why=f"it answered {error.code}")
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error

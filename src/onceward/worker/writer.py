@@ -5,26 +5,29 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import msgspec
 
-from onceward.errors import OutcomeUnknown, StoreError
+from onceward.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 from onceward.model.gates import BUDGET
 from onceward.model.pause import Pauses
-from onceward.model.task import Commit
+from onceward.model.task import Commit, Hold
 from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_from, claim_suspects
 from onceward.store.commits import SendAlone, Verdict, commit
 from onceward.store.lines import Sight, heed_pauses, look
-from onceward.store.op import Op, Rows, drive
-from onceward.store.reader import Line, Reader, is_time_to_sweep, mark_claimed, must_heed_clock
-from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.op import Op, Rows
+from onceward.store.reader import ANY_NUMBER, Line, Reader, is_time_to_sweep, mark_claimed, must_heed_clock
+from onceward.store.session import ConnectionLost, Session, TryAgainLater, WentBack, WriteLost
 from onceward.store.told import Told, claim_at_once, claimed_at_once, may_claim_at_once
 from onceward.store.workers import mark_low_claim
 from onceward.worker import points
+from onceward.worker.counts import Counts
 
 Answer = Callable[[Verdict], None]
+MOST_TRIES = 3
+"""How often the domain rows of a commit may cost a transaction of its own; then that is an error of its stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class Wish:
     slots: int = 0
     """How many governed ones among them: those run at once, or in a moment."""
     suspects: bool = False
+    threads: int = ANY_NUMBER
+    """How many that need a thread as soon as they begin."""
     line: Line | None = None
     """The line in which there is news, if that is known: then the others are not looked at."""
 
@@ -69,15 +74,8 @@ class Written:
         return self.verdicts.count(True) == len(self.verdicts)
 
 
-@dataclass(slots=True)
-class Counts:
-    """What the committer has done so far."""
-
-    transactions: int = 0
-    commits: int = 0
-    refused: int = 0
-    claimed: int = 0
-    claims: int = 0
+class _Enough(Exception):
+    """A transaction with domain rows has come to nothing, as often as it may."""
 
 
 class _NothingThere(Exception):
@@ -94,6 +92,8 @@ class Writer:
     suspects: Reader
     counts: Counts = field(default_factory=Counts)
     low_claim: int = 0
+    leaves_writes: bool = False
+    """Whether what has to be sent alone for its domain rows is left to the caller."""
 
     def write(self, items: Sequence[Item], wish: Wish | None, *, patiently: bool = True) -> Written:
         """Commit what is there and claim what is wished for. Each item is accepted or refused on its own.
@@ -108,8 +108,10 @@ class Writer:
         sight = None
         if not items and wish is not None and wish.line is None:
             sight = self._look(wish)
-            if sight is not None and not sight.has_work(self.session.clock.now()):
-                return Written((), (), NOTHING, wish, sight.next_at, self.reader.pauses)
+            within = sight if sight is None or wish.threads > 0 else sight.without_threads(self.reader)
+            if sight is not None and within is not None and not within.has_work(self.session.clock.now()):
+                nothing = replace(NOTHING, wants_thread=True) if sight.heads else NOTHING
+                return Written((), (), nothing, wish, sight.next_at, self.reader.pauses)
         try:
             written = self._transaction(items, wish, sight)
         except _NothingThere:
@@ -117,7 +119,7 @@ class Writer:
         points.reach("after commit")
         # From here on no trouble with the database may be raised: the caller would hand everything in again, and what
         # is committed would be committed twice.
-        if patiently and not written.all_accepted and any(type(verdict) is SendAlone for verdict in written.verdicts):
+        if patiently and not written.all_accepted and any(isinstance(one, SendAlone) for one in written.verdicts):
             written.verdicts = self._one_by_one(items, written.verdicts)
         self._count(written)
         return written
@@ -125,9 +127,10 @@ class Writer:
     def _claim_at_once(self, wish: Wish, line: Line) -> Written | None:
         """A claim that takes no more than one statement; None if it does."""
         now = self.session.clock.now()
-        if not may_claim_at_once(self.reader, now):
+        most = min(wish.count, wish.threads) if line[0] in self.reader.threaded else wish.count
+        if most <= 0 or self.session.must_look_beside or not may_claim_at_once(self.reader, now):
             return None
-        told = Told(line, secrets.token_bytes(16), self.worker, wish.count, now)
+        told = Told(line, secrets.token_bytes(16), self.worker, most, now)
         try:
             rows = self.session.transact_whole(claim_at_once(self.reader, told))
         except OutcomeUnknown as doubt:
@@ -159,8 +162,11 @@ class Writer:
         if is_time_to_sweep(reader, now) or must_heed_clock(reader, now):
             return None
         reader.latest = max(reader.latest, now)
-        drive(self._heed(now), self.session)
-        return drive(look(reader), self.session)
+        return self.session.ask(lambda: self._heeded_look(reader, now))
+
+    def _heeded_look(self, reader: Reader, now: int) -> Op[Sight]:
+        yield from self._heed(now)
+        return (yield from look(reader))
 
     def _heed(self, now: int) -> Op[None]:
         """Learn what is paused, for all lines."""
@@ -168,10 +174,32 @@ class Writer:
         self.suspects.pauses = self.reader.pauses
 
     def _transaction(self, items: Sequence[Item], wish: Wish | None, sight: Sight | None) -> Written:
-        reader, suspects = self.reader, self.suspects
+        """One transaction for all; where domain rows cost it, another one without them."""
+        self.session.last_trouble = None
         try:
-            return self.session.transact(lambda: self._operation(items, wish, sight, reader, suspects))
-        except (StoreError, ConnectionLost, _NothingThere):
+            return self._once(items, wish, sight, without_writes=False)
+        except _Enough:
+            pass
+        except StoreError as error:
+            # What is in doubt must stay whole, and after a restore nothing is to be written.
+            if isinstance(error, OutcomeUnknown | WentBack) or not isinstance(self.session.last_trouble, WriteLost):
+                raise
+        return self._once(items, wish, sight, without_writes=True)
+
+    def _once(self, items: Sequence[Item], wish: Wish | None, sight: Sight | None, *, without_writes: bool) -> Written:
+        reader, suspects, lent = self.reader, self.suspects, self.session.lendings
+        tries = 0
+
+        def operation() -> Op[Written]:
+            nonlocal tries
+            tries += 1
+            if self.session.lendings > lent and (tries > 2 or isinstance(self.session.last_trouble, WriteLost)):
+                raise _Enough
+            return self._operation(items, wish, sight, reader, suspects, without_writes=without_writes)
+
+        try:
+            return self.session.transact(operation)
+        except (StoreError, ConnectionLost, _NothingThere, _Enough):
             self.reader, self.suspects = reader, suspects
             raise
         except Exception as error:  # one of these commits cannot be written at all, or we are thought dead: others
@@ -184,31 +212,22 @@ class Writer:
         """Each of those that are to be sent alone in a transaction of its own. In trouble the rest stays as it is."""
         found = list(verdicts)
         for place, item in enumerate(items):
-            if isinstance(found[place], SendAlone):
+            if isinstance(found[place], SendAlone) and not (self.leaves_writes and item.commit.writes):
                 try:
-                    found[place] = self._verdict_alone(item)
+                    found[place] = verdict_alone(self.session, item)
                 except (StoreError, ConnectionLost, TryAgainLater):
                     break
         return found
 
-    def _verdict_alone(self, item: Item) -> Verdict:
-        try:
-            return self.session.transact(lambda: commit([item.commit], self.session.clock.now()))[0]
-        except OutcomeUnknown as doubt:
-            return cast(list[Verdict], doubt.result)[0] if self._is_settled(doubt) else self._verdict_alone(item)
-        except (StoreError, ConnectionLost, TryAgainLater):
-            raise
-        except Exception as error:  # its own trouble: the attempt hears of it and is judged by it
-            return error
-
-    def _is_settled(self, doubt: OutcomeUnknown) -> bool:
-        """Whether a doubtful commit happened. The rest of its batch is written, so nothing goes on before we know."""
-        while True:
-            with suppress(OutcomeUnknown):
-                return self.session.settle(doubt)
-
     def _operation(
-        self, items: Sequence[Item], wish: Wish | None, sight: Sight | None, reader: Reader, suspects: Reader
+        self,
+        items: Sequence[Item],
+        wish: Wish | None,
+        sight: Sight | None,
+        reader: Reader,
+        suspects: Reader,
+        *,
+        without_writes: bool,
     ) -> Op[Written]:
         """A transaction, from the start: what was remembered of the lines by one that did not commit is forgotten."""
         self.reader, self.suspects = reader.copy(), suspects.copy()
@@ -217,22 +236,41 @@ class Writer:
         yield from mark_claimed(self.reader, now)
         verdicts: list[Verdict] = []
         if items:
-            claims = wish is not None and wish.is_ordinary
-            verdicts = yield from commit([item.commit for item in items], now, self.reader if claims else None)
+            claimer = self.reader if wish is not None and wish.is_ordinary else None
+            if without_writes:
+                verdicts = yield from _without_writes(items, now, claimer)
+            else:
+                verdicts = yield from commit([item.commit for item in items], now, claimer)
         points.reach("inside commit")
         claimed = NOTHING
-        has_settled = any(BUDGET in (item.commit.lease.gates or "") for item in items)
+        passed = {item.commit.lease.gates for item in items}
+        has_settled = any(BUDGET in gates for gates in passed if gates is not None)
+        for item in items:
+            bill = item.commit.bill
+            if type(item.commit.move) is Hold or (bill is not None and bill.settlements):
+                has_settled = True
         if wish is not None:
             if wish.suspects:
                 claimed = yield from claim_suspects(self.suspects, self.worker, now, has_settled=has_settled)
             elif wish.line is not None:
-                claimed = yield from claim_from(self.reader, wish.line, self.worker, wish.count, now)
+                claimed = yield from claim_from(
+                    self.reader, wish.line, self.worker, wish.count, now, threads=wish.threads
+                )
                 if not items and not claimed.leases:
                     raise _NothingThere
             else:
                 claimed = yield from claim(
-                    self.reader, self.worker, wish.count, now, sight, slots=wish.slots, has_settled=has_settled
+                    self.reader,
+                    self.worker,
+                    wish.count,
+                    now,
+                    sight,
+                    slots=wish.slots,
+                    threads=wish.threads,
+                    has_settled=has_settled,
                 )
+                if self.reader.wants_thread:
+                    claimed = replace(claimed, wants_thread=True)
         if self.low_claim:
             yield from mark_low_claim(self.worker, self.low_claim)
         return Written(items, verdicts, claimed, wish, self.reader.next_due_at, self.reader.pauses)
@@ -247,3 +285,62 @@ class Writer:
         self.counts.transactions += 1
         self.counts.claims += bool(claimed.leases)
         self.counts.claimed += len(claimed.leases)
+
+
+def _without_writes(items: Sequence[Item], now: int, claimer: Reader | None) -> Op[list[Verdict]]:
+    """Commit those that have no domain rows; the others are to be sent alone."""
+    found = iter((yield from commit([item.commit for item in items if not item.commit.writes], now, claimer)))
+    return [SendAlone() if item.commit.writes else next(found) for item in items]
+
+
+@dataclass(slots=True)
+class Tries:
+    """How often the domain rows of a commit have been tried in a transaction of its own."""
+
+    count: int = 0
+
+
+def verdict_alone(session: Session, item: Item, tries: Tries | None = None) -> Verdict:
+    """What becomes of a commit in a transaction of its own. Raises trouble of the database that is not its own.
+
+    Where its domain rows cost the transaction again and again, or take too long, that is an error of its stage.
+    """
+    tries = Tries() if tries is None else tries
+    before = session.lendings - tries.count
+    session.last_trouble = None
+
+    def operation() -> Op[list[Verdict]]:
+        tries.count = session.lendings - before
+        if tries.count >= MOST_TRIES or (tries.count and isinstance(_cause(session), TimeoutError)):
+            raise _Enough
+        return commit([item.commit], session.clock.now())
+
+    try:
+        return session.transact(operation)[0]
+    except _Enough:
+        return _cause(session)
+    except OutcomeUnknown as doubt:
+        if _is_settled(session, doubt):
+            return cast(list[Verdict], doubt.result)[0]
+        return verdict_alone(session, item, tries)
+    except (StoreError, ConnectionLost, TryAgainLater) as error:
+        if not isinstance(error, StoreFull):
+            tries.count = session.lendings - before
+        raise
+    except Exception as error:  # its own trouble: the attempt hears of it and is judged by it
+        return error
+
+
+def _cause(session: Session) -> Exception:
+    """What has cost the last transaction, as the application knows it."""
+    trouble = session.last_trouble
+    if trouble is not None and isinstance(trouble.__cause__, Exception):
+        return trouble.__cause__
+    return StoreUnavailable(f"its rows could not be committed: {trouble}")
+
+
+def _is_settled(session: Session, doubt: OutcomeUnknown) -> bool:
+    """Whether a doubtful commit happened. The rest of its batch is written, so nothing goes on before we know."""
+    while True:
+        with suppress(OutcomeUnknown):
+            return session.settle(doubt)

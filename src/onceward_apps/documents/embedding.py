@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from onceward import ConfigError
+from onceward import ConfigError, extras
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +49,7 @@ def _packaged() -> tuple[Path, Path]:
     """Where the package keeps its weights and its tokenizer. Found without importing it: that would set up logging."""
     spec = find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigError("embeddings need the package wordllama; install onceward[documents]")
+        raise ConfigError(f"nothing can be embedded: {extras.missing('wordllama')}")
     folder = Path(spec.submodule_search_locations[0])
     weights = folder / "weights" / "l2_supercat_256.safetensors"
     tokenizer = folder / "tokenizers" / "l2_supercat_tokenizer_config.json"

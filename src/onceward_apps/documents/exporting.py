@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from onceward import App
+from onceward.harmless import json_text
 from onceward_apps.documents import reads
 from onceward_apps.documents.outline import Heading
 from onceward_apps.documents.passages import passages_of, ties
@@ -68,7 +68,7 @@ def json_lines(books: Iterable[Book], names: dict[str, str]) -> Iterator[str]:
                 "text": passage.text,
                 "connections": beside.get(passage.chunk, []),
             }
-            yield json.dumps(line, ensure_ascii=False) + "\n"
+            yield json_text(line, indent=None) + "\n"
 
 
 def file_names(entries: Sequence[Entry], ending: str) -> dict[str, str]:

@@ -30,6 +30,8 @@ GROUP_CHARACTERS, GROUP_S = 400_000, 1.0
 """After so much text, or so long, what was read is kept."""
 CHUNKS_AT_ONCE = 1_000
 VECTORS_AT_ONCE, PAID_VECTORS_AT_ONCE = 256, 64
+MOST_PAID_CALLS = 20_000
+"""How many pieces of one document a provider may be asked about in a run; those that it has answered do not count."""
 
 P = TypeVar("P", bound=Ingestion)
 
@@ -170,6 +172,11 @@ def embed(ctx: Context[P]) -> str:
     return model
 
 
+def _most_calls(_task: Ingestion) -> int:
+    """How often a provider is asked; a function, so that calls are set aside one by one as they are made."""
+    return MOST_PAID_CALLS
+
+
 def _paid_vectors(ctx: Context[P], texts: list[str]) -> provider.Vectors:
     model = ctx.payload.options.embedding
     asked: list[int] = []
@@ -261,10 +268,10 @@ documents.stage(complete)
 
 paid_documents = Pipeline(PaidIngestion, unique="everywhere", retry=RETRY, deadline=PATIENCE)
 paid_documents.stage(isolate=Isolation(memory_mb=READER_MB))(extract)
-paid_documents.stage(budget=provider.CALLS)(clean)
+paid_documents.stage(budget=provider.CALLS, calls=_most_calls)(clean)
 paid_documents.stage(save_markdown)
 paid_documents.stage(chunk)
-paid_documents.stage(budget=provider.CALLS)(embed)
+paid_documents.stage(budget=provider.CALLS, calls=_most_calls)(embed)
 paid_documents.stage(complete)
 
 connections = Pipeline(Connecting, unique="everywhere", retry=RETRY, deadline=PATIENCE)

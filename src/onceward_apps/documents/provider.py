@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from onceward import Breaker, Budget, ConfigError, Source
+from onceward import Breaker, Budget, ConfigError, Source, extras
 
 if TYPE_CHECKING:
     from onceward_apps.documents.embedding import Matrix
@@ -86,7 +86,7 @@ def _client() -> Any:
     try:
         from openai import OpenAI, OpenAIError
     except ImportError:
-        raise ConfigError("a provider is asked by the package openai; install onceward[llm]") from None
+        raise ConfigError(f"a model cannot be asked: {extras.missing('openai')}") from None
     try:
         return OpenAI(max_retries=0, timeout=TIMEOUT_S)  # the source tries again, and counts it
     except OpenAIError as error:

@@ -23,19 +23,32 @@ _HEADER = 4
 def load_extension(connection: Any) -> None:
     """Teach a new driver connection to compare vectors; for `App(on_connect=…)`.
 
-    On SQLite that loads sqlite-vec. Python's own `sqlite3` is often built without extensions; there the one function
-    that is needed is a Python one. On PostgreSQL it makes sure that there is pgvector.
+    On SQLite that loads sqlite-vec; where it is not there or cannot be loaded, and on Python's own `sqlite3`, which is
+    often built without extensions, the one function that is needed is NumPy's. On PostgreSQL pgvector is required.
     """
     if hasattr(connection, "pgconn"):
         _require_pgvector(connection)
     elif isinstance(connection, sqlite3.Connection):
         connection.create_function("vec_distance_cosine", 2, _distance, deterministic=True)
-    else:
+    elif not _has_sqlite_vec(connection):
+        connection.create_scalar_function("vec_distance_cosine", _distance, 2, deterministic=True)
+
+
+def _has_sqlite_vec(connection: Any) -> bool:
+    """Load sqlite-vec if it can be loaded; it is before its first lasting version, and no search depends on it."""
+    import apsw
+
+    try:
         import sqlite_vec
 
         connection.enable_load_extension(True)
-        connection.load_extension(sqlite_vec.loadable_path())
-        connection.enable_load_extension(False)
+        try:
+            connection.load_extension(sqlite_vec.loadable_path())
+        finally:
+            connection.enable_load_extension(False)
+    except (ImportError, AttributeError, apsw.Error):
+        return False
+    return True
 
 
 def _require_pgvector(connection: Any) -> None:

@@ -28,7 +28,7 @@ from onceward_apps.jobfinder.decoding import text_of
 from onceward_apps.jobfinder.errors import Gone, Refused, RefusedReason, Unavailable, UnavailableReason
 from onceward_apps.jobfinder.exchange import Answer, Ask, exchange
 from onceward_apps.jobfinder.network import NO_STAND_INS, CheckedNetwork, CheckedTransport, Resolve, StandIns, resolve
-from onceward_apps.jobfinder.pages import Kind, Method, Page, Request
+from onceward_apps.jobfinder.pages import MOST_REDIRECTS, Kind, Method, Page, Request
 from onceward_apps.jobfinder.robots_cache import RobotsCache
 
 AGENT = "onceward-jobs"
@@ -45,7 +45,7 @@ class FetchLimits(msgspec.Struct, frozen=True, kw_only=True):
     json_bytes: int = 32 * 1024 * 1024
     feed_bytes: int = 8 * 1024 * 1024
     text_bytes: int = 1024 * 1024
-    redirects: int = 5
+    redirects: int = MOST_REDIRECTS
 
     def bytes_of(self, kinds: Collection[Kind]) -> int:
         """The most that a body of one of these kinds may have."""

@@ -6,6 +6,7 @@ asked under that host's limits, where it is asked.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from onceward import Breaker, Context, Payload, Retry, Source
 from onceward_apps.jobfinder import surroundings
 from onceward_apps.jobfinder.boards.board import BoardKind, placed
 from onceward_apps.jobfinder.errors import Drifted, Gone, Refused
-from onceward_apps.jobfinder.pages import Page, Request
+from onceward_apps.jobfinder.pages import MOST_REDIRECTS, Page, Request
 
 P = TypeVar("P", bound=Payload)
 
@@ -86,6 +87,11 @@ def source_of(url: str, key: str) -> Source:
     """The source of a page, for a task with this key: the one that it was claimed with, or another host's."""
     host = urlsplit(url).netloc
     return WEB if host == host_of_key(key) else _web(host)
+
+
+def calls_for(pages: int) -> Callable[[Payload], int]:
+    """How many calls a stage makes at most that fetches so many pages: each may redirect as often as is allowed."""
+    return lambda _payload: pages * (1 + MOST_REDIRECTS)
 
 
 async def fetched(ctx: Context[P], request: Request) -> Page:

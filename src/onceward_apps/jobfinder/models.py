@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from onceward import Breaker, Budget, ConfigError, Source
+from onceward import Breaker, Budget, ConfigError, Source, extras
 from onceward_apps.jobfinder.extracting import FIELDS, LONGEST_TEXT, Facts
 from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.matching import Employer
@@ -133,7 +133,7 @@ def _client() -> Any:
     try:
         from openai import OpenAI, OpenAIError
     except ImportError:
-        raise ConfigError("a model is asked by the package openai; install onceward[llm]") from None
+        raise ConfigError(f"a model cannot be asked: {extras.missing('openai')}") from None
     try:
         return OpenAI(max_retries=0, timeout=TIMEOUT_S)  # the source tries again, and counts it
     except OpenAIError as error:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
+from typing import Any
 
 import httpcore2
 import httpx2
@@ -27,15 +30,17 @@ StandIns = Mapping[str, str]
 
 NO_STAND_INS: StandIns = MappingProxyType({})
 ADDRESSES_TRIED = 3
+MOST_LOOK_UPS = 64
+"""How many names are looked up at a time; those given up count until the resolver has given up as well."""
+_names_looked_up = 0
 
 
 async def resolve(host: str, port: int) -> list[str]:
     """The addresses of a host, as this machine's resolver orders them; an address is its own."""
     if is_address(host):
         return [host]
-    loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = await _looked_up(host, port)
     except socket.gaierror as error:
         if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
             raise Refused(RefusedReason.UNKNOWN_HOST, f"{host}: no such host") from error
@@ -43,6 +48,41 @@ async def resolve(host: str, port: int) -> list[str]:
     except UnicodeError as error:
         raise Refused(RefusedReason.BAD_URL, f"{host!r} is not a name of a host") from error
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+async def _looked_up(host: str, port: int) -> list[Any]:
+    """Look a name up in a thread of its own, which nothing waits for if its answer is no longer wanted.
+
+    In the threads of the event loop, names whose servers do not answer would hold up all who use these threads.
+    """
+    global _names_looked_up
+    if _names_looked_up >= MOST_LOOK_UPS:
+        raise Unavailable(UnavailableReason.DNS, f"{host} was not looked up: {_names_looked_up} names have no answer")
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[Any]] = loop.create_future()
+
+    def give(found: list[Any] | Exception) -> None:
+        global _names_looked_up
+        _names_looked_up -= 1
+        if answer.done():
+            return
+        if isinstance(found, Exception):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)
+
+    def look_up() -> None:
+        found: list[Any] | Exception
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except Exception as error:  # the one who waits is told
+            found = error
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(give, found)
+
+    _names_looked_up += 1
+    threading.Thread(target=look_up, name=f"look-up of {host}", daemon=True).start()
+    return await answer
 
 
 class CheckedNetwork(httpcore2.AsyncNetworkBackend):

@@ -11,6 +11,9 @@ Kind = Literal["html", "json", "feed", "text"]
 
 Method = Literal["GET", "POST"]
 
+MOST_REDIRECTS = 5
+"""How often one fetch is led elsewhere."""
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What to fetch. It can be stored as JSON, so that a stage may stop between two pages."""

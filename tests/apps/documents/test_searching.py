@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 
 import apsw
 import numpy as np
 import psycopg
 import pytest
+import sqlite_vec
 
 from onceward import ConfigError, Connection
+from onceward_apps.documents.app import library
 from onceward_apps.documents.embedding import offline
 from onceward_apps.documents.searching import Hit, search
 from onceward_apps.documents.vectors import load_extension, nearest, vector_for, vectors_from
@@ -177,6 +180,32 @@ def test_the_nearest_vectors_are_exact(case: Bookcase) -> None:
     expected = {number: float(offline().embed([text])[0] @ row) for number, text in texts}
     assert [number for number, _ in found] == sorted(expected, key=lambda number: -expected[number])
     assert [score for _, score in found] == pytest.approx(sorted(expected.values(), reverse=True), abs=1e-5)
+
+
+@pytest.mark.parametrize("how", ["there is none", "it cannot be loaded"])
+def test_without_sqlite_vec_a_search_finds_the_same(
+    case: Bookcase, lasting_library_url: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not lasting_library_url.startswith("sqlite"):
+        pytest.skip("PostgreSQL compares vectors itself")
+    [row] = offline().embed(["an enormous comet over the city"])
+
+    def look(connection: Connection) -> list[tuple[int, float]]:
+        return nearest(connection, row, offline().name, limit=10)
+
+    expected = case.app.read(look)
+    if how == "there is none":
+        monkeypatch.setitem(sys.modules, "sqlite_vec", None)
+    else:
+        monkeypatch.setattr(sqlite_vec, "loadable_path", lambda: "/nowhere/vec0")
+    with library(lasting_library_url) as without:
+        found = without.read(look)
+        [(loaded,)] = without.read(lambda connection: connection.execute(
+            "SELECT count(*) FROM pragma_function_list WHERE name = 'vec_version'"
+        ).fetchall())  # fmt: skip
+    assert loaded == 0
+    assert [number for number, _ in found] == [number for number, _ in expected]
+    assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-5)
 
 
 def test_pythons_own_sqlite_compares_vectors_as_well() -> None:

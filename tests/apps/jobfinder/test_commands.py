@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from onceward import ConfigError
+from onceward.terminal import show
 from onceward_apps.jobfinder import importing, listing_rows, source_rows
 from onceward_apps.jobfinder.cli import main
 from onceward_apps.jobfinder.company_rows import Origin
@@ -24,7 +25,7 @@ from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.matching import Match
 from onceward_apps.jobfinder.reasons import Reason
 from onceward_apps.jobfinder.source_rows import SourceName
-from onceward_apps.speaking import show, table
+from onceward_apps.speaking import table
 from onceward_apps.transactions import transaction
 from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import World, job
@@ -145,8 +146,9 @@ def test_what_comes_from_the_web_is_shown_as_it_is_and_commands_no_terminal(
         listing_rows.decide(connection, name, "active", None, found, more)
         listing_rows.save_match(connection, name, None, match, None, 1)
     told = jobs("matches")
-    assert "Engineer [/] [red]now[/red]  [2J" in told
-    assert "Engineer [/]  [2J[red]" in told
+    assert r"Engineer [/] [red]now[/red] \x1b[2J" in told
+    assert r"Engineer [/] \x1b[2J[red]" in told
+    assert r"[/bold] \x1b]0;x\x07" in told
     assert "+90 skills" in told
     assert name[:10] in told
     told += jobs("explain", name[:10])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import pickle
+import threading
 import time
 import zlib
 from collections.abc import AsyncIterator, Coroutine
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from onceward_apps.jobfinder import network
 from onceward_apps.jobfinder.decoding import text_of
 from onceward_apps.jobfinder.errors import Gone, Refused, RefusedReason, Unavailable, UnavailableReason
 from onceward_apps.jobfinder.fetching import Fetcher, FetchLimits
@@ -449,3 +451,23 @@ def test_errors_travel_between_processes() -> None:
     ):
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+def test_names_that_nobody_answers_for_hold_up_no_thread_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+    monkeypatch.setattr(network.socket, "getaddrinfo", lambda *_, **__: answered.wait(60) and [])
+
+    async def scene() -> None:
+        waiting = [asyncio.create_task(network.resolve(f"h{number}.example", 443)) for number in range(64)]
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "free"), 10) == "free"
+        with pytest.raises(Unavailable, match="64 names have no answer"):
+            await network.resolve("one.more.example", 443)
+        waiting[0].cancel()
+        answered.set()
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert isinstance(found[0], asyncio.CancelledError)
+        assert found[1:] == [[]] * 63
+        assert await network.resolve("one.more.example", 443) == []
+
+    asyncio.run(scene())

@@ -15,6 +15,12 @@ FROM onceward_batch
 WHERE name = :name
   AND opener = :opener
 
+-- name: refuse_in_batch
+-- A stage that opens its batch again asks for all of it again: what counts is what was refused last.
+UPDATE onceward_batch
+SET refused = :refused
+WHERE id = :batch
+
 -- name: follow_batch
 -- What follows a batch that a stage has opened is there from the start.
 UPDATE onceward_batch
@@ -47,7 +53,7 @@ FROM around
 
 -- name: ending_batch
 -- A batch of which nothing is open any more. Its row is locked by the count that said so.
-SELECT succeeded, filtered, skipped, failed, cancelled, name, reason, then_data, then_task
+SELECT succeeded, filtered, skipped, failed, cancelled, refused, name, reason, then_data, then_task
 FROM onceward_batch
 WHERE id = :batch
 
@@ -95,8 +101,8 @@ LIMIT :count
 
 -- name: report_batches
 -- Batches, newest first; with a name, that one.
-SELECT id, name, status, total, open, succeeded, filtered, skipped, failed, cancelled, reason, deadline_at, created_at,
-    ended_at, then_task
+SELECT id, name, status, total, open, succeeded, filtered, skipped, failed, cancelled, refused, reason, deadline_at,
+    created_at, ended_at, then_task
 FROM onceward_batch
 WHERE (name = :name) IS NOT FALSE
   AND (status = :status) IS NOT FALSE

@@ -2,8 +2,9 @@
 
 -- name: open_budgets
 -- The row of a budget for somebody and a window, made when it is first drawn from.
-INSERT INTO onceward_budget (name, scope, window_at, unit, ceiling, highest, ends_at)
-ROWS (name text, scope text, window_at bigint, unit text, ceiling bigint, highest bigint, ends_at bigint)
+INSERT INTO onceward_budget (name, scope, window_at, unit, ceiling, highest, ends_at, fails)
+ROWS (name text, scope text, window_at bigint, unit text, ceiling bigint, highest bigint, ends_at bigint,
+      fails smallint)
 ON CONFLICT (name, scope, window_at) DO NOTHING
 
 -- name: known_budgets
@@ -25,6 +26,7 @@ ROWS (task bigint, token bytea, budget text, scope text, window_at bigint, amoun
 -- What was set aside for attempts of these tasks, present and past ones.
 DELETE FROM onceward_reservation
 WHERE task IN :ids
+  AND hold = ''
 RETURNING task, token, budget, scope, window_at, amount
 
 -- name: reservations_of
@@ -35,11 +37,17 @@ WHERE task = :task
 ORDER BY budget, scope
 
 -- name: orphaned_reservations
--- What is set aside for attempts of which nobody will hear: their tasks no longer carry their tokens.
-SELECT r.task, r.token
+-- Reservations of lost attempts, whose tasks no longer carry their tokens; and holds that no stage will settle: their
+-- task has ended, is gone, or was begun afresh.
+SELECT r.task, r.token, r.hold
 FROM onceward_reservation r
-LEFT JOIN onceward_task t ON t.id = r.task AND t.token = r.token
-WHERE t.id IS NULL
+LEFT JOIN onceward_task t ON t.id = r.task
+WHERE CASE
+    WHEN t.id IS NULL THEN 1
+    WHEN r.hold = '' THEN CASE WHEN t.token = r.token THEN 0 ELSE 1 END
+    WHEN t.run <> r.run OR (t.status >= 4 AND r.state <> 2) THEN 1
+    ELSE 0
+END = 1
 ORDER BY r.task
 LIMIT 500
 
@@ -79,12 +87,14 @@ LIMIT :count
 
 -- name: oldest_that_may_fit
 -- Those whose estimate is not above what is left. Without it for calls: what a task needs of them its gates say.
-SELECT id, estimate, gates
-FROM onceward_task
-WHERE waiting_for = :waiting_for
-  AND id > :after
-  AND (coalesce(estimate, 0) <= :most) IS NOT FALSE
-ORDER BY id
+-- A task that was refused a hold needs what it asked for.
+SELECT t.id, t.estimate, t.gates, coalesce(r.amount, 0)
+FROM onceward_task t
+LEFT JOIN onceward_reservation r ON r.task = t.id AND r.budget = :name AND r.scope = :scope AND r.state = 1
+WHERE t.waiting_for = :waiting_for
+  AND t.id > :after
+  AND (coalesce(r.amount, t.estimate, 0) <= :most) IS NOT FALSE
+ORDER BY t.id
 LIMIT :count
 
 -- name: budget_waits_of_kinds
@@ -182,8 +192,12 @@ WHERE name = :name
   END
 
 -- name: read_budgets
--- As people look at them: windows that are not over, and how many tasks wait for each.
-SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed, (
+-- As people look at them: windows that are not over, what tasks hold of each, and how many wait for it.
+SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed, b.fails, (
+    SELECT CAST(coalesce(sum(r.amount), 0) AS bigint)
+    FROM onceward_reservation r
+    WHERE r.budget = b.name AND r.scope = b.scope AND r.window_at = b.window_at AND r.hold <> '' AND r.state = 0
+), (
     SELECT count(*)
     FROM onceward_task t
     WHERE t.waiting_for = 'budget:' || b.name || CASE WHEN b.scope = '' THEN '' ELSE '/' || b.scope END
@@ -221,7 +235,7 @@ WHERE ends_at < :before
 SELECT b.name, b.scope, b.window_at, b.spent, b.reserved, b.overcharged, b.highest, coalesce((
     SELECT CAST(sum(r.amount) AS bigint)
     FROM onceward_reservation r
-    WHERE r.budget = b.name AND r.scope = b.scope AND r.window_at = b.window_at
+    WHERE r.budget = b.name AND r.scope = b.scope AND r.window_at = b.window_at AND r.state = 0
 ), 0)
 FROM onceward_budget b
 
@@ -231,3 +245,82 @@ SELECT r.task, r.budget
 FROM onceward_reservation r
 LEFT JOIN onceward_budget b ON b.name = r.budget AND b.scope = r.scope AND b.window_at = r.window_at
 WHERE b.name IS NULL
+  AND r.state = 0
+
+-- name: hold_needs
+-- Whose budgets a hold draws from.
+SELECT id, lineage, batch, scopes
+FROM onceward_task
+WHERE id IN :ids
+
+-- name: holds_of
+-- What tasks hold in their present runs, also what counts as spent because they had ended.
+SELECT r.task, r.hold, r.held_of, r.budget, r.scope, r.window_at, r.amount, r.state
+FROM onceward_reservation r
+JOIN onceward_task t ON t.id = r.task AND t.run = r.run
+WHERE r.task IN :ids
+  AND r.hold <> ''
+  AND r.state <> 1
+ORDER BY r.task, r.hold, r.held_of, r.budget, r.scope, r.window_at
+
+-- name: insert_holds
+INSERT INTO onceward_reservation (token, at, task, run, hold, held_of, budget, scope, window_at, amount, state)
+ROWS (same token bytea, same at bigint, task bigint, run integer, hold text, held_of text, budget text, scope text,
+      window_at bigint, amount bigint, state smallint)
+ON CONFLICT (task, token, budget, scope, hold, held_of, run, window_at, state)
+DO UPDATE SET amount = onceward_reservation.amount + excluded.amount
+
+-- name: drop_asked
+-- Tasks ask again, or nobody asks any more.
+DELETE FROM onceward_reservation
+WHERE task IN :ids
+  AND state = 1
+
+-- name: take_holds
+-- Rows of holds, to be settled or set aside again. Who deletes a row decides what becomes of it.
+DELETE FROM onceward_reservation
+WHERE hold <> ''
+  AND state <> 1
+  AND (task, hold, held_of, run) IN (ROWS (task bigint, hold text, held_of text, run integer))
+RETURNING task, hold, held_of, budget, scope, window_at, amount, state
+
+-- name: drop_lost_holds
+-- Those of runs that are over for good, and what was asked for in vain.
+DELETE FROM onceward_reservation
+WHERE task IN :ids
+  AND hold <> ''
+  AND NOT EXISTS (
+    SELECT 1
+    FROM onceward_task t
+    WHERE t.id = onceward_reservation.task
+      AND t.run = onceward_reservation.run
+      AND (t.status < 4 OR onceward_reservation.state <> 1)
+  )
+RETURNING budget, scope, window_at, amount, state
+
+-- name: lose_holds
+-- Those of tasks that have ended count as spent; an operator may open the task again, and then they can be settled.
+UPDATE onceward_reservation
+SET state = 2
+WHERE task IN :ids
+  AND hold <> ''
+  AND state = 0
+  AND EXISTS (
+    SELECT 1
+    FROM onceward_task t
+    WHERE t.id = onceward_reservation.task
+      AND t.run = onceward_reservation.run
+      AND t.status >= 4
+  )
+RETURNING budget, scope, window_at, amount
+
+-- name: read_holds
+-- As people look at them.
+SELECT r.task, r.hold, r.held_of, r.scope, r.amount, r.state, r.at, t.kind
+FROM onceward_reservation r
+LEFT JOIN onceward_task t ON t.id = r.task
+WHERE r.hold <> ''
+  AND r.budget = r.held_of
+  AND (r.budget = :name) IS NOT FALSE
+ORDER BY r.at, r.task, r.hold, r.budget
+LIMIT :limit

@@ -120,8 +120,8 @@ UPDATE onceward_task
 SET clock_at = -1
 WHERE id IN :ids
 
--- name: drop_expiry_parts
--- A task is opened again: what was stored at its expiry was about what it had done until then.
+-- name: drop_passing_parts
+-- A task is opened again: parts stored at its expiry, and times of its waits, concern what it had done until then.
 DELETE FROM onceward_checkpoint
 WHERE task = :task
-  AND substr(stage, 1, 1) = '!'
+  AND (substr(stage, 1, 1) = '!' OR substr(part, 1, 5) = 'wait/')

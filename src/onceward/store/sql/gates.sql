@@ -75,6 +75,14 @@ SET tat = :tat, taken_at = :taken_at, enabled = :enabled, streak = :streak, paus
     last_error = coalesce(:last_error, last_error)
 WHERE name = :gate
 
+-- name: close_gate
+-- A source has asked to be left alone until a time.
+UPDATE onceward_gate
+SET why = CASE WHEN paused_until < :until THEN :why ELSE why END,
+    paused_until = CASE WHEN paused_until < :until THEN :until ELSE paused_until END
+WHERE name = :gate
+RETURNING name
+
 -- name: turns_to_come
 -- Whether somebody stands in a governed line that will be served some time.
 SELECT 1
@@ -102,10 +110,10 @@ WHERE scope = :scope
 RETURNING scope
 
 -- name: source_gates
--- The gates of all sources, or of one and its instances: those of pipelines, keys and budgets begin with a sign.
+-- The gates of all sources, or of one and its instances: those of pipelines, keys, budgets and weights begin with a sign.
 SELECT name
 FROM onceward_gate
-WHERE substr(name, 1, 1) NOT IN ('=', '#', '$')
+WHERE substr(name, 1, 1) NOT IN ('=', '#', '$', '~')
   AND (
     CAST(:source AS text) IS NULL
     OR name = :source

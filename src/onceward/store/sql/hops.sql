@@ -3,7 +3,7 @@
 -- name: far_task
 -- What a spawn must know of the task it is asked for. Its row is locked before.
 SELECT t.lineage, t.kind, t.version, t.queue, t.band, t.key, coalesce(t.payload, b.data), t.run, t.fence, t.status,
-    t.waiting_for, t.depth, t.parent, t.created_at, t.ancestry, t.limits, t.children
+    t.waiting_for, t.depth, t.parent, t.created_at, t.ancestry, t.limits, t.children - t.members
 FROM onceward_task t
 LEFT JOIN onceward_blob b ON b.hash = t.payload_blob
 WHERE t.id = :task

@@ -164,7 +164,7 @@ LIMIT :limit
 
 -- name: why_task
 SELECT t.id, t.kind, t.queue, t.band, t.company, t.status, t.stage, t.due_at, t.waiting_for, t.reason, t.paused,
-    t.ancestry, t.failures, t.ended_at, t.gates, w.name, t.estimate
+    t.ancestry, t.failures, t.ended_at, t.gates, w.name, t.estimate, t.created_at, w.host, w.presence
 FROM onceward_task t
 LEFT JOIN onceward_worker w ON w.id = t.worker
 WHERE t.id = :task
@@ -174,6 +174,25 @@ SELECT child
 FROM onceward_join
 WHERE parent = :task
 ORDER BY child
+
+-- name: still_open_in_batch
+-- Some tasks of a batch that have not ended; the one that follows it is not among them.
+SELECT t.id
+FROM onceward_batch b
+JOIN onceward_task t ON t.batch = b.id
+WHERE b.name = :name
+  AND t.status IN (0, 1, 2, 3)
+ORDER BY t.id
+LIMIT 20
+
+-- name: put_off_before
+-- What put a task off, the last few times: retries, polls, waits, pauses, and workers that died.
+SELECT at, event, note
+FROM onceward_attempt
+WHERE task = :task
+  AND event IN (4, 5, 6, 9, 10, 11, 20)
+ORDER BY id DESC
+LIMIT 5
 
 -- name: serving_workers
 SELECT name, kinds, queues, beat_at, lease_ms

@@ -34,6 +34,27 @@ LIMIT :limit
 -- One for a transaction, at commit: something has changed. It carries nothing that a poll would not find.
 SELECT pg_notify('onceward', '')
 
+-- name: hold_lock
+-- Held for as long as the connection lives, and on this run of the server: by its timeline, which a failover changes, and
+-- its start. Shared: the server may not have noticed yet that an older connection of this worker is gone.
+SELECT CASE WHEN pg_try_advisory_lock_shared(
+    mod('onceward_worker'::regclass::oid::bigint, 2147483648)::integer, mod(:worker::bigint, 2147483648)::integer
+) THEN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || ' '
+    || (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint END
+
+-- name: held_locks
+-- The run of the server, for how long it is up, and a row for each worker that holds its lock.
+SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || ' '
+    || (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
+    (extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()) * 1000)::bigint,
+    l.objid::bigint
+FROM (SELECT 1) one
+LEFT JOIN pg_locks l ON l.locktype = 'advisory'
+    AND l.objsubid = 2
+    AND l.classid::bigint = mod('onceward_worker'::regclass::oid::bigint, 2147483648)
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND l.granted
+
 -- name: snapshot
 -- Which transactions are over: `after` is the first that had not begun, `oldest` the oldest still open.
 SELECT pg_snapshot_xmax(s)::text::bigint AS after, pg_snapshot_xmin(s)::text::bigint AS oldest
@@ -210,6 +231,27 @@ WHERE ctid = ANY (ARRAY (
 ))
 RETURNING task, rank, seq, at
 
+-- name: drop_dead
+-- How many dead places there were among the first of a line; by ctid, as in pop.
+WITH first AS (
+    SELECT ctid AS place, task
+    FROM onceward_ready
+    WHERE lane = :lane AND band = :band AND (rank, seq) > (:rank, :seq)
+    ORDER BY rank, seq
+    LIMIT :count
+    FOR UPDATE SKIP LOCKED
+), dropped AS (
+    DELETE FROM onceward_ready
+    WHERE ctid = ANY (ARRAY (
+        SELECT first.place
+        FROM first
+        WHERE NOT EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = first.task AND t.status IN (0, 2) AND t.paused = 0)
+    ))
+    RETURNING 1
+)
+SELECT count(*)
+FROM dropped
+
 -- name: pop_due
 -- After the last due time seen, as in heads; a sweep from the start finds what committed late.
 DELETE FROM onceward_due
@@ -254,7 +296,8 @@ WITH living AS (
     RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
         t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
         t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
-        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits, t.children
+        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits,
+        t.children - t.members AS children
 ), claim AS (
     INSERT INTO onceward_claim (token, worker, at, tasks, fences)
     SELECT :token, :worker, :now, array_agg(id ORDER BY id), array_agg(fence ORDER BY id)
@@ -303,7 +346,8 @@ WITH first AS (
     RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
         t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
         t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
-        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits, t.children
+        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits,
+        t.children - t.members AS children
 ), popped AS (
     DELETE FROM onceward_ready
     WHERE ctid = ANY (ARRAY (SELECT place FROM first WHERE task IN (SELECT id FROM leased)))
@@ -328,7 +372,8 @@ CROSS JOIN claim
 SELECT t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
     t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
     t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
-    coalesce(t.clock_at, t.progressed_at, t.started_at), t.expiry, t.ancestry, t.limits, t.children, c.seq, 0, 0, 0
+    coalesce(t.clock_at, t.progressed_at, t.started_at), t.expiry, t.ancestry, t.limits,
+    t.children - t.members, c.seq, 0, 0, 0
 FROM onceward_claim c
 CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
 JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
@@ -451,7 +496,7 @@ SELECT w.id, w.name, w.host, w.pid, w.kinds, w.queues, w.lease_ms, w.started_at,
     CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
     JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
     WHERE c.worker = w.id AND c.seq >= w.low_claim
-)
+), w.presence
 FROM onceward_worker w
 WHERE w.stopped_at IS NULL
 ORDER BY w.id
@@ -493,6 +538,9 @@ WHERE a.everywhere = 1
   AND t.status IN (0, 1, 2, 3)
   AND (i.task = a.task) IS NOT TRUE
 ORDER BY 1
+
+-- name: unreadable_claims
+-- Nothing: an array cannot be malformed.
 
 -- name: check_pages
 -- Nothing: the server looks after its files.
@@ -628,11 +676,12 @@ FROM unnest(:ids::bigint[], :keys::text[], :identities::bytea[], :payloads::byte
     AS given (id, key, identity, payload, in_blob)
 
 -- name: count_family
-WITH asked (task, children, refusals) AS (
-    ROWS (task bigint, children bigint, refusals bigint)
+WITH asked (task, children, members, refusals) AS (
+    ROWS (task bigint, children bigint, members bigint, refusals bigint)
 )
 UPDATE onceward_task t
-SET children = t.children + asked.children, refusals = t.refusals + asked.refusals
+SET children = t.children + asked.children, members = t.members + asked.members,
+    refusals = t.refusals + asked.refusals
 FROM asked
 WHERE t.id = asked.task
 
@@ -699,6 +748,14 @@ WITH RECURSIVE waiting (id) AS (
 )
 SELECT id
 FROM waiting
+
+-- name: open_holders
+-- The open tasks that have one of these identities.
+SELECT DISTINCT t.id
+FROM unnest(:scopes::bytea[], :hashes::bytea[]) AS given (scope, hash)
+JOIN onceward_identity AS i ON i.scope = given.scope AND i.hash = given.hash
+JOIN onceward_task AS t ON t.id = i.task
+WHERE t.status < 4
 
 -- name: lock_tasks
 -- In the order of all locks: those that wait come last, and of them whoever came to be last is first, because who ends a
@@ -922,7 +979,8 @@ WITH same AS (
     RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
         t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
         t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
-        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits, t.children
+        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits,
+        t.children - t.members AS children
 ), claim AS (
     INSERT INTO onceward_claim (token, worker, at, tasks, fences)
     SELECT :token, :worker, :now, array_agg(id ORDER BY id), array_agg(fence ORDER BY id)
@@ -1061,7 +1119,7 @@ LOCK TABLE onceward_budget_limit IN EXCLUSIVE MODE
 
 -- name: hold_budgets
 -- In order, because many draw from them at once.
-SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed
+SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed, fails
 FROM onceward_budget
 WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
 ORDER BY name, scope, window_at
@@ -1073,7 +1131,7 @@ FOR UPDATE
 WITH wanted (name, scope, window_at, has_to_be) AS (
     ROWS (name text, scope text, window_at bigint, has_to_be bigint)
 )
-SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed
+SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed, b.fails
 FROM onceward_budget b
 WHERE (b.name, b.scope, b.window_at) IN (SELECT name, scope, window_at FROM wanted)
   AND NOT EXISTS (
@@ -1088,14 +1146,15 @@ FOR UPDATE OF b
 
 -- name: hold_free_budgets
 -- Skipping what others have locked, because whoever has locked one already must not wait for another.
-SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed
+SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed, fails
 FROM onceward_budget
 WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
 ORDER BY name, scope, window_at
 FOR UPDATE SKIP LOCKED
 
 -- name: change_budgets
--- What was set aside, spent, or spent beyond what was set aside. The last closes a budget. Locked in order first, because
+-- What was set aside, spent, or spent beyond what was set aside. The last closes a budget. Where a sum would not fit into a
+-- number, it is counted no further. Locked in order first, because
 -- many draw from them at once.
 WITH changed (name, scope, window_at, reserved, spent, overcharged) AS (
     ROWS (name text, scope text, window_at bigint, reserved bigint, spent bigint, overcharged bigint)
@@ -1108,8 +1167,8 @@ WITH changed (name, scope, window_at, reserved, spent, overcharged) AS (
 )
 UPDATE onceward_budget b
 SET reserved = b.reserved + c.reserved,
-    spent = b.spent + c.spent,
-    overcharged = b.overcharged + c.overcharged,
+    spent = least(b.spent + c.spent, 5000000000000000000),
+    overcharged = least(b.overcharged + c.overcharged, 5000000000000000000),
     is_closed = CASE WHEN c.overcharged > 0 THEN 1 ELSE b.is_closed END
 FROM locked c
 WHERE b.name = c.name
@@ -1121,7 +1180,7 @@ WHERE b.name = c.name
 WITH wanted (name, scope, begun_by) AS (
     ROWS (name text, scope text, begun_by bigint)
 )
-SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed
+SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed, b.fails
 FROM wanted w
 JOIN onceward_budget b ON b.name = w.name AND b.scope = w.scope
 WHERE b.window_at = (
@@ -1145,11 +1204,12 @@ WHERE r.task = c.task
   AND r.scope = c.scope
 
 -- name: add_costs
+-- Of a task a million is counted, so that the costs of many can be added up.
 WITH changed (task, usd) AS (
     ROWS (task bigint, usd bigint)
 )
 UPDATE onceward_task t
-SET cost = t.cost + c.usd
+SET cost = least(t.cost + c.usd, 1000000000000000)
 FROM changed c
 WHERE t.id = c.task
 
@@ -1228,3 +1288,22 @@ WHERE (due_at, task) IN (
     WHERE t.id IN :ids
     FOR UPDATE OF d SKIP LOCKED
 )
+
+-- name: read_checkpoints
+-- The stored results and parts of tasks that are resumed, of their present run, and what they hold of budgets: digits,
+-- made to bytes as this database does it.
+SELECT c.task, c.stage, c.part, coalesce(c.value, b.data), c.at AS at
+FROM onceward_checkpoint c
+JOIN onceward_task t ON t.id = c.task AND t.run = c.run
+LEFT JOIN onceward_blob b ON b.hash = c.value_blob
+WHERE c.task IN :ids
+UNION ALL
+SELECT r.task, '$' || r.budget, r.hold, convert_to(sum(r.amount)::text, 'UTF8'), min(r.at)
+FROM onceward_reservation r
+JOIN onceward_task t ON t.id = r.task AND t.run = r.run
+WHERE r.task IN :ids
+  AND r.hold <> ''
+  AND r.budget = r.held_of
+  AND r.state <> 1
+GROUP BY r.task, r.budget, r.hold
+ORDER BY 1, 5

@@ -51,11 +51,19 @@ ORDER BY c.at, c.stage, c.part
 
 -- name: report_events
 -- The log of a task, oldest first. By number, not by time: clocks of two machines may differ.
-SELECT a.id, a.run, a.fence, a.event, a.status, a.stage, a.worker, w.name, a.at, a.note
+SELECT a.id, a.run, a.fence, a.event, a.status, a.stage, a.worker, w.name, a.at, a.note, a.trace
 FROM onceward_attempt a
 LEFT JOIN onceward_worker w ON w.id = a.worker
 WHERE a.task = :task
 ORDER BY a.id
+
+-- name: count_parked
+-- Tasks whose stored data does not fit the code that has tried them.
+SELECT count(*)
+FROM onceward_task
+WHERE waiting_for >= 'code:'
+  AND waiting_for < 'code;'
+  AND status = 3
 
 -- name: report_progress_of
 SELECT stage, done, total, note, at
@@ -66,6 +74,13 @@ WHERE task = :task
 SELECT status, count(*)
 FROM onceward_task
 GROUP BY status
+
+-- name: count_ended_since
+SELECT status, count(*)
+FROM onceward_task
+WHERE ended_at >= :at
+GROUP BY status
+ORDER BY status
 
 -- name: report_ready
 -- How many stand in each line, and since when the first does. A cancelled task may still have a place, and one that

@@ -3,7 +3,7 @@
 -- name: spawning_tasks
 -- Those who ask for children, as they stand, whether they have asked for any before, and whether anybody of their lineage
 -- has aliases.
-SELECT id, identity, ancestry, limits, scopes, depth, children, refusals, batch, paused,
+SELECT id, identity, ancestry, limits, scopes, depth, children - members, refusals, batch, paused,
     CASE
         WHEN children > 0 OR refusals > 0 OR EXISTS (SELECT 1 FROM onceward_link l WHERE l.parent = onceward_task.id)
         THEN 1 ELSE 0

@@ -24,6 +24,12 @@ ROLLBACK /* onceward */
 -- name: notify
 -- Nothing: other processes see a commit by PRAGMA data_version.
 
+-- name: hold_lock
+-- Nothing: the lock on a presence file tells as much, because all processes are on one machine.
+
+-- name: held_locks
+-- Nothing, as above.
+
 -- name: insert_tasks
 -- New tasks, numbered in the order of the rows, in one statement: binding values row by row takes longer than the insert.
 -- Byte strings come one after the other in one blob, and a row says where its payload is to be cut (`Cuts` in op.py); the
@@ -136,6 +142,22 @@ LIMIT :count
 DELETE FROM onceward_ready
 WHERE lane = :lane AND band = :band AND (rank, seq) <= (:rank, :seq)
 
+-- name: drop_dead
+-- A row for each dead place among the first of a line.
+DELETE FROM onceward_ready
+WHERE (lane, band, rank, seq) IN (
+    SELECT first.lane, first.band, first.rank, first.seq
+    FROM (
+        SELECT lane, band, rank, seq, task
+        FROM onceward_ready
+        WHERE lane = :lane AND band = :band
+        ORDER BY rank, seq
+        LIMIT :count
+    ) AS first
+    WHERE NOT EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = first.task AND t.status IN (0, 2) AND t.paused = 0)
+  )
+RETURNING 1
+
 -- name: pop_due
 DELETE FROM onceward_due
 WHERE (due_at, task) IN (
@@ -156,7 +178,7 @@ RETURNING task, lane, band, rank, due_at
 SELECT id, fence + 1, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
     deferrals, signals, touched, lineage, parent, depth, created_at, coalesce(started_at, :now), gates, scheduled_at,
     coalesce(CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END, progressed_at, started_at, :now), expiry,
-    ancestry, limits, children, NULL
+    ancestry, limits, children - members, NULL
 FROM onceward_task
 WHERE id IN :ids
   AND status IN (0, 2)
@@ -283,7 +305,7 @@ SELECT w.id, w.name, w.host, w.pid, w.kinds, w.queues, w.lease_ms, w.started_at,
     JOIN json_each(c.tasks) AS claimed
     JOIN onceward_task t ON t.id = claimed.value AND t.token = c.token
     WHERE c.worker = w.id AND c.seq >= w.low_claim
-)
+), w.presence
 FROM onceward_worker w
 WHERE w.stopped_at IS NULL
 ORDER BY w.id
@@ -291,8 +313,14 @@ ORDER BY w.id
 -- name: verify_claims
 SELECT claimed.value, json_extract(c.fences, '$[' || claimed.key || ']'), c.token, c.worker
 FROM onceward_claim c
-JOIN json_each(c.tasks) AS claimed
+JOIN json_each(CASE WHEN json_valid(c.tasks) AND json_valid(c.fences) THEN c.tasks ELSE '[]' END) AS claimed
 ORDER BY 1, 2
+
+-- name: unreadable_claims
+-- Only here: PostgreSQL has arrays, which cannot be malformed.
+SELECT seq
+FROM onceward_claim
+WHERE NOT (json_valid(tasks) AND json_valid(fences))
 
 -- name: open_twice
 -- Tasks whose work is open twice or more often in a lineage that knows it by its identity, each with the first of them.
@@ -431,8 +459,8 @@ FROM json_each(:rows) AS given
 
 -- name: count_family
 UPDATE onceward_task
-SET children = children + asked.column2, refusals = refusals + asked.column3
-FROM (ROWS (task bigint, children bigint, refusals bigint)) AS asked
+SET children = children + asked.column2, members = members + asked.column3, refusals = refusals + asked.column4
+FROM (ROWS (task bigint, children bigint, members bigint, refusals bigint)) AS asked
 WHERE onceward_task.id = asked.column1
 
 -- name: set_scheduled
@@ -487,6 +515,9 @@ WITH RECURSIVE waiting (id) AS (
 )
 SELECT id
 FROM waiting
+
+-- name: open_holders
+-- Read to be locked, and there is nothing to lock.
 
 -- name: lock_tasks
 -- Nothing to lock: there is one writer.
@@ -669,13 +700,13 @@ WHERE name IN TEXTS :names
 
 -- name: hold_budgets
 -- Nothing to lock: there is one writer.
-SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed
+SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed, fails
 FROM onceward_budget
 WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
 
 -- name: hold_all_budgets
 -- Those that there are: nobody minds if one is opened afterwards.
-SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed
+SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed, fails
 FROM onceward_budget
 WHERE (name, scope, window_at) IN (
     SELECT column1, column2, column3
@@ -684,16 +715,17 @@ WHERE (name, scope, window_at) IN (
 
 -- name: hold_free_budgets
 -- As hold_budgets: nobody else can have locked one.
-SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed
+SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed, fails
 FROM onceward_budget
 WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
 
 -- name: change_budgets
--- What was set aside, spent, or spent beyond what was set aside. The last closes a budget.
+-- What was set aside, spent, or spent beyond what was set aside. The last closes a budget. Where a sum would not fit into a
+-- number, it is counted no further.
 UPDATE onceward_budget
 SET reserved = reserved + c.column4,
-    spent = spent + c.column5,
-    overcharged = overcharged + c.column6,
+    spent = min(spent + c.column5, 5000000000000000000),
+    overcharged = min(overcharged + c.column6, 5000000000000000000),
     is_closed = CASE WHEN c.column6 > 0 THEN 1 ELSE is_closed END
 FROM (ROWS (name text, scope text, window_at bigint, reserved bigint, spent bigint, overcharged bigint)) AS c
 WHERE onceward_budget.name = c.column1
@@ -702,7 +734,7 @@ WHERE onceward_budget.name = c.column1
 
 -- name: newest_accounts
 -- Budgets as they stand in their newest windows that have begun: those that are not over, if there are such.
-SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed
+SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed, b.fails
 FROM (ROWS (name text, scope text, begun_by bigint)) AS w
 JOIN onceward_budget b ON b.name = w.column1 AND b.scope = w.column2
 WHERE b.window_at = (
@@ -723,8 +755,9 @@ WHERE onceward_reservation.task = c.column1
   AND onceward_reservation.scope = c.column4
 
 -- name: add_costs
+-- Of a task a million is counted, so that the costs of many can be added up.
 UPDATE onceward_task
-SET cost = cost + c.column2
+SET cost = min(cost + c.column2, 1000000000000000)
 FROM (ROWS (task bigint, usd bigint)) AS c
 WHERE onceward_task.id = c.column1
 
@@ -776,3 +809,22 @@ RETURNING value_blob
 -- Of tasks that were to run again later: they have no other place there. Nothing to skip: there is one writer.
 DELETE FROM onceward_due
 WHERE (due_at, task) IN (SELECT due_at, id FROM onceward_task WHERE id IN :ids)
+
+-- name: read_checkpoints
+-- The stored results and parts of tasks that are resumed, of their present run, and what they hold of budgets: digits,
+-- made to bytes as this database does it.
+SELECT c.task, c.stage, c.part, coalesce(c.value, b.data), c.at AS at
+FROM onceward_checkpoint c
+JOIN onceward_task t ON t.id = c.task AND t.run = c.run
+LEFT JOIN onceward_blob b ON b.hash = c.value_blob
+WHERE c.task IN :ids
+UNION ALL
+SELECT r.task, '$' || r.budget, r.hold, CAST(sum(r.amount) AS blob), min(r.at)
+FROM onceward_reservation r
+JOIN onceward_task t ON t.id = r.task AND t.run = r.run
+WHERE r.task IN :ids
+  AND r.hold <> ''
+  AND r.budget = r.held_of
+  AND r.state <> 1
+GROUP BY r.task, r.budget, r.hold
+ORDER BY 1, 5

@@ -16,12 +16,20 @@ ORDER BY seq DESC
 LIMIT :count
 
 -- name: sizes_of_tasks
--- What tasks are, and how many bytes their payloads have.
+-- What tasks are, how many bytes their payloads have, and when those that were claimed once could run.
 SELECT t.id, t.kind, coalesce(
     length(t.payload), (SELECT length(b.data) FROM onceward_blob b WHERE b.hash = t.payload_blob), 0
-)
+), t.created_at, t.due_at, t.fence
 FROM onceward_task t
 WHERE t.id IN :ids
+
+-- name: measured_sizes
+-- What stages have measured with `ctx.measure`.
+SELECT task, stage, value
+FROM onceward_checkpoint
+WHERE task IN :ids
+  AND part = 'size'
+  AND value IS NOT NULL
 
 -- name: stages_committed_before
 -- When attempts that were there before the log was read had last finished a stage.

@@ -20,17 +20,8 @@ SELECT hash, data
 FROM onceward_blob
 WHERE hash IN (SELECT payload_blob FROM onceward_task WHERE id IN :ids)
 
--- name: read_checkpoints
--- The stored results and parts of tasks that are resumed, of their present run.
-SELECT c.task, c.stage, c.part, coalesce(c.value, b.data)
-FROM onceward_checkpoint c
-JOIN onceward_task t ON t.id = c.task AND t.run = c.run
-LEFT JOIN onceward_blob b ON b.hash = c.value_blob
-WHERE c.task IN :ids
-ORDER BY c.task, c.at
-
 -- name: read_descent
-SELECT id, ancestry, limits, children
+SELECT id, ancestry, limits, children - members
 FROM onceward_task
 WHERE id IN :ids
 
@@ -76,10 +67,10 @@ WHERE id = :task
   AND status = 0
 
 -- name: try_again
--- A stage has failed and will be tried again.
+-- A stage has failed and will be tried again. An error that is known to pass does not count as one more in a row.
 UPDATE onceward_task
 SET status = 2, stage = :stage, company = 0, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL,
-    same_errors = CASE WHEN error = :error THEN same_errors + 1 ELSE 1 END, error = :error
+    same_errors = CASE WHEN error = :error THEN same_errors + :counted ELSE :counted END, error = :error
 WHERE id = :task
   AND token = :token
   AND status = 1
@@ -122,7 +113,7 @@ RETURNING id
 -- name: park
 -- The task waits for something other than time. Meanwhile its clock stands still.
 UPDATE onceward_task
-SET status = 3, stage = :stage, company = 0, waiting_for = :waiting_for, due_at = :due_at, reason = :reason, token = NULL,
+SET status = 3, stage = :stage, touched = 1, company = 0, waiting_for = :waiting_for, due_at = :due_at, reason = :reason, token = NULL,
     clock_at = CASE
         WHEN coalesce(clock_at, progressed_at, started_at) < :now
         THEN coalesce(clock_at, progressed_at, started_at) - :now
@@ -234,9 +225,9 @@ DO UPDATE SET stage = excluded.stage, done = excluded.done, total = excluded.tot
 
 -- name: log_events
 -- The append-only log (R10).
-INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
+INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note, trace)
 ROWS (task bigint, run integer, fence integer, event smallint, status smallint, stage text, worker bigint, at bigint,
-      note text)
+      note text, trace text)
 
 -- name: log_group
 -- One log row each for tasks to which the same has happened, from their own rows: no arrays to send.

@@ -143,8 +143,9 @@ FROM onceward_tick
 WHERE started_at >= :since
 
 -- name: count_timeouts
--- The first condition names the index; the second, which of its rows are meant.
-SELECT count(DISTINCT task)
+-- The first condition names the index; the second, which of its rows are meant. The plus keeps SQLite from reading all of
+-- another index, in the order of tasks.
+SELECT count(DISTINCT +task)
 FROM onceward_attempt
 WHERE (event BETWEEN 9 AND 11 OR event = 19)
   AND event IN (11, 19)

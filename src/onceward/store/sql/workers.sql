@@ -19,6 +19,14 @@ WHERE id IN :ids
   AND stopped_at IS NULL
 RETURNING id
 
+-- name: show_lock
+-- A worker has begun or ceased to hold its lock. Its beat moves with it: what was seen before counts no more.
+UPDATE onceward_worker
+SET server_run = :run, beat = beat + 1, beat_at = :now
+WHERE id = :worker
+  AND stopped_at IS NULL
+RETURNING id
+
 -- name: signed_off
 -- Which of these workers have ended in good order, by their own word.
 SELECT id
@@ -41,7 +49,7 @@ WHERE id = :worker
 RETURNING id, low_claim
 
 -- name: living_workers
-SELECT id, name, host, pid, presence, beat, beat_at, lease_ms, low_claim
+SELECT id, name, host, pid, presence, server_run, beat, beat_at, lease_ms, low_claim
 FROM onceward_worker
 WHERE stopped_at IS NULL
 ORDER BY id

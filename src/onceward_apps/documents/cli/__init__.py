@@ -9,9 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from onceward import extras, terminal
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command line; returns the exit code."""
-    from onceward_apps.documents.cli.commands import carried_out
-
+    try:
+        from onceward_apps.documents.cli.commands import carried_out
+    except ModuleNotFoundError as error:
+        if (sentence := extras.missing(error.name or "")) is None:
+            raise
+        terminal.complain("onceward-docs", sentence)
+        return 2
     return carried_out(sys.argv[1:] if arguments is None else list(arguments))

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from onceward.terminal import print_json, show
 from onceward_apps.documents import reads
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
@@ -18,7 +19,7 @@ from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where
 from onceward_apps.documents.excerpts import excerpt, printable
 from onceward_apps.documents.passages import Passage, Tie, ties
 from onceward_apps.documents.words import told_words
-from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, show, show_json
+from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output
 
 _LENGTH = 280
 
@@ -42,7 +43,7 @@ def connections(
         found = app.read(ties, only, within=within, limit=limit)
         titles = {entry.document: entry.name for entry in app.read(reads.entries)}
     if output.json:
-        show_json({"connections": [_told(tie, titles) for tie in found]})
+        print_json({"connections": [_told(tie, titles) for tie in found]})
     elif found:
         show(*(part for tie in found for part in _screen(tie, titles)))
         if len(found) == limit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,6 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from onceward import App, ConfigError
+from onceward.terminal import print_json, print_pieces, show
 from onceward_apps.documents import reads
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
@@ -17,7 +17,7 @@ from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where
 from onceward_apps.documents.exporting import book, file_names, json_lines, write_file
 from onceward_apps.documents.reader_page import Book, page
 from onceward_apps.documents.reads import Entry
-from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, show, show_json
+from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output
 
 Format = Literal["markdown", "jsonl", "html"]
 
@@ -58,7 +58,7 @@ def export(
         written = _written(app, entries, every, format, to)
     if to is not None:
         if output.json:
-            show_json({"written": [str(path) for path in written], "documents": wanted})
+            print_json({"written": [str(path) for path in written], "documents": wanted})
         else:
             show(*(f"wrote {path}" for path in written))
     return FINE
@@ -76,7 +76,7 @@ def _written(
         return [_put(to / names[one.document], [one.markdown, "\n"]) for one in books]
     pieces = _pieces(books, {document: entry.name for document, entry in every.items()}, format)
     if to is None:
-        sys.stdout.writelines(pieces)
+        print_pieces(pieces)
         return []
     if to.is_dir():
         raise ConfigError(f"{to} is a folder; give the name of a file")

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.text import Text
 
 from onceward import App
+from onceward.terminal import console, print_json
 from onceward_apps.documents import reads
 from onceward_apps.documents.admitting import Admitted, Decision, admit
 from onceward_apps.documents.app import opened
@@ -25,7 +26,7 @@ from onceward_apps.documents.payloads import Options
 from onceward_apps.documents.reading import Unreadable
 from onceward_apps.documents.standing import is_trouble, standing, task_of
 from onceward_apps.documents.working import workers
-from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output, console, show_json, table
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output, table
 
 LOOK_EVERY_S = 0.25
 SHOWN_AT_ONCE = 12
@@ -59,7 +60,7 @@ def ingest(
         code = _work(app, admitted, log, processes, screen)
         outcome = _outcome(app, admitted, refused)
     if output.json:
-        show_json(outcome)
+        print_json(outcome)
     else:
         _show(screen, outcome)
     if code == 0:
@@ -107,16 +108,16 @@ class _Screen:
         self._screen = screen
         self._names = names
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("[dim]{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", style="dim", markup=False),
             TimeElapsedColumn(),
             console=screen,
             disable=not screen.is_terminal,
             transient=True,
         )
-        self._overall = self._progress.add_task("[bold]all documents", total=None, note="")
+        self._overall = self._progress.add_task("all documents", total=None, note="")
         self._bars: dict[int, TaskID] = {}
         self._open: set[str] = set()
         self._total = 0

@@ -6,11 +6,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from onceward.terminal import print_json, show
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
 from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where
 from onceward_apps.documents.removing import remove
-from onceward_apps.speaking import FINE, NOTHING_SAID, Output, show, show_json
+from onceward_apps.speaking import FINE, NOTHING_SAID, Output
 
 
 def rm(
@@ -26,7 +27,7 @@ def rm(
         for document in ids:
             remove(app, document)
     if output.json:
-        show_json({"removed": ids})
+        print_json({"removed": ids})
     else:
         show(*(f"removed {document}" for document in ids))
     return FINE

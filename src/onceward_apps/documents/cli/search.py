@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from onceward import App
+from onceward.terminal import print_json, show
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
 from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where, complain
@@ -22,7 +23,7 @@ from onceward_apps.documents.reads import models
 from onceward_apps.documents.searching import Hit
 from onceward_apps.documents.searching import search as found_by
 from onceward_apps.documents.writes import PAID_CALLS, PAID_TOKENS, count
-from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Output, show, show_json
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Output
 from onceward_apps.transactions import transaction
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def search(
         asked = " ".join(query)
         hits = app.read(found_by, asked, limit=limit, document=only, vectors=_paid_vectors(app, asked))
     if output.json:
-        show_json({"query": " ".join(query), "hits": [_document(hit) for hit in hits]})
+        print_json({"query": " ".join(query), "hits": [_document(hit) for hit in hits]})
     elif hits:
         show(*(part for rank, hit in enumerate(hits, 1) for part in _screen(rank, hit)))
     else:

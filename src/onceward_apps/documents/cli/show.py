@@ -13,6 +13,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from onceward import ConfigError
+from onceward.terminal import print_json
+from onceward.terminal import show as show_parts
 from onceward_apps.documents import reads
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
@@ -22,8 +24,7 @@ from onceward_apps.documents.outline import Heading
 from onceward_apps.documents.passages import Passage, Tie, passages_of, ties
 from onceward_apps.documents.reading import About
 from onceward_apps.documents.reads import Entry
-from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, show_json, table
-from onceward_apps.speaking import show as show_parts
+from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, table
 
 _LINE = 90
 
@@ -57,7 +58,7 @@ def show(
         told = _passage(entry, passage, own, titles)
         screen = _passage_screen(entry, passage, own, titles, len(every))
     if output.json:
-        show_json(told)
+        print_json(told)
     else:
         show_parts(*screen)
     return FINE

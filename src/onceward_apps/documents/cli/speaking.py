@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from onceward_apps.speaking import complain_as
+from onceward import terminal
 
 PROGRAM = "onceward-docs"
 LIBRARY = Group("Which library", sort_key=2)
@@ -32,4 +32,4 @@ OWN_LIBRARY = Where()
 
 def complain(sentence: str) -> None:
     """Say on stderr what is wrong."""
-    complain_as(PROGRAM, sentence)
+    terminal.complain(PROGRAM, sentence)

@@ -9,13 +9,14 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from onceward import App
+from onceward.terminal import console, print_json
 from onceward_apps.documents import reads, watching
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
 from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where
 from onceward_apps.documents.reads import Entry
 from onceward_apps.documents.standing import is_trouble, standing, task_of
-from onceward_apps.speaking import FINE, NOTHING_SAID, Output, console, show_json, table
+from onceward_apps.speaking import FINE, NOTHING_SAID, Output, table
 
 STYLES = {"ready": "green", "unreadable": "bold red", "stopped": "bold red", "same": "dim"}
 
@@ -39,7 +40,7 @@ def status(
             **{name: value for name, value in app.read(reads.counts).items() if name.startswith("provider")},
         }
     if output.json:
-        show_json(told[0] if document else {"documents": told, "counts": numbers})
+        print_json(told[0] if document else {"documents": told, "counts": numbers})
     elif document:
         _show_one(told[0])
     else:

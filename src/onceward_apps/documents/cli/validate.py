@@ -11,9 +11,10 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from rich.text import Text
 
+from onceward.terminal import console, print_json
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.validating import Validation
-from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Output, console, show_json, table
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Output, table
 
 
 def validate(
@@ -35,7 +36,7 @@ def validate(
             results.append(result)
             screen.print(Text(f"{result.seconds:5.1f}s  {result.scenario}: {'ok' if result.ok else 'FAILED'}"))
     if output.json:
-        show_json([msgspec.to_builtins(result) for result in results])
+        print_json([msgspec.to_builtins(result) for result in results])
     else:
         cells = [
             (one.scenario, one.expected, one.found, Text("ok", "green") if one.ok else Text("FAILED", "bold red"))

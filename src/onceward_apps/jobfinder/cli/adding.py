@@ -8,13 +8,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from onceward import Limits, PayloadError
+from onceward.terminal import print_json, show
 from onceward_apps.jobfinder.boards.board import BoardAddress
 from onceward_apps.jobfinder.cli.speaking import OWN_DATABASE, Where, complain
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.importing import BadRow, Row, companies_in, meant_by
 from onceward_apps.jobfinder.importing import add as add_all
 from onceward_apps.jobfinder.payloads import Company, Job
-from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output, show, show_json
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output
 
 
 def add(
@@ -52,7 +53,7 @@ def add(
         added = add_all(app, wishes, None if max_tasks is None else Limits(max_tasks=max_tasks))
     new, refused = sum(one.is_new for one in added), [one for one in added if one.task is None]
     if output.json:
-        show_json({
+        print_json({
             "added": new,
             "known": len(added) - new - len(refused),
             "refused": [{"what": one.what, "reason": one.reason} for one in refused],

@@ -8,12 +8,13 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from rich.text import Text
 
+from onceward.terminal import console, print_json
 from onceward_apps.jobfinder import company_rows, listing_rows
 from onceward_apps.jobfinder.cli.speaking import OWN_DATABASE, Where
 from onceward_apps.jobfinder.company_rows import CompanyRow
 from onceward_apps.jobfinder.explaining import briefly, day, match_told, reasons
 from onceward_apps.jobfinder.finder import opened
-from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, console, show_json, table
+from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, table
 from onceward_apps.statements import loaded
 
 SHORT = 10
@@ -32,7 +33,7 @@ def matches(
     with opened(where.db) as app:
         told = [match_told(row) for row in app.read(listing_rows.matches, gone)]
     if output.json:
-        show_json(told[:limit])
+        print_json(told[:limit])
         return FINE
     if not told:
         console().print("there is no match yet; add companies, then: onceward-jobs run")
@@ -67,7 +68,7 @@ def companies(
     with opened(where.db) as app:
         told = [_company(row) for row in app.read(company_rows.companies)]
     if output.json:
-        show_json(told[:limit])
+        print_json(told[:limit])
         return FINE
     if not told:
         console().print("there is no company yet; add some with: onceward-jobs add companies.csv")
@@ -91,8 +92,8 @@ def companies(
 
 
 def why(told: list[dict[str, Any]]) -> str:
-    """Reasons in one line."""
-    return "; ".join(f"{one['points']:+d} {one['sentence']}" for one in told)
+    """Reasons in one line, parted by a sign that no spreadsheet takes for the end of a cell."""
+    return " · ".join(f"{one['points']:+d} {one['sentence']}" for one in told)
 
 
 def _company(row: CompanyRow) -> dict[str, Any]:

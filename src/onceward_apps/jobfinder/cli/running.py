@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from onceward import App, ConfigError, Connection, Status
+from onceward.terminal import console, print_json
 from onceward_apps.jobfinder import listing_rows, source_rows, surroundings
 from onceward_apps.jobfinder.cli.speaking import OWN_DATABASE, Where, complain
 from onceward_apps.jobfinder.finder import opened
@@ -22,7 +23,7 @@ from onceward_apps.jobfinder.profile import unreachable
 from onceward_apps.jobfinder.rejudging import rejudge
 from onceward_apps.jobfinder.settings import numbers
 from onceward_apps.jobfinder.working import workers
-from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output, console, show_json, table
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output, table
 from onceward_apps.statements import rows
 
 LOOK_EVERY_S = 0.5
@@ -56,7 +57,7 @@ def run(
             code = _watch(app, process, screen)
         told = _told(app)
     if output.json:
-        show_json(told)
+        print_json(told)
     else:
         screen.print(_summary(told))
         if told["matches"]:

@@ -7,10 +7,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from onceward.terminal import print_json, show
 from onceward_apps.jobfinder import profile as profiles
 from onceward_apps.jobfinder.cli.speaking import complain
 from onceward_apps.jobfinder.surroundings import profile_path
-from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output, show, show_json
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output
 
 
 def init(
@@ -30,7 +31,7 @@ def init(
     where.parent.mkdir(parents=True, exist_ok=True)
     where.write_text(profiles.template(), encoding="utf-8")
     if output.json:
-        show_json({"profile": str(where)})
+        print_json({"profile": str(where)})
     else:
         show(f"wrote {where}; say in it what you can do and what you want, then: onceward-jobs add companies.csv")
     return FINE

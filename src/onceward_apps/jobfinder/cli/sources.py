@@ -8,12 +8,13 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from onceward import ConfigError
+from onceward.terminal import print_json, show
 from onceward_apps.jobfinder import approving, source_rows
 from onceward_apps.jobfinder.cli.speaking import OWN_DATABASE, Where
 from onceward_apps.jobfinder.explaining import day
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.source_rows import SourceRow
-from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, show, show_json, table
+from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, table
 
 STYLES = {"active": "green", "disabled": "bold red", "unknown": "red", "pending_validation": "yellow"}
 
@@ -34,7 +35,7 @@ def sources(
             _say("enabled", enabled, output)
             return FINE
     if output.json:
-        show_json([_told(row) for row in rows])
+        print_json([_told(row) for row in rows])
     elif not rows:
         show("there is no source yet")
     else:
@@ -59,7 +60,7 @@ def approve(
             _say("approved", approved, output)
             return FINE
     if output.json:
-        show_json([_told(row) for row in rows])
+        print_json([_told(row) for row in rows])
     elif not rows:
         show("no source waits for approval")
     else:
@@ -69,7 +70,7 @@ def approve(
 
 def _say(word: str, names: list[str], output: Output) -> None:
     if output.json:
-        show_json({word: names})
+        print_json({word: names})
     else:
         show(*(f"{word} {name}" for name in names) if names else (f"nothing was {word}",))
 

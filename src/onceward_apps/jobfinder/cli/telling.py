@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from onceward.harmless import harmless_lines, json_text
+from onceward.terminal import print_json, print_pieces, show
 from onceward_apps.jobfinder import listing_rows
 from onceward_apps.jobfinder.cli.looking import why
 from onceward_apps.jobfinder.cli.speaking import OWN_DATABASE, Where
@@ -18,10 +20,10 @@ from onceward_apps.jobfinder.explaining import day, explained, match_told, reaso
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.listing_rows import ListingRow
 from onceward_apps.jobfinder.reporting import report as written_report
-from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, show, show_json
+from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output
 
-_DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet compute a cell that somebody else has written."""
+_COMPUTED = re.compile(r"(^|[;\t\r\n])([\s\"']*)([=+\-@\uff0b\uff0d\uff1d\uff20])")
+"""What makes a spreadsheet compute a cell: also behind a sign that it may take for the end of the cell before."""
 
 
 def explain(
@@ -35,7 +37,7 @@ def explain(
     with opened(where.db) as app:
         told = explained(app, listing)
     if output.json:
-        show_json(told)
+        print_json(told)
         return FINE
     show(f"{told['title'] or told['url']}: {told['status']}" + (f", {told['reason']}" if told["reason"] else ""))
     for name in ("company", "tier", "location", "salary", "posted", "source", "completeness", "url", "gone"):
@@ -67,13 +69,13 @@ def export(
             lines = [_listing(row) for row in app.read(listing_rows.listings)]
         else:
             lines = [match_told(row) for row in app.read(listing_rows.matches, gone)]
-    text = json.dumps(lines, indent=2, ensure_ascii=False) + "\n" if form == "json" else _as_csv(lines)
+    text = json_text(lines) + "\n" if form == "json" else _as_csv(lines)
     if path is None:
-        print(text, end="")
+        print_pieces([text])
         return FINE
     path.write_text(text, encoding="utf-8")
     if output.json:
-        show_json({"file": str(path), "lines": len(lines)})
+        print_json({"file": str(path), "lines": len(lines)})
     else:
         show(f"wrote {len(lines):,} lines to {path}")
     return FINE
@@ -92,7 +94,7 @@ def report(
         rows, counts = app.read(listing_rows.matches, gone), app.read(listing_rows.counts)
     path.write_text(written_report(rows, counts, datetime.now(UTC)), encoding="utf-8")
     if output.json:
-        show_json({"file": str(path), "matches": len(rows)})
+        print_json({"file": str(path), "matches": len(rows)})
     else:
         show(f"wrote {len(rows):,} matches to {path}")
     return FINE
@@ -119,4 +121,4 @@ def _as_csv(lines: list[dict[str, Any]]) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, list):
         value = why(value)
-    return f"'{value}" if isinstance(value, str) and value.startswith(_DANGEROUS) else value
+    return _COMPUTED.sub(r"\1\2'\3", harmless_lines(value)) if isinstance(value, str) else value

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from onceward import App
+from onceward.terminal import console, print_json
 from onceward_apps.jobfinder import listing_rows
 from onceward_apps.jobfinder.demo import directing, ending
 from onceward_apps.jobfinder.demo.counting import Cost, Line, Refused, balance, cost, refusals
@@ -21,7 +22,7 @@ from onceward_apps.jobfinder.explaining import match_told
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.world.troubles import SPAM_LINKS
 from onceward_apps.jobfinder.world.web import Size
-from onceward_apps.speaking import BAD_ANSWER, FINE, console, show_json
+from onceward_apps.speaking import BAD_ANSWER, FINE
 
 
 def perform(*, as_json: bool, size: Size = SIZE) -> int:
@@ -43,7 +44,7 @@ def perform(*, as_json: bool, size: Size = SIZE) -> int:
         if code != 0:
             _show_log(shown, set_up, code)
         if as_json:
-            show_json(_document(app, set_up, story, lines, refused, paid, seconds, ok=ok))
+            print_json(_document(app, set_up, story, lines, refused, paid, seconds, ok=ok))
         else:
             ending.show(shown, app, set_up, story, refused, paid, log)
             ending.show_account(shown, lines)

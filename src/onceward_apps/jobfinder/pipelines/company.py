@@ -24,7 +24,7 @@ from onceward_apps.jobfinder.company_rows import CompanyRow
 from onceward_apps.jobfinder.completeness import Known
 from onceward_apps.jobfinder.errors import Gone, Refused, Unavailable
 from onceward_apps.jobfinder.extracting import Facts, Kept
-from onceward_apps.jobfinder.hosts import RETRY, WEB, fetched, is_last_try, page_request
+from onceward_apps.jobfinder.hosts import RETRY, WEB, calls_for, fetched, is_last_try, page_request
 from onceward_apps.jobfinder.identities import company_id, source_id
 from onceward_apps.jobfinder.payloads import Company, Discovery, Question
 from onceward_apps.jobfinder.pipelines.asking import answer_to
@@ -46,7 +46,7 @@ class Fetched(msgspec.Struct, frozen=True):
     refused: dict[str, str] = {}
 
 
-@companies.stage(source=WEB)
+@companies.stage(source=WEB, calls=calls_for(len((*PATHS, OTHERWISE))))
 async def fetch(ctx: Context[Company]) -> Fetched:
     """Fetch the pages on which companies tell about themselves. One that is known well, and lately, is left alone."""
     name = company_id(ctx.payload.website)

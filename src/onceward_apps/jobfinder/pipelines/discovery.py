@@ -12,7 +12,7 @@ from onceward_apps.jobfinder.analysing import priority_of
 from onceward_apps.jobfinder.boards.board import BoardAddress, BoardKind
 from onceward_apps.jobfinder.errors import Drifted, FetchError, Gone, NoListFound, Refused, Unavailable
 from onceward_apps.jobfinder.extracting import slim
-from onceward_apps.jobfinder.hosts import RETRY, WEB, Kept, fetched, is_last_try
+from onceward_apps.jobfinder.hosts import RETRY, WEB, Kept, calls_for, fetched, is_last_try
 from onceward_apps.jobfinder.identities import listing_key
 from onceward_apps.jobfinder.pages import Page, Request
 from onceward_apps.jobfinder.payloads import Discovery, Question, Reading
@@ -33,7 +33,7 @@ class Proof(msgspec.Struct, frozen=True):
     page: Kept | None = None
 
 
-@discoveries.stage(source=WEB)
+@discoveries.stage(source=WEB, calls=calls_for(1))
 async def test(ctx: Context[Discovery]) -> Proof:
     """Read the first page. A page without an interface has to show listings, and how to read them is found out."""
     asked = ctx.payload

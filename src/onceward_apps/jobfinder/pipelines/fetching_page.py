@@ -5,7 +5,7 @@ from __future__ import annotations
 from onceward import Context, Failed, Pipeline
 from onceward_apps.jobfinder.errors import Gone, Refused, Unavailable
 from onceward_apps.jobfinder.extracting import slim
-from onceward_apps.jobfinder.hosts import RETRY, WEB, Kept, fetched, is_last_try
+from onceward_apps.jobfinder.hosts import RETRY, WEB, Kept, calls_for, fetched, is_last_try
 from onceward_apps.jobfinder.payloads import Fetch
 
 GONE = "gone"
@@ -13,7 +13,7 @@ GONE = "gone"
 fetches = Pipeline(Fetch, retry=RETRY)
 
 
-@fetches.stage(source=WEB)
+@fetches.stage(source=WEB, calls=calls_for(1))
 async def get(ctx: Context[Fetch]) -> Kept:
     """The page, or why there is none."""
     request = ctx.payload.request

@@ -18,7 +18,7 @@ from onceward_apps.jobfinder.analysing import priority_of
 from onceward_apps.jobfinder.boards.answer import BoardLimits
 from onceward_apps.jobfinder.boards.board import SoFar, Step
 from onceward_apps.jobfinder.errors import Drifted, FetchError, Gone, Refused, Unavailable
-from onceward_apps.jobfinder.hosts import RETRY, WEB, fetched, is_last_try
+from onceward_apps.jobfinder.hosts import RETRY, WEB, calls_for, fetched, is_last_try
 from onceward_apps.jobfinder.identities import listing_id, twin_of
 from onceward_apps.jobfinder.listing_rows import Said, Seen
 from onceward_apps.jobfinder.pages import Request
@@ -43,7 +43,7 @@ class Place(msgspec.Struct, frozen=True):
     """Listings that are new, and that the lineage had no room for: the next reading meets them again."""
 
 
-@readings.stage(source=WEB)
+@readings.stage(source=WEB, calls=calls_for(LIMITS.pages))
 async def read(ctx: Context[Reading]) -> Place:
     """Read page after page; each is kept, with the tasks that it gives, before the next is asked for."""
     row = await ctx.aread(source_rows.source, ctx.payload.source)

@@ -1,0 +1,30 @@
+"""What comes with which extra: the one table from which a missing module says what to install."""
+
+from __future__ import annotations
+
+EXTRA_OF = {
+    "psycopg": "postgres",
+    "boto3": "aws",
+    "uvloop": "speed",
+    "openai": "llm",
+    "httpx2": "http",
+    "selectolax": "http",
+    "protego": "http",
+    "feedparser": "http",
+    "trafilatura": "documents",
+    "lxml": "documents",
+    "lxml_html_clean": "documents",
+    "pypdfium2": "documents",
+    "html_to_markdown": "documents",
+    "semantic_text_splitter": "documents",
+    "wordllama": "documents",
+    "numpy": "documents",
+    "sqlite_vec": "documents",
+}
+"""For each module that is not always there, the extra that brings it."""
+
+
+def missing(module: str) -> str | None:
+    """What to do about a module that cannot be imported; None if it is none of ours."""
+    extra = EXTRA_OF.get(module.partition(".")[0])
+    return None if extra is None else f"{module} is not installed; it comes with pip install 'onceward[{extra}]'"

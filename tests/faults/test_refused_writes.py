@@ -1,0 +1,198 @@
+"""Functions given to `ctx.write` that raise, lose their transaction or take long: only their own tasks feel it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import apsw
+import psycopg
+import pytest
+from psycopg import errors as pg
+
+from onceward import App, Config, Connection, Context, Payload, Pipeline, Retry, Status
+
+BESIDE = 50
+LIMIT_S = 15.0
+
+Write = Callable[[Connection], object]
+
+
+class Bad(Payload, kind="bad"):
+    number: int
+
+
+class Good(Payload, kind="good"):
+    number: int
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest) -> str:
+    """A migrated database of each kind, of its own: connections are lost here."""
+    found: str = request.getfixturevalue(f"migrated_{request.param}_url")
+    return found
+
+
+class Scene:
+    """Bad tasks among good ones, run by a real worker in this process."""
+
+    def __init__(self, url: str, writes: list[Write], retries: int = 1, **config: Any) -> None:
+        self.writes = writes
+        self.calls: Counter[int] = Counter()
+        self.good_at = 0.0
+        bad = Pipeline(Bad, retry=Retry(retries=retries, base="10ms"))
+        good = Pipeline(Good)
+
+        @bad.stage
+        async def refuse(ctx: Context[Bad]) -> None:
+            ctx.write(self.write, ctx.payload.number)
+
+        @good.stage
+        async def succeed(ctx: Context[Good]) -> None:
+            if ctx.payload.number % 2:
+                ctx.write(self.note)
+
+        self.app = App(url, [bad, good], config=Config(grace="1s", **config))
+        self.app.prepare()
+        self.good = self.app.enqueue_many([Good(number) for number in range(BESIDE // 2)])
+        self.bad = self.app.enqueue_many([Bad(number) for number in range(len(writes))])
+        self.good += self.app.enqueue_many([Good(number) for number in range(BESIDE // 2, BESIDE)])
+
+    def write(self, connection: Connection, number: int) -> None:
+        self.calls[number] += 1
+        self.writes[number](connection)
+
+    def note(self, connection: Connection) -> None:
+        connection.execute("SELECT 1").fetchall()
+        self.good_at = time.monotonic()
+
+    def run(self) -> float:
+        """Work until nothing is left; after how many seconds the last of the good ones was written."""
+        began = time.monotonic()
+        end = threading.Timer(2 * LIMIT_S, os.kill, (os.getpid(), signal.SIGTERM))  # or a failure would never end
+        end.start()
+        try:
+            self.app.run(until_idle=True)
+        finally:
+            end.cancel()
+        return self.good_at - began
+
+    def assert_kept_apart(self) -> None:
+        """Every good task has succeeded, every bad one has ended by its retries, and every promise holds."""
+        ended = Counter(self.app.task(task.id).status for task in self.good)
+        assert ended == {Status.SUCCEEDED: BESIDE}
+        for number, task in enumerate(self.bad):
+            seen = self.app.task(task.id)
+            assert (seen.status, seen.reason[:22] if seen.reason else "") == (
+                Status.FAILED,
+                "failed after 1 retry: ",
+            ), (number, seen)
+        assert [breach for check in self.app.verify().checks for breach in check.breaches] == []
+        self.app.close()
+
+
+def raising(error: Exception) -> Write:
+    def write(_: Connection) -> None:
+        raise error
+
+    return write
+
+
+def every_error_of_postgres() -> list[Write]:
+    """One of each class of SQLSTATE, as the driver raises it, and those that the engine knows by name."""
+    by_class: dict[str, type[psycopg.Error]] = {}
+    for name in sorted(vars(pg)):
+        one = getattr(pg, name)
+        state = getattr(one, "sqlstate", None) if isinstance(one, type) else None
+        if isinstance(state, str):
+            by_class.setdefault(state[:2], one)
+    known = [pg.DiskFull, pg.DeadlockDetected, pg.LockNotAvailable, pg.InsufficientPrivilege, pg.InvalidCatalogName]
+    known += [pg.ReadOnlySqlTransaction, pg.AdminShutdown, pg.InvalidSqlStatementName, psycopg.InterfaceError]
+    return [raising(one("refused")) for one in [*by_class.values(), *known, psycopg.OperationalError]]
+
+
+def every_error_of_sqlite() -> list[Write]:
+    found = [getattr(apsw, name) for name in sorted(vars(apsw)) if name.endswith("Error")]
+    return [raising(one("refused")) for one in found if issubclass(one, apsw.Error)]
+
+
+def test_whatever_is_raised_inside_a_write_ends_its_own_task_alone(url: str) -> None:
+    writes = every_error_of_sqlite() if url.startswith("sqlite") else every_error_of_postgres()
+    assert len(writes) > 25
+    scene = Scene(url, writes)
+    assert scene.run() < LIMIT_S
+    scene.assert_kept_apart()
+
+
+def opens_another_file(_: Connection) -> None:
+    apsw.Connection("/nonexistent/other.db", flags=apsw.SQLITE_OPEN_READWRITE)
+
+
+def corrupts_an_index(connection: Connection) -> None:
+    connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS f USING fts5(t, content='')")
+    connection.execute("INSERT INTO f(f, rowid, t) VALUES ('delete', 7, 'never there')")
+    connection.execute("INSERT INTO f(f) VALUES ('integrity-check')")
+
+
+def rolls_back(connection: Connection) -> None:
+    connection.execute("CREATE TABLE IF NOT EXISTS once (n integer PRIMARY KEY ON CONFLICT ROLLBACK)")
+    connection.execute("INSERT INTO once VALUES (1)")
+    connection.execute("INSERT INTO once VALUES (1)")
+
+
+def kills_its_backend(connection: Connection) -> None:
+    connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+
+def is_not_allowed(connection: Connection) -> None:
+    connection.execute("SELECT lo_import('/nowhere')")
+
+
+def connects_elsewhere(_: Connection) -> None:
+    psycopg.connect("host=/nowhere dbname=nothing")
+
+
+def fails_at_the_commit(connection: Connection) -> None:
+    connection.execute("CREATE TABLE IF NOT EXISTS late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    connection.execute("INSERT INTO late VALUES (1), (1)")
+
+
+SQLITE = [opens_another_file, corrupts_an_index, rolls_back]
+POSTGRES = [kills_its_backend, connects_elsewhere, fails_at_the_commit]
+
+
+def test_a_write_that_costs_its_transaction_is_sent_alone_and_ends_its_own_task(url: str) -> None:
+    writes = SQLITE if url.startswith("sqlite") else POSTGRES
+    scene = Scene(url, writes)
+    assert scene.run() < LIMIT_S
+    scene.assert_kept_apart()
+    assert all(count <= 2 * (3 + 2) for count in scene.calls.values())
+
+
+def test_a_slow_write_ends_by_its_own_time_limit_while_others_go_on(url: str) -> None:
+    def sleep(_: Connection) -> None:
+        time.sleep(4)
+
+    def compute(connection: Connection) -> None:
+        connection.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000000) SELECT count(*) FROM n"
+        ).fetchall()
+
+    scene = Scene(url, [sleep, compute], write_timeout="1s")
+    assert scene.run() < 6
+    scene.assert_kept_apart()
+    reasons = {scene.app.task(task.id).reason for task in scene.bad}
+    assert all("TimeoutError: the functions given to ctx.write took longer than 1 s" in (one or "") for one in reasons)
+
+
+def test_a_write_that_takes_long_but_has_the_time_for_it_is_committed(url: str) -> None:
+    scene = Scene(url, [lambda connection: (time.sleep(0.8), connection.execute("SELECT 1"))])
+    assert scene.run() < LIMIT_S
+    assert scene.app.task(scene.bad[0].id).status is Status.SUCCEEDED
+    assert scene.calls[0] == 2  # beside others it has less time
+    scene.app.close()

@@ -1,0 +1,80 @@
+"""A blocking call of an app on an event loop says so, once; and how long a call insists is a setting."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+import pytest
+
+from onceward import App, Config, Context, Payload, Pipeline, on_loop
+from onceward.errors import StoreUnavailable
+
+
+class Job(Payload, kind="job"):
+    name: str = "job"
+
+
+jobs = Pipeline(Job)
+
+
+@jobs.stage
+async def run(ctx: Context[Job]) -> None:
+    """Do nothing."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_loop, "_told", set())
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "blocks the event loop" in record.getMessage()]
+
+
+def test_a_blocking_call_on_an_event_loop_names_what_to_use_once(
+    store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with App(store_url, [jobs]) as app, caplog.at_level(logging.WARNING):
+
+        async def serve() -> None:
+            for _ in range(2):
+                task = app.enqueue(Job()).id
+                app.task(task)
+            with app.batch("night") as batch:
+                batch.add(Job("more"))
+
+        asyncio.run(serve())
+    first, second, third = lines(caplog)
+    assert "app.enqueue blocks" in first
+    assert "use: await app.aenqueue(…)" in first
+    assert "test_on_loop.py:" in first
+    assert "use: await asyncio.to_thread(app.task, …)" in second
+    assert "use: async with" in third
+
+
+def test_awaited_calls_and_those_off_the_loop_are_silent(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    with App(store_url, [jobs]) as app, caplog.at_level(logging.WARNING):
+
+        async def serve() -> None:
+            task = await app.aenqueue(Job())
+            await app.aenqueue_many([Job("a"), Job("b")])
+            await app.aread(lambda connection: connection.execute("SELECT 1").fetchall())
+            await asyncio.to_thread(app.task, task.id)
+            async with app.batch("night") as batch:
+                batch.add(Job("more"))
+
+        asyncio.run(serve())
+        app.enqueue(Job())
+    assert lines(caplog) == []
+
+
+def test_a_call_insists_for_as_long_as_the_setting_says() -> None:
+    began = time.monotonic()
+    with App("postgresql://127.0.0.1:1/nowhere", [jobs], config=Config(database_wait="0.2s")) as app:
+        with pytest.raises(StoreUnavailable):
+            app.counts()
+        with pytest.raises(StoreUnavailable):
+            app.enqueue(Job())
+    assert time.monotonic() - began < 30  # of 60 seconds each

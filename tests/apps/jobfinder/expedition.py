@@ -31,7 +31,9 @@ from tests.killing import kill_a_busy_one
 PROCESSES = 2
 PLACES = 8
 PATIENCE_S = 2
-"""How long it is tried to catch one that holds something. Meanwhile nobody approves anything."""
+"""How long a kill looks for a worker that holds something. Meanwhile no board is approved."""
+BOARDS_PER_KILL = 3
+"""Boards that stay unapproved for each kill still to come: reading one is work that a worker can be killed at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,18 @@ def _watched(plan: Plan, app: App, folder: Path, server: Running, dice: random.R
             assert process.poll() is None, log.read_text(errors="replace")[-3_000:]
             assert now.at_s < plan.longest_s, f"not done in {plan.longest_s} s: {now}"
             are_all_there = are_all_there or len(app.workers()) >= PROCESSES
-            if len(killed) < plan.kills and now.decided >= kill_at[len(killed)]:
-                # Most of the time they hold nothing, because all hosts want to be left alone.
+            has_ended = are_all_there and bool(now.tasks) and now.is_idle
+            boards = approving.waiting(app) if are_all_there else []
+            if len(killed) < plan.kills and (has_ended or now.decided >= kill_at[len(killed)]):
+                # Most of the time workers hold nothing, because all hosts limit their rate: a fresh board is work.
+                is_work = approving.approve(app, boards[:1])
                 pid = kill_a_busy_one(partial(_busy, app, killed), dice, patience_s=PATIENCE_S)
                 killed |= {pid} if pid else set()
-            if are_all_there and approving.approve(app, approving.waiting(app)):
+                if is_work:
+                    continue
+            if approving.approve(app, boards[BOARDS_PER_KILL * (plan.kills - len(killed)) :]):
                 continue
-            if now.tasks and now.is_idle:
+            if has_ended:
                 break
             time.sleep(plan.look_every_s)
         process.terminate()

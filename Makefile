@@ -18,14 +18,14 @@ help: ## Show this list
 
 setup: $(STAMP) ## Make .venv with the pinned packages and this project (PYTHON=python3.12 picks another Python)
 
-$(STAMP): requirements-dev.txt pyproject.toml
+$(STAMP): requirements-dev.txt pyproject.toml apps/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "onceward needs Python 3.11 or newer; try: make setup PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || { echo "setup    $(VENV), $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
 	@echo "setup    pinned packages"
 	@$(PIP) install --require-hashes -r requirements-dev.txt
-	@echo "setup    onceward, editable"
-	@$(PIP) install --no-deps --no-build-isolation -e .
+	@echo "setup    onceward and onceward-apps, editable"
+	@$(PIP) install --no-deps --no-build-isolation -e . -e apps
 	@touch $@
 
 demo: setup ## See jobs found on an invented web that has everything wrong with it, one of two workers killed: half a minute
@@ -80,13 +80,13 @@ torture: setup ## Run the long fault tests for MINUTES=60 and add what they coun
 lock: ## Resolve the requirements files anew (needs uv; UPGRADE=--upgrade takes newer versions)
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-		--extra postgres --extra speed --extra documents --extra http --extra llm \
-		pyproject.toml requirements-dev.in -o requirements-dev.txt
+		--no-emit-package onceward --extra postgres --extra speed --extra documents --extra jobfinder --extra llm \
+		pyproject.toml apps/pyproject.toml requirements-dev.in -o requirements-dev.txt
 	@$(PYTHON) tests/lowest.py tools > .lowest-tools.in
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) --resolution lowest-direct \
 		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" \
-		--extra postgres --extra speed --extra documents --extra http --extra llm --extra aws \
-		pyproject.toml .lowest-tools.in -o requirements-lowest.txt
+		--no-emit-package onceward --extra postgres --extra speed --extra documents --extra jobfinder --extra llm --extra aws \
+		pyproject.toml apps/pyproject.toml .lowest-tools.in -o requirements-lowest.txt
 	@rm .lowest-tools.in
 	@for wanted in bench/peers/requirements/*.in; do \
 		case $$wanted in */oban.in) python=3.12 ;; *) python=3.11 ;; esac; \
@@ -99,4 +99,4 @@ lock: ## Resolve the requirements files anew (needs uv; UPGRADE=--upgrade takes 
 
 clean: ## Remove what the tools left behind, .venv included
 	@rm -rf $(VENV) bench/.peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
-	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src apps tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -15,12 +15,12 @@ from bench.target import from_environment
 from onceward import App, Context, Payload, Pipeline, Source
 from onceward.model import codec
 from onceward.model.task import Lease
-from onceward.store import claims, workers
-from onceward.store.lines import heed_pauses, look
+from onceward.store.attempts import claims, workers
+from onceward.store.drivers.session import Session
+from onceward.store.lines.lines import heed_pauses, look
+from onceward.store.lines.memory import Reader
 from onceward.store.op import Many as Rows
 from onceward.store.op import Op
-from onceward.store.reader import Reader
-from onceward.store.session import Session
 
 IN_A_ROW = 5
 """How many claims one after the other are measured together, as a busy worker makes them."""

@@ -14,12 +14,12 @@ from typing import Any
 from bench.jobs import Noop, app
 from bench.plan import BULK_SIZE, CHILDREN, PAD, SMALL_LINEAGE
 from onceward import Limits
+from onceward.authoring.child_builder import key_hash
 from onceward.model.task import Lease
-from onceward.store.asking import Asked
+from onceward.store.drivers.session import Session
+from onceward.store.lineage.spawn_guard import spawn
+from onceward.store.lineage.spawn_requests import Asked
 from onceward.store.op import Op
-from onceward.store.session import Session
-from onceward.store.spawning import spawn
-from onceward.worker.spawner import key_hash
 
 numbers = count(1)
 

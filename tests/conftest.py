@@ -16,8 +16,9 @@ import psycopg
 import pytest
 import structlog
 
-from onceward import App, logs
-from onceward.store.availability import database
+from onceward import App
+from onceward.store.drivers.availability import database
+from onceward.support import logs
 from tests.pooler import IS_BETWEEN, PgBouncer
 from tests.warm import Warm
 

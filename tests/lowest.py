@@ -21,7 +21,7 @@ PINNED = re.compile(r"([\w.-]+)==[^\\]+")
 def tools() -> Iterator[str]:
     """The tools that the tests need and the project does not ask for itself, as requirements-dev.txt pins them."""
     lines = (ROOT / "requirements-dev.in").read_text(encoding="utf-8").splitlines()
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    project = "".join((ROOT / of / "pyproject.toml").read_text(encoding="utf-8") for of in (".", "apps"))
     wanted = {name for line in lines if f'"{(name := line.partition("#")[0].strip())}>=' not in project}
     for line in (ROOT / "requirements-dev.txt").read_text(encoding="utf-8").splitlines():
         if (found := PINNED.match(line)) and found[1] in wanted:
@@ -35,7 +35,7 @@ def run() -> int:
         python = f"{folder}/bin/python"
         install = (python, "-m", "pip", "--disable-pip-version-check", "-qq", "install")
         subprocess.run([*install, "--require-hashes", "-r", "requirements-lowest.txt"], cwd=ROOT, check=True)
-        subprocess.run([*install, "--no-deps", "--no-build-isolation", "-e", "."], cwd=ROOT, check=True)
+        subprocess.run([*install, "--no-deps", "--no-build-isolation", "-e", ".", "-e", "apps"], cwd=ROOT, check=True)
         tests = (python, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-m", "not torture and not alone")
         return subprocess.run(tests, cwd=ROOT, check=False).returncode
 

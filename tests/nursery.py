@@ -196,8 +196,8 @@ def main() -> int | None:
     import pytest  # noqa: F401 - imported for those who are forked
     import uvloop  # noqa: F401
 
-    import onceward.store.postgres
-    import onceward.store.sqlite_standard
+    import onceward.store.drivers.postgres
+    import onceward.store.drivers.sqlite3_client
     import onceward.testing  # noqa: F401
     from onceward.cli.commands import with_commands_for
 

@@ -14,9 +14,9 @@ from unittest import mock
 
 import psycopg
 
-from onceward.store.postgres import PostgresSession
-from onceward.store.silence import WatchedConnection
-from onceward.store.wire import Wire
+from onceward.store.drivers.postgres import PostgresSession
+from onceward.store.drivers.server_liveness import WatchedConnection
+from onceward.store.drivers.wire import Wire
 
 _Make = tuple[Callable[[Any], None] | None, bool, bool]
 """What was done to a connection when it was opened, whether it only reads, and whether it prepares."""

@@ -11,16 +11,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onceward.alerts import Alert, Watch
     from onceward.app import App
-    from onceward.batch import Batch, BatchStatus
-    from onceward.budgeting import BudgetStatus, HoldStatus
-    from onceward.cache_operations import CacheStatus
-    from onceward.calls import CallTimeout
-    from onceward.config import Config
-    from onceward.context import Context
-    from onceward.enqueueing import Enqueued
-    from onceward.envelope import Envelope
+    from onceward.authoring.calls import CallTimeout
+    from onceward.authoring.context import Context
+    from onceward.authoring.pipeline import Pipeline
+    from onceward.authoring.stage import Isolation, Stage
+    from onceward.authoring.stage_view import Outcome, Spawned
+    from onceward.baggage import incoming, outgoing_headers
+    from onceward.client.batch import Batch, BatchStatus
+    from onceward.client.enqueueing import Enqueued
+    from onceward.client.importing import Imported
     from onceward.errors import (
         BatchNotFound,
         BudgetNotFound,
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
         TaskNotFound,
         UnknownKind,
     )
-    from onceward.governing import Pause, SourceState, SourceStatus
-    from onceward.hop import incoming, outgoing_headers
-    from onceward.importing import Imported
-    from onceward.lineage_view import Branch, Found, Lineage, LineageSummary, Refusal
     from onceward.model.budget import Budget
     from onceward.model.connection import Connection
     from onceward.model.failure import Failure
@@ -57,16 +53,20 @@ if TYPE_CHECKING:
     from onceward.model.stats import AttemptCounts, LineWait, Pace, StageDuration
     from onceward.model.status import Event, Status
     from onceward.model.stop_list import StopList
-    from onceward.pipeline import Pipeline
-    from onceward.scheduling import ScheduleStatus
-    from onceward.stage import Isolation, Stage
-    from onceward.stage_view import Outcome, Spawned
-    from onceward.stats import Stats, StuckTask
-    from onceward.store.migrate import Migration
-    from onceward.ticking import TickReport
-    from onceward.triggers import HttpTrigger, LambdaTrigger, NextTick, SubprocessTrigger
-    from onceward.view import Task
-    from onceward.why import Cause, Why
+    from onceward.operations.budgets import BudgetStatus, HoldStatus
+    from onceward.operations.cache import CacheStatus
+    from onceward.operations.schedules import ScheduleStatus
+    from onceward.operations.sources import Pause, SourceState, SourceStatus
+    from onceward.operations.stats import Stats, StuckTask
+    from onceward.operations.ticks import TickReport
+    from onceward.operations.triggers import HttpTrigger, LambdaTrigger, NextTick, SubprocessTrigger
+    from onceward.settings.config import Config
+    from onceward.store.drivers.migrate import Migration
+    from onceward.views.alerts import Alert, Watch
+    from onceward.views.envelope import Envelope
+    from onceward.views.lineage import Branch, Found, Lineage, LineageSummary, Refusal
+    from onceward.views.task import Task
+    from onceward.views.why import Cause, Why
 
 __all__ = [
     "Alert",
@@ -154,16 +154,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "onceward.alerts": ("Alert", "Watch"),
+    "onceward.views.alerts": ("Alert", "Watch"),
     "onceward.app": ("App",),
-    "onceward.batch": ("Batch", "BatchStatus"),
-    "onceward.budgeting": ("BudgetStatus", "HoldStatus"),
-    "onceward.cache_operations": ("CacheStatus",),
-    "onceward.calls": ("CallTimeout",),
-    "onceward.config": ("Config",),
-    "onceward.context": ("Context",),
-    "onceward.enqueueing": ("Enqueued",),
-    "onceward.envelope": ("Envelope",),
+    "onceward.client.batch": ("Batch", "BatchStatus"),
+    "onceward.operations.budgets": ("BudgetStatus", "HoldStatus"),
+    "onceward.operations.cache": ("CacheStatus",),
+    "onceward.authoring.calls": ("CallTimeout",),
+    "onceward.settings.config": ("Config",),
+    "onceward.authoring.context": ("Context",),
+    "onceward.client.enqueueing": ("Enqueued",),
+    "onceward.views.envelope": ("Envelope",),
     "onceward.errors": (
         "BatchNotFound",
         "BudgetNotFound",
@@ -183,10 +183,10 @@ _HOMES = {
         "TaskNotFound",
         "UnknownKind",
     ),
-    "onceward.governing": ("Pause", "SourceState", "SourceStatus"),
-    "onceward.hop": ("incoming", "outgoing_headers"),
-    "onceward.importing": ("Imported",),
-    "onceward.lineage_view": ("Branch", "Found", "Lineage", "LineageSummary", "Refusal"),
+    "onceward.operations.sources": ("Pause", "SourceState", "SourceStatus"),
+    "onceward.baggage": ("incoming", "outgoing_headers"),
+    "onceward.client.importing": ("Imported",),
+    "onceward.views.lineage": ("Branch", "Found", "Lineage", "LineageSummary", "Refusal"),
     "onceward.model.budget": ("Budget",),
     "onceward.model.connection": ("Connection",),
     "onceward.model.failure": ("Failure",),
@@ -200,16 +200,16 @@ _HOMES = {
     "onceward.model.stats": ("AttemptCounts", "LineWait", "Pace", "StageDuration"),
     "onceward.model.status": ("Event", "Status"),
     "onceward.model.stop_list": ("StopList",),
-    "onceward.pipeline": ("Pipeline",),
-    "onceward.scheduling": ("ScheduleStatus",),
-    "onceward.stage": ("Isolation", "Stage"),
-    "onceward.stage_view": ("Outcome", "Spawned"),
-    "onceward.stats": ("Stats", "StuckTask"),
-    "onceward.store.migrate": ("Migration",),
-    "onceward.ticking": ("TickReport",),
-    "onceward.triggers": ("HttpTrigger", "LambdaTrigger", "NextTick", "SubprocessTrigger"),
-    "onceward.view": ("Task",),
-    "onceward.why": ("Cause", "Why"),
+    "onceward.authoring.pipeline": ("Pipeline",),
+    "onceward.operations.schedules": ("ScheduleStatus",),
+    "onceward.authoring.stage": ("Isolation", "Stage"),
+    "onceward.authoring.stage_view": ("Outcome", "Spawned"),
+    "onceward.operations.stats": ("Stats", "StuckTask"),
+    "onceward.store.drivers.migrate": ("Migration",),
+    "onceward.operations.ticks": ("TickReport",),
+    "onceward.operations.triggers": ("HttpTrigger", "LambdaTrigger", "NextTick", "SubprocessTrigger"),
+    "onceward.views.task": ("Task",),
+    "onceward.views.why": ("Cause", "Why"),
 }
 """Where each name is at home; it is imported when it is first used, and with it what it needs."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -8,42 +8,42 @@ from dataclasses import replace
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal
 
-from onceward.budgeting import Budgeting
-from onceward.cache_operations import CacheOperations
-from onceward.config import Config, with_profile
+from onceward.authoring.pipeline import Pipeline
 from onceward.errors import ConfigError
-from onceward.governing import Governing
-from onceward.lazily import modules
-from onceward.lineage_operations import LineageOperations
 from onceward.model import codec
-from onceward.model.asked import checked_function
+from onceward.model.arguments import checked_function
 from onceward.model.failure import Failure
 from onceward.model.lineage import Limits, checked_number
 from onceward.model.schedule import Cron
 from onceward.model.setting import Setting
 from onceward.model.stop_list import StopList
 from onceward.model.times import Clock
-from onceward.pipeline import Pipeline
-from onceward.scheduling import Scheduling
-from onceward.setting_operations import SettingOperations
-from onceward.stats import Statistics
-from onceward.ticking import Ticking
-from onceward.watching import Watching, checked_watches
-from onceward.worker import locate
-from onceward.worker.looping import refuse_running_loop, run_on_loop
-from onceward.worker.orders import Orders, Summary
+from onceward.operations.alerts import Watching, checked_watches
+from onceward.operations.budgets import Budgeting
+from onceward.operations.cache import CacheOperations
+from onceward.operations.lineages import LineageOperations
+from onceward.operations.schedules import Scheduling
+from onceward.operations.settings import SettingOperations
+from onceward.operations.sources import Governing
+from onceward.operations.stats import Statistics
+from onceward.operations.ticks import Ticking
+from onceward.settings.config import Config, with_profile
+from onceward.support.lazily import modules
+from onceward.worker import find_app
+from onceward.worker.event_loop import refuse_running_loop, run_on_loop
+from onceward.worker.worker_orders import Orders, Summary
 
 if TYPE_CHECKING:  # a program that asks for work does not do any
-    from onceward import envelope as envelopes
-    from onceward import hourly
-    from onceward.alerts import Watch
-    from onceward.envelope import Envelope
-    from onceward.store import hours
-    from onceward.store.migrate import Migration
+    from onceward.store.drivers.migrate import Migration
+    from onceward.store.operations import hourly_usage
+    from onceward.views import envelope as envelopes
+    from onceward.views import worst_hour
+    from onceward.views.alerts import Watch
+    from onceward.views.envelope import Envelope
     from onceward.worker.process import WorkerProcess
 else:
-    envelopes, hourly = modules("onceward", "envelope", "hourly")
-    (hours,) = modules("onceward.store", "hours")
+    envelopes, worst_hour = modules("onceward.views.envelope", "onceward.views.worst_hour")
+    (hourly_usage,) = modules("onceward.store.operations.hourly_usage")
 
 MOST_PROCESSES = 10_000
 
@@ -143,7 +143,7 @@ class App(
         self.registry.check_runnable()
         self._in_force.check()
         self.registry.lanes(queues)
-        path = locate.location_of(self)
+        path = find_app.location_of(self)
         if processes is not None:
             if path is None:
                 raise ConfigError("worker processes must be able to import the app: make it at the top of a module")
@@ -202,9 +202,9 @@ class App(
         `limits` are those that a root is enqueued with. The database is not asked, but with `measured` for what an hour
         has really come to.
         """
-        hourly.checked_price(usd_per_1000_calls)
+        worst_hour.checked_price(usd_per_1000_calls)
         registry = self.registry
-        hour = hourly.hourly(
+        hour = worst_hour.hourly(
             self.config,
             registry,
             registry.sources.values(),
@@ -213,7 +213,7 @@ class App(
         )
         if measured:
             now = self._store.clock.now()
-            typical = self._ask(lambda: hours.typical_hour(now))
+            typical = self._ask(lambda: hourly_usage.typical_hour(now))
             hour = replace(hour, typical=None if typical is None else typical.priced(usd_per_1000_calls))
         return envelopes.envelope(registry, self.config, limits, hour)
 

@@ -6,20 +6,6 @@ EXTRA_OF = {
     "psycopg": "postgres",
     "boto3": "aws",
     "uvloop": "speed",
-    "openai": "llm",
-    "httpx2": "http",
-    "selectolax": "http",
-    "protego": "http",
-    "feedparser": "http",
-    "trafilatura": "documents",
-    "lxml": "documents",
-    "lxml_html_clean": "documents",
-    "pypdfium2": "documents",
-    "html_to_markdown": "documents",
-    "semantic_text_splitter": "documents",
-    "wordllama": "documents",
-    "numpy": "documents",
-    "sqlite_vec": "documents",
 }
 """For each module that is not always there, the extra that brings it."""
 

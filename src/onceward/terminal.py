@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from onceward.harmless import harmless_lines, json_text, one_line
-from onceward.redaction import redacted
+from onceward.support.redaction import redacted
 
 PIPED_WIDTH = 1_000
 """Wide enough that no line of a pipe is broken."""

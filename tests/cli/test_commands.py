@@ -7,10 +7,10 @@ from datetime import datetime
 import pytest
 
 from onceward import App, Status
-from onceward.store.claims import claim
+from onceward.store.attempts.claims import claim
+from onceward.store.attempts.workers import NewWorker, register
+from onceward.store.lines.memory import Reader
 from onceward.store.op import Op
-from onceward.store.reader import Reader
-from onceward.store.workers import NewWorker, register
 from tests.cli import shop
 from tests.cli.conftest import Ask
 

@@ -11,11 +11,11 @@ import apsw
 
 from onceward import App, Budget, Config, Connection, Context, Cron, Migration, Payload, Pipeline, Status
 from onceward.model.task import Commit, Lease
-from onceward.store.budget_waits import declare
+from onceward.store.attempts.workers import Death, NewWorker, bury, living, register
+from onceward.store.drivers.session import Session
+from onceward.store.governance.budget_waits import declare
+from onceward.store.lines.memory import Reader
 from onceward.store.op import Op, drive
-from onceward.store.reader import Reader
-from onceward.store.session import Session
-from onceward.store.workers import Death, NewWorker, bury, living, register
 from onceward.testing import FakeClock, Harness
 from onceward.worker.writer import Item, Wish, Writer, Written
 

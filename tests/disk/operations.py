@@ -9,7 +9,7 @@ from typing import Any
 from onceward import Status
 from onceward.model.budget import Bill, Charge
 from onceward.model.task import Advance, Commit, Finish, HandOver, Lease, TryAgain
-from onceward.store.workers import renew
+from onceward.store.attempts.workers import renew
 from onceward.worker.scheduler import fire_due
 from tests.disk.engine import Engine, Order, Piece, Question, insert_note
 

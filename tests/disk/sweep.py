@@ -11,10 +11,10 @@ from typing import Any
 from unittest.mock import patch
 
 from onceward.errors import OutcomeUnknown, StoreError
-from onceward.store import session as sessions
+from onceward.store.drivers import session as sessions
+from onceward.store.drivers.session import ConnectionLost, TryAgainLater
+from onceward.store.drivers.sqlite import SqliteSession
 from onceward.store.op import Query, Request, Rows
-from onceward.store.session import ConnectionLost, TryAgainLater
-from onceward.store.sqlite import SqliteSession
 from onceward.testing import FakeClock
 from tests.disk.disk import standing_between
 from tests.disk.engine import Engine, assert_ends, assert_sound, contents, copied

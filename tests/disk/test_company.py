@@ -16,7 +16,7 @@ import pytest
 
 from onceward import App, Event, Status
 from onceward.errors import ForkedConnection
-from onceward.store import catalogue
+from onceward.store import queries
 from tests.disk.engine import assert_sound, assert_verified
 from tests.disk.letters import Letter, letter, mailing
 from tests.proof.tally import Tally
@@ -101,7 +101,7 @@ def test_a_storm_of_writers_keeps_nobody_out(app: App) -> None:
 def test_no_transaction_begins_by_reading_and_goes_on_to_write() -> None:
     begins = [
         (name, statement)
-        for name, text in catalogue.queries("sqlite").items()
+        for name, text in queries.queries("sqlite").items()
         for statement in re.findall(r"\bBEGIN\b[^;]*", re.sub(r"--.*|/\*.*?\*/", "", text))
     ]
     assert {name: statement.strip() for name, statement in begins} == {

@@ -14,9 +14,9 @@ import pytest
 
 from onceward import App, Context, Payload, Pipeline, Status
 from onceward.errors import StoreFull
-from onceward.worker.orders import Orders
 from onceward.worker.presence import Presence
 from onceward.worker.process import WorkerProcess
+from onceward.worker.worker_orders import Orders
 from tests.disk.engine import NOTES, assert_sound, assert_verified, insert_note
 from tests.disk.letters import until
 from tests.proof.tally import Tally

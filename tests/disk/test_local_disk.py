@@ -14,8 +14,8 @@ import pytest
 
 from onceward import Status
 from onceward.errors import ConfigError
-from onceward.store import local_disk
-from onceward.store.local_disk import OVER_A_NETWORK, file_system_of
+from onceward.store.drivers import local_disk
+from onceward.store.drivers.local_disk import OVER_A_NETWORK, file_system_of
 from tests.disk.letters import Letter, mailing, until
 from tests.proof.tally import Tally
 

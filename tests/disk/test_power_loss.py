@@ -11,7 +11,7 @@ from unittest.mock import patch
 import apsw
 import pytest
 
-from onceward.store.session import Session
+from onceward.store.drivers.session import Session
 from onceward.testing import Harness
 from tests.disk.disk import standing_between
 from tests.disk.engine import Order, Question, app_on, assert_ends, assert_sound

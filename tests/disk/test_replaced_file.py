@@ -15,8 +15,8 @@ import pytest
 
 from onceward import App, Status
 from onceward.errors import StoreError
-from onceward.worker.orders import Orders
 from onceward.worker.process import WorkerProcess
+from onceward.worker.worker_orders import Orders
 from tests.disk.engine import assert_sound, assert_verified
 from tests.disk.letters import Letter, mailing, until
 from tests.proof.tally import Tally

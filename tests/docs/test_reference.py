@@ -14,7 +14,7 @@ import onceward
 from onceward import Config, Event, Status, errors, testing
 from onceward.cli.commands import command_line, with_commands_for
 from onceward.model.status import TRANSITIONS
-from onceward.store import catalogue
+from onceward.store import queries
 from tests.docs.pages import PAGES, ROOT, blocks_of, name_of
 
 LAYERS = ("model", "store", "worker")
@@ -76,7 +76,7 @@ def test_every_error_is_in_the_tree_below_its_parent_and_has_advice() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
-def test_every_table_and_column_is_in_the_reference(dialect: catalogue.Dialect) -> None:
+def test_every_table_and_column_is_in_the_reference(dialect: queries.Dialect) -> None:
     page = (REFERENCE / "tables.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^### `(\w+)`\n(.*?)(?=^##|\Z)", page, re.S | re.M))
     later = re.search(r"^## For later versions\n(.*?)^##", page, re.S | re.M)
@@ -160,9 +160,9 @@ def _table_rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
 
 
-def _tables(dialect: catalogue.Dialect) -> Iterator[tuple[str, list[str]]]:
-    statements = [statement for _, _, step in catalogue.migrations(dialect) for statement in step]
-    statements.append(catalogue.queries(dialect)["create_schema_table"])
+def _tables(dialect: queries.Dialect) -> Iterator[tuple[str, list[str]]]:
+    statements = [statement for _, _, step in queries.migrations(dialect) for statement in step]
+    statements.append(queries.queries(dialect)["create_schema_table"])
     for statement in statements:
         for table, body in _CREATE.findall(statement):
             yield table, re.findall(r"^ {4}([a-z_]+) ", body, re.M)

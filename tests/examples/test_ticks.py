@@ -22,7 +22,8 @@ import pytest
 from botocore.stub import Stubber
 from cronsim import CronSim
 
-from onceward import App, HttpTrigger, NextTick, Status, posting
+from onceward import App, HttpTrigger, NextTick, Status
+from onceward.support import http_post
 from tests.nursery import nursery
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "ticks"
@@ -164,7 +165,7 @@ def test_the_receiver_starts_a_tick_for_whoever_has_the_token(place: Path, recei
             HttpTrigger(receiver, headers=headers)(asked)
     right = {"Authorization": f"Bearer {TOKEN}"}
     with pytest.raises(HTTPError, match="400"):
-        posting.post(receiver, {"max_tasks": "many"}, right, time_limit_s=10)
+        http_post.post(receiver, {"max_tasks": "many"}, right, time_limit_s=10)
     assert done(place) == 0
     HttpTrigger(receiver, headers=right)(asked)
     assert sys.modules["http_receiver"].Receiver.running.wait(60) == 0

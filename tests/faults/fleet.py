@@ -21,7 +21,7 @@ import apsw
 import psycopg
 
 from onceward import App, Event, Payload, Status
-from onceward.store.postgres import connect
+from onceward.store.drivers.postgres import connect
 from tests.faults.work import DATABASE, Steps, make_app
 from tests.nursery import Process, nursery
 from tests.proof.tally import SEED

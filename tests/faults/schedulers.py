@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 
 from onceward import App, Context, Cron, Payload, Pipeline
 from onceward.model.times import instant
+from onceward.store.drivers.session import Session
 from onceward.store.op import Request, Rows
-from onceward.store.session import Session
 from onceward.worker.scheduler import fire_due
 from tests.faults.work import DATABASE
 

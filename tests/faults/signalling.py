@@ -11,7 +11,7 @@ import os
 import signal
 from pathlib import Path
 
-from onceward.worker import points
+from onceward.worker import crash_points
 
 SIGNAL = "FAULTS_SIGNAL"
 ONCE = "FAULTS_SIGNAL_ONCE"
@@ -34,7 +34,7 @@ def arm_from_environment() -> None:
                 if once is None or _is_first(Path(once)):
                     os.kill(os.getpid(), signal.Signals[name])
 
-    points.hook = send
+    crash_points.hook = send
 
 
 def _is_first(file: Path) -> bool:

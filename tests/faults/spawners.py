@@ -20,8 +20,8 @@ from onceward import Status
 from onceward.model.lineage import Spawns
 from onceward.model.task import Commit, Finish, Lease
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store import commits
-from onceward.store.open import open_store
+from onceward.store.attempts import commits
+from onceward.store.drivers.open import open_store
 from tests.faults.fleet import begin
 from tests.nursery import Process
 

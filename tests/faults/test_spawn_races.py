@@ -16,8 +16,8 @@ from onceward.model.lineage import EVERYWHERE
 from onceward.model.payload import identity
 from onceward.model.task import Advance, Lease, NewTask, band_of
 from onceward.model.times import uuid7
-from onceward.store.roots import enqueue_root
-from onceward.store.session import Session
+from onceward.store.drivers.session import Session
+from onceward.store.lineage.unique_roots import enqueue_root
 from tests.faults.counting import keep, recovered_s, taken_back
 from tests.faults.fleet import Fleet, wait_until
 from tests.faults.spawners import PROCESSES, THREADS, Spawners, Wish

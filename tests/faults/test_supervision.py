@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from onceward.model.task import lane_of
-from onceward.store.claims import claim_suspects
-from onceward.store.lines import Standing, stand
-from onceward.store.reader import Reader
-from onceward.store.workers import NewWorker, Reclaimed, register, stop
+from onceward.store.attempts.claims import claim_suspects
+from onceward.store.attempts.workers import NewWorker, Reclaimed, register, stop
+from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.memory import Reader
 from onceward.worker.supervisor import Supervisor
 from tests.faults.counting import keep
 from tests.faults.fleet import Fleet, Fleets, wait_until

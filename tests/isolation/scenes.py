@@ -12,23 +12,24 @@ import msgspec
 from onceward import App, Budget, Context, Cron, Event, IllegalTransition, Limits, Payload, Pipeline, Status
 from onceward.model.budget import Bill, BudgetRule, Charge
 from onceward.model.decide import code_wait
+from onceward.model.enqueue_options import NO_WISHES
 from onceward.model.gates import Told
 from onceward.model.lineage import EVERYWHERE, Bounds, Spawn, StageBatch
 from onceward.model.payload import identity
 from onceward.model.source import GateLimits
 from onceward.model.task import NEVER, Advance, Commit, Finish, Lease, Move, NewTask, Park, band_of
-from onceward.model.wishes import NO_WISHES
-from onceward.store import claims, commits, operate, workers
-from onceward.store.budget_waits import declare, set_limit, sweep_budgets
-from onceward.store.expiry import expire_lineages
-from onceward.store.limits import raise_limits
-from onceward.store.lineages import head_of
+from onceward.store.attempts import claims, commits, workers
+from onceward.store.attempts.expiry import expire_lineages
+from onceward.store.drivers.session import Session
+from onceward.store.governance.budget_waits import declare, set_limit, sweep_budgets
+from onceward.store.governance.sources import disable
+from onceward.store.lineage.raise_limits import raise_limits
+from onceward.store.lineage.trees import head_of
+from onceward.store.lineage.unique_roots import enqueue_root
+from onceward.store.lines.memory import Reader
 from onceward.store.op import Op
-from onceward.store.pruning import prune_gates, prune_tasks, sweep_slots
-from onceward.store.reader import Reader
-from onceward.store.roots import enqueue_root
-from onceward.store.session import Session
-from onceward.store.sources import disable
+from onceward.store.operations import task_actions
+from onceward.store.operations.pruning import prune_gates, prune_tasks, sweep_slots
 from onceward.testing import FakeClock
 from onceward.worker.scheduler import fire_due
 from tests.isolation.tester import Work
@@ -335,7 +336,7 @@ def reopen_and_spawn_of_an_alias(hands: Hands, _: str) -> Scene:
         assert (row(hands, left.task)[0], links) == (Status.PENDING, [(right.task, left.task)])
         return "reopen"
 
-    reopening = doing(lambda _: operate.reopen(left.task, fresh=False, stage=None, forget=(), now=NOON))
+    reopening = doing(lambda _: task_actions.reopen(left.task, fresh=False, stage=None, forget=(), now=NOON))
     spawning = committing(right, ON, spawns=together("right", child("same", unique="everywhere")))
     return Scene({"reopen": reopening, "spawn": spawning}, judge)
 
@@ -381,7 +382,7 @@ def spawn_and_prune(hands: Hands, _: str) -> Scene:
     """In one lineage, for work that is to be there once: it is found done, with its task or after that has gone."""
     left, right = _two_parents(hands, 100)
     [(top,)] = hands.sql("SELECT parent FROM onceward_task WHERE id = ?", left.task)
-    hands.do(lambda: operate.cancel(top, "nobody asks any more", NOON))
+    hands.do(lambda: task_actions.cancel(top, "nobody asks any more", NOON))
     known = (EVERYWHERE, identity("note", "left"), left.task)
     hands.sql("INSERT INTO onceward_identity (scope, hash, task) VALUES (?, ?, ?)", *known)
     hands.commit(left, DONE)
@@ -461,7 +462,7 @@ def cancel_and_commit(hands: Hands, _: str) -> Scene:
         assert row(hands, task)[0] is Status.CANCELLED
         return "cancel"
 
-    cancelling = doing(lambda _: operate.cancel(task, "not wanted", NOON))
+    cancelling = doing(lambda _: task_actions.cancel(task, "not wanted", NOON))
     return Scene({"commit": committing(lease, DONE), "cancel": cancelling}, judge)
 
 
@@ -478,7 +479,7 @@ def cancel_and_commit_of_a_stage(hands: Hands, _: str) -> Scene:
         assert stages == bool(accepted)
         return "commit" if accepted else "cancel"
 
-    cancelling = doing(lambda _: operate.cancel(task, "not wanted", NOON))
+    cancelling = doing(lambda _: task_actions.cancel(task, "not wanted", NOON))
     return Scene({"commit": committing(lease, ON), "cancel": cancelling}, judge)
 
 
@@ -509,7 +510,7 @@ def reopen_and_end_of_a_batch(hands: Hands, _: str) -> Scene:
 
 def _opened_again(hands: Hands, worker: int, task: int) -> Scene:
     assert row(hands, task)[0] is Status.WAITING
-    hands.do(lambda: operate.cancel(task, "not wanted", NOON))
+    hands.do(lambda: task_actions.cancel(task, "not wanted", NOON))
     [awaited] = hands.claim(worker)
 
     def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
@@ -519,7 +520,7 @@ def _opened_again(hands: Hands, worker: int, task: int) -> Scene:
         woken = hands.sql("SELECT id FROM onceward_attempt WHERE task = ? AND event = ?", task, int(Event.WOKEN))
         return "reopen" if woken else "end"
 
-    reopening = doing(lambda _: operate.reopen(task, fresh=False, stage=None, forget=(), now=NOON))
+    reopening = doing(lambda _: task_actions.reopen(task, fresh=False, stage=None, forget=(), now=NOON))
     return Scene({"reopen": reopening, "end": committing(awaited, DONE)}, judge)
 
 
@@ -536,7 +537,7 @@ def code_and_join(hands: Hands, _: str) -> Scene:
     hands.commit(lease, Park("second", code_wait("old"), NEVER, "does not fit"))
 
     def wake_and_join(session: Session) -> bool:
-        if not session.transact(lambda: operate.wake_for_code("note", "new", NOON)):
+        if not session.transact(lambda: task_actions.wake_for_code("note", "new", NOON)):
             return False
         [again] = session.transact(lambda: claims.claim(hands.reader(), ant, 1, NOON)).leases
         committing(again, joining("second", "third"))(session)
@@ -548,7 +549,7 @@ def code_and_join(hands: Hands, _: str) -> Scene:
         assert row(hands, task)[0] is (Status.WAITING if has_joined else Status.PENDING)
         return "join" if has_joined else "wake"
 
-    waking = doing(lambda _: operate.wake_for_code("note", "new", NOON))
+    waking = doing(lambda _: task_actions.wake_for_code("note", "new", NOON))
     return Scene({"wake": waking, "join": wake_and_join}, judge)
 
 

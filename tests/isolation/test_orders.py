@@ -11,11 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from onceward.store import session as sessions
+from onceward.store.drivers import session as sessions
+from onceward.store.drivers.open import open_store
+from onceward.store.drivers.session import Session
 from onceward.store.op import Op, Query
-from onceward.store.open import open_store
-from onceward.store.session import Session
-from onceward.store.verify import verify
+from onceward.store.verify.verify import verify
 from onceward.testing import FakeClock
 from tests.isolation.scenes import SCENES, Scene, commit_reclaim_and_claim
 from tests.isolation.tester import Order, Stepped, Work, every_order, play, stepped

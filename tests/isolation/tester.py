@@ -19,10 +19,10 @@ from typing import Any
 import psycopg
 
 from onceward.model.times import StoreClock
+from onceward.store.drivers.postgres import PostgresSession
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.sqlite import SqliteSession
 from onceward.store.op import Call, Request, Rows
-from onceward.store.postgres import PostgresSession
-from onceward.store.session import Session
-from onceward.store.sqlite import SqliteSession
 from onceward.testing import FakeClock
 
 LONGEST_STEP_S = 20.0

@@ -13,11 +13,13 @@ from onceward import Event, Status
 from onceward.model.lineage import Family, Spawn, StageBatch
 from onceward.model.payload import identity
 from onceward.model.task import Commit, Lease, NewTask, band_of
-from onceward.store import batches, commits, operate, pausing
-from onceward.store.families import read_families
-from onceward.store.hops import arrive
-from onceward.store.lineages import Head, head_of
+from onceward.store.attempts import commits
+from onceward.store.lineage import batches, pause_lineage
+from onceward.store.lineage.joins import read_families
+from onceward.store.lineage.remote_spawn import arrive
+from onceward.store.lineage.trees import Head, head_of
 from onceward.store.op import Op
+from onceward.store.operations import task_actions
 from tests.isolation.scenes import DONE, ON, Scene, committing, doing, fell, in_line, row
 from tests.isolation.tester import Work
 from tests.store.children import DEFAULTS, child, joining, known_as, together
@@ -83,7 +85,7 @@ def end_and_cancel(hands: Hands, _: str) -> Scene:
         assert hands.sql("SELECT * FROM onceward_join") == []
         return "end" if _woken(hands, task) else "cancel"
 
-    cancelling = doing(lambda _: operate.cancel(task, "not wanted", NOON))
+    cancelling = doing(lambda _: task_actions.cancel(task, "not wanted", NOON))
     return Scene({"end": committing(awaited, DONE), "cancel": cancelling}, judge)
 
 
@@ -96,21 +98,21 @@ def end_and_reopen(hands: Hands, _: str) -> Scene:
         assert (row(hands, task)[0], in_line(hands, task) > 0) == (Status.PENDING, True)
         return "end" if _woken(hands, task) else "reopen"
 
-    reopening = doing(lambda _: operate.reopen(task, fresh=False, stage=None, forget=(), now=NOON))
+    reopening = doing(lambda _: task_actions.reopen(task, fresh=False, stage=None, forget=(), now=NOON))
     return Scene({"end": committing(awaited, DONE), "reopen": reopening}, judge)
 
 
 def end_and_reopen_of_a_cancelled_parent(hands: Hands, _: str) -> Scene:
     """A parent that was cancelled while it waited is opened again while its child ends, both in one batch."""
     task, [awaited] = _waiting(hands, "left")
-    hands.do(lambda: operate.cancel(task, "not wanted", NOON))
+    hands.do(lambda: task_actions.cancel(task, "not wanted", NOON))
 
     def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
         assert ([bool(one) for one in fell(outcomes["end"])], fell(outcomes["reopen"])) == ([True], None)
         assert (row(hands, task)[0], in_line(hands, task) > 0) == (Status.PENDING, True)
         return "reopen" if _woken(hands, task) else "end"
 
-    reopening = doing(lambda _: operate.reopen(task, fresh=False, stage=None, forget=(), now=NOON))
+    reopening = doing(lambda _: task_actions.reopen(task, fresh=False, stage=None, forget=(), now=NOON))
     return Scene({"end": committing(awaited, DONE), "reopen": reopening}, judge)
 
 
@@ -127,7 +129,7 @@ def end_and_cancel_all(hands: Hands, _: str) -> Scene:
         assert row(hands, task)[0] is Status.CANCELLED
         return "end" if accepted else "cancel"
 
-    cancelling = _to_lineage(task, lambda head: operate.cancel_all(head, "not wanted", NOON))
+    cancelling = _to_lineage(task, lambda head: task_actions.cancel_all(head, "not wanted", NOON))
     return Scene({"end": committing(awaited, DONE), "cancel": cancelling}, judge)
 
 
@@ -141,14 +143,14 @@ def end_and_pause(hands: Hands, _: str) -> Scene:
         assert row(hands, task)[0] is Status.PENDING
         return "pause" if fell(outcomes["pause"]) == 2 else "end"
 
-    pausing_all = _to_lineage(task, lambda head: pausing.pause(head, NOON))
+    pausing_all = _to_lineage(task, lambda head: pause_lineage.pause(head, NOON))
     return Scene({"end": committing(awaited, DONE), "pause": pausing_all}, judge)
 
 
 def end_and_resume(hands: Hands, _: str) -> Scene:
     """A child ends while the branch that it heads is resumed: nothing is paused, and its parent is in line."""
     task, [awaited] = _waiting(hands, "left")
-    _to_lineage(awaited.task, lambda head: pausing.pause(head, NOON))(hands.session)
+    _to_lineage(awaited.task, lambda head: pause_lineage.pause(head, NOON))(hands.session)
 
     def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
         assert [bool(one) for one in fell(outcomes["end"])] == [True]
@@ -156,7 +158,7 @@ def end_and_resume(hands: Hands, _: str) -> Scene:
         assert (row(hands, task)[0], in_line(hands, task)) == (Status.PENDING, 1)
         return "resume" if fell(outcomes["resume"]) == 1 else "end"
 
-    resuming = _to_lineage(awaited.task, lambda head: pausing.resume(head, NOON))
+    resuming = _to_lineage(awaited.task, lambda head: pause_lineage.resume(head, NOON))
     return Scene({"end": committing(awaited, DONE), "resume": resuming}, judge)
 
 
@@ -298,7 +300,7 @@ def batch_end_and_reopen(hands: Hands, _: str) -> Scene:
         assert (row(hands, follower)[0], in_line(hands, follower) > 0) == (Status.PENDING, True)
         return "end" if _woken(hands, follower) else "reopen"
 
-    reopening = doing(lambda _: operate.reopen(follower, fresh=False, stage=None, forget=(), now=NOON))
+    reopening = doing(lambda _: task_actions.reopen(follower, fresh=False, stage=None, forget=(), now=NOON))
     return Scene({"end": committing(last, DONE), "reopen": reopening}, judge)
 
 
@@ -311,21 +313,21 @@ def batch_end_and_cancel(hands: Hands, _: str) -> Scene:
         assert row(hands, follower)[0] is Status.CANCELLED
         return "end" if _woken(hands, follower) else "cancel"
 
-    cancelling = doing(lambda _: operate.cancel(follower, "not wanted", NOON))
+    cancelling = doing(lambda _: task_actions.cancel(follower, "not wanted", NOON))
     return Scene({"end": committing(last, DONE), "cancel": cancelling}, judge)
 
 
 def batch_end_and_reopen_of_a_cancelled_follower(hands: Hands, _: str) -> Scene:
     """What follows a batch was cancelled, and is opened again while the batch ends, inside another one."""
     follower, last = _followed(hands)
-    hands.do(lambda: operate.cancel(follower, "not wanted", NOON))
+    hands.do(lambda: task_actions.cancel(follower, "not wanted", NOON))
 
     def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
         assert ([bool(one) for one in fell(outcomes["end"])], fell(outcomes["reopen"])) == ([True], None)
         assert (row(hands, follower)[0], in_line(hands, follower) > 0) == (Status.PENDING, True)
         return "reopen" if _woken(hands, follower) else "end"
 
-    reopening = doing(lambda _: operate.reopen(follower, fresh=False, stage=None, forget=(), now=NOON))
+    reopening = doing(lambda _: task_actions.reopen(follower, fresh=False, stage=None, forget=(), now=NOON))
     return Scene({"end": committing(last, DONE), "reopen": reopening}, judge)
 
 
@@ -340,7 +342,7 @@ def mixed_ends_and_pause(hands: Hands, _: str) -> Scene:
 
     both = [Commit(older, ON), Commit(newer, DONE)]
     work = doing(lambda _: commits.commit(both, NOON))
-    return Scene({"commit": work, "pause": _to_lineage(task, lambda head: pausing.pause(head, NOON))}, judge)
+    return Scene({"commit": work, "pause": _to_lineage(task, lambda head: pause_lineage.pause(head, NOON))}, judge)
 
 
 WAITING_SCENES: Sequence[Callable[[Hands, str], Scene]] = (

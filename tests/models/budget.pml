@@ -5,15 +5,15 @@
  * provider's own ledger.
  *
  * here                 in src/onceward
- * Claimer              store/claims.py claim -> store/budgets.py set_aside: hold_budgets locks the row, what is left is
+ * Claimer              store/attempts/claims.py claim -> store/governance/budgets.py set_aside: hold_budgets locks the row, what is left is
  *                      compared, change_budgets; reserve: insert_reservations, in the name of the claim's token;
  *                      park_for_budget: what does not fit waits
- * Attempt, commit      store/commits.py, the fence; then store/budgets.py settle: end_reservations RETURNING what it takes
+ * Attempt, commit      store/attempts/commits.py, the fence; then store/governance/budgets.py settle: end_reservations RETURNING what it takes
  *                      away, change_budgets
- * Sweeper, bury        store/workers.py bury
- * Sweeper, orphans     store/budgets.py settle_orphans: orphaned_reservations, drop_reservations RETURNING: rows whose
+ * Sweeper, bury        store/attempts/workers.py bury
+ * Sweeper, orphans     store/governance/budgets.py settle_orphans: orphaned_reservations, drop_reservations RETURNING: rows whose
  *                      task does not carry their token any more are spent
- * Sweeper, wake        store/budget_waits.py wake_for_budgets
+ * Sweeper, wake        store/governance/budget_waits.py wake_for_budgets
  * billed               the outside service: nobody but it knows what was really spent
  *
  * larger: TASKS=3 ATTEMPTS=4

@@ -5,11 +5,11 @@
  * every transaction is one step, and nothing here can happen but in order.)
  *
  * here                 in src/onceward
- * Parent               store/commits.py HandOver with joins: hand_over; then store/families.py join: child_ids,
+ * Parent               store/attempts/commits.py HandOver with joins: hand_over; then store/lineage/joins.py join: child_ids,
  *                      await_children, insert_joins, wait_for_children
- * Child                store/commits.py finish -> store/families.py lock_parents; then tell_of_end: end_joins,
+ * Child                store/attempts/commits.py finish -> store/lineage/joins.py lock_parents; then tell_of_end: end_joins,
  *                      still_joined, wake_joined
- * Operator             store/operate.py cancel of the parent while it waits: cancel, forget_joins
+ * Operator             store/operations/task_actions.py cancel of the parent while it waits: cancel, forget_joins
  * joined[c]            onceward_join (child, parent): the row is there and committed
  * gone[c], forgotten[c]  its child, or an operator, has deleted it and has not committed yet
  *

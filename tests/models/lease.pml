@@ -4,14 +4,14 @@
  * a standby that is behind takes over, so that the last commits are gone and a fence is given out a second time.
  *
  * here                 in src/onceward
- * Worker, claim        worker/writer.py Writer._operation -> store/claims.py claim: pop, lease_tasks, lease_these
- * Attempt, commit      store/commits.py commit: advance_group and finish_group
+ * Worker, claim        worker/writer.py Writer._operation -> store/attempts/claims.py claim: pop, lease_tasks, lease_these
+ * Attempt, commit      store/attempts/commits.py commit: advance_group and finish_group
  * IS_MINE              their WHERE: id, fence, one of the tokens of this process, status = running
- * Sweeper, bury        worker/housekeeping.py -> store/workers.py bury: bury_worker, claims_of_worker, held_by_claim,
+ * Sweeper, bury        worker/housekeeping.py -> store/attempts/workers.py bury: bury_worker, claims_of_worker, held_by_claim,
  *                      take_back
  * begin_again          worker/process.py WorkerProcess.run: everything is lost, stop_worker gives back what the
  *                      database thinks it holds, and the process goes on under a new name (here: as another Worker)
- * WENT_BACK            store/session.py Session.transact: each transaction of a worker's writer looks for the receipt of
+ * WENT_BACK            store/drivers/session.py Session.transact: each transaction of a worker's writer looks for the receipt of
  *                      the one before it; and worker/keeper.py asks for it at every heartbeat, for a writer that is idle
  * Disaster             a failover to an asynchronous standby, or a backup that is restored: db := an older db
  *

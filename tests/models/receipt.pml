@@ -5,7 +5,7 @@
  * operation anew if it did not happen.
  *
  * here                 in src/onceward
- * Client               store/session.py Session.transact; settled: Session._has_committed
+ * Client               store/drivers/session.py Session.transact; settled: Session._has_committed
  * Server               a backend that still has the old transaction: commits it or drops it whenever it likes
  * receipt[t]           onceward_receipt: write_receipt in the transaction itself, bar_receipt afterwards; its primary key
  *                      makes the second insert of a token wait for the first, and then fail or do nothing

@@ -6,7 +6,7 @@
  * here                 in src/onceward
  * look                 worker/scheduler.py fire_due: read_schedules
  * due                  model/schedule.py Cron.due: every time from the one seen to now (missed="all")
- * fire                 store/schedules.py fire: advance_schedule names the time that was seen; the enqueue, by the same
+ * fire                 store/operations/schedules.py fire: advance_schedule names the time that was seen; the enqueue, by the same
  *                      path as any root, is part of the same transaction
  *
  * larger: WORKERS=3 TIMES=4 STEPS=2

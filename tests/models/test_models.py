@@ -26,7 +26,7 @@ def test_what_a_model_stands_for_is_in_the_source(model: Model) -> None:
     source = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*") if path.suffix in (".py", ".sql")}
     opening = model.text.partition("in src/onceward\n")[2].partition(" * larger")[0]
     meant = "\n".join(line[24:] for line in opening.splitlines())
-    files = re.findall(r"\w+/\w+\.py", meant)
+    files = re.findall(r"(?:\w+/)+\w+\.py", meant)
     assert files
     assert [name for name in files if SOURCE / name not in source] == []
     names = re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", meant)

@@ -10,25 +10,25 @@ MUTANTS = (
     Mutant(
         "schema unguarded",
         "a write changes the schema of the engine's tables on SQLite",
-        (Edit("store/authorizer.py", "if action in _ROWS else (first, second)", "if action in _ROWS else ()"),),
+        (Edit("store/drivers/authorizer.py", "if action in _ROWS else (first, second)", "if action in _ROWS else ()"),),
         _REFUSED,
     ),
     Mutant(
         "allowed before",
         "a statement that the engine has prepared runs in a write without being asked about",
-        (Edit("store/sqlite.py", "has_cache=True", "has_cache=False"),),
+        (Edit("store/drivers/sqlite.py", "has_cache=True", "has_cache=False"),),
         _REFUSED,
     ),
     Mutant(
         "name in codes",
         "a table of the engine's is not known by a name that is written in codes",
-        (Edit("store/sql_check.py", 'found["escape"] or "\\\\"', 'found["escape"] or "!"'),),
+        (Edit("store/drivers/sql_check.py", 'found["escape"] or "\\\\"', 'found["escape"] or "!"'),),
         _REFUSED,
     ),
     Mutant(
         "code unread",
         "a write runs code that nothing has looked at",
-        (Edit("store/sql_check.py", 'if command == "do":', "if False:"),),
+        (Edit("store/drivers/sql_check.py", 'if command == "do":', "if False:"),),
         _REFUSED,
     ),
 )  # fmt: skip

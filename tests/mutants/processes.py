@@ -18,13 +18,13 @@ MUTANTS = (
     Mutant(
         "lock without beat",
         "a worker without its lock is buried, whether or not it beats",
-        (Edit("worker/lock_looks.py", "_Missed(held.server_run, worker.beat)", "_Missed(held.server_run, 0)"),),
+        (Edit("worker/dead_machines.py", "_Missed(held.server_run, worker.beat)", "_Missed(held.server_run, 0)"),),
         ("tests/worker/test_worker_locks.py::test_a_worker_without_its_lock_that_beats_is_left_alone",),
     ),
     Mutant(
         "failover taken for a death",
         "a lock is missed on a server that never had it",
-        (Edit("store/workers.py", "return (is_same or has_restarted) and ", "return "),),
+        (Edit("store/attempts/workers.py", "return (is_same or has_restarted) and ", "return "),),
         ("tests/worker/test_worker_locks.py::test_a_lock_is_missed_only_where_it_would_be_held",),
     ),
     Mutant(

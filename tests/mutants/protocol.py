@@ -6,7 +6,7 @@ from tests.mutants import lending, processes, sources
 from tests.mutants.applying import Edit, Mutant
 
 TASKS, SQLITE, POSTGRES = "store/sql/tasks.sql", "store/sql/sqlite.sql", "store/sql/postgres.sql"
-COMMITS = "store/commits.py"
+COMMITS = "store/attempts/commits.py"
 
 
 def _when_refused(also: str) -> tuple[Edit, Edit]:
@@ -88,13 +88,13 @@ MUTANTS = (
     Mutant(
         "weights never settled",
         "what a stage has really used of a weight is not told to its source",
-        (Edit("context.py", "            told += self._weighed()\n", ""),),
+        (Edit("authoring/context.py", "            told += self._weighed()\n", ""),),
         ("tests/worker/test_weights.py::test_what_was_really_used_is_what_counts",),
     ),
     Mutant(
         "hold without a look",
         "a hold is set aside whether or not its budget has enough left",
-        (Edit("store/holds.py", "if account.is_closed or short > left[key]:", "if account.is_closed:"),),
+        (Edit("store/governance/holds.py", "if account.is_closed or short > left[key]:", "if account.is_closed:"),),
         ("tests/worker/test_holds.py::test_a_hold_that_does_not_fit_waits_for_the_budget_and_is_woken_when_it_does",),
     ),
     Mutant(
@@ -141,7 +141,7 @@ MUTANTS = (
     Mutant(
         "commit error treated as failure",
         "a commit whose reply was lost is run again",
-        (Edit("store/session.py", "if attempt.is_sent and self._settled(attempt, patience):", "if False:"),),
+        (Edit("store/drivers/session.py", "if attempt.is_sent and self._settled(attempt, patience):", "if False:"),),
         ("tests/faults/test_lost_replies.py::test_a_commit_without_a_reply_is_looked_up_and_never_repeated",),
     ),
     Mutant(
@@ -171,7 +171,13 @@ MUTANTS = (
     Mutant(
         "prune of live dedupe key",
         "with the first task of a lineage that is pruned its identities are forgotten",
-        (Edit("store/pruning.py", "{as_uuid(row[2]) for row in gone} - left", "{as_uuid(row[2]) for row in gone}"),),
+        (
+            Edit(
+                "store/operations/pruning.py",
+                "{as_uuid(row[2]) for row in gone} - left",
+                "{as_uuid(row[2]) for row in gone}",
+            ),
+        ),
         (
             "tests/worker/test_spawning.py::test_what_the_guard_must_know_is_kept_as_long_as_anything_of_the_lineage_is_there",
         ),
@@ -180,7 +186,7 @@ MUTANTS = (
         "random ids",
         "what must be the same for every attempt is drawn anew",
         (
-            Edit("context.py", 'text = f"{lease.lineage}/{lease.task}/{lease.run}/{self._stage.name}"',
+            Edit("authoring/context.py", 'text = f"{lease.lineage}/{lease.task}/{lease.run}/{self._stage.name}"',
                  'text = f"{lease.lineage}/{lease.task}/{lease.fence}/{self._stage.name}"'),
         ),
         ("tests/worker/test_parts.py::test_the_idempotency_key_changes_with_task_stage_and_fresh_run_only",),
@@ -212,7 +218,13 @@ MUTANTS = (
     Mutant(
         "depth limit not inherited",
         "the limits of a branch hold for its first task alone",
-        (Edit("store/children.py", "parent.limits if child.bounds is None else", "None if child.bounds is None else"),),
+        (
+            Edit(
+                "store/lineage/insert_children.py",
+                "parent.limits if child.bounds is None else",
+                "None if child.bounds is None else",
+            ),
+        ),
         ("tests/worker/test_spawning.py::test_the_depth_and_width_of_a_branch_hold_for_all_that_come_from_it",),
     ),
     Mutant(
@@ -242,8 +254,8 @@ MUTANTS = (
         "synchronous off",
         "a commit does not wait for the disk",
         (
-            Edit("store/sqlite.py", "PRAGMA synchronous = full", "PRAGMA synchronous = off"),
-            Edit("store/postgres.py", "SET jit = off", "SET jit = off; SET synchronous_commit = off"),
+            Edit("store/drivers/sqlite.py", "PRAGMA synchronous = full", "PRAGMA synchronous = off"),
+            Edit("store/drivers/postgres.py", "SET jit = off", "SET jit = off; SET synchronous_commit = off"),
         ),
         ("tests/store/test_durability.py",),
     ),
@@ -251,7 +263,7 @@ MUTANTS = (
         "mmap on",
         "the file is mapped into memory, where a stray write or a truncation reaches it",
         (
-            Edit("store/sqlite.py", 'connection.execute("PRAGMA synchronous = full")',
+            Edit("store/drivers/sqlite.py", 'connection.execute("PRAGMA synchronous = full")',
                  'connection.execute("PRAGMA synchronous = full; PRAGMA mmap_size = 268435456")'),
         ),
         ("tests/store/test_durability.py",),
@@ -260,18 +272,22 @@ MUTANTS = (
         "batch cut by max_children",
         "a batch of a stage has as many tasks as a task may have children, and ends as if these were all",
         (
-            Edit("store/spawning.py", "None if one.batch else children[task]", "children[task]"),
-            Edit("store/spawning.py", "children[task] += one.batch is None", "children[task] += 1"),
-            Edit("store/spawning.py", "one.children + one.wanted <=",
+            Edit("store/lineage/spawn_guard.py", "None if one.batch else children[task]", "children[task]"),
+            Edit("store/lineage/spawn_guard.py", "children[task] += one.batch is None", "children[task] += 1"),
+            Edit("store/lineage/spawn_guard.py", "one.children + one.wanted <=",
                  "one.children + one.wanted + sum(b.wanted for b in self.in_batches.values()) <="),
-            Edit("store/spawning.py", "if one.batch is not None and refused.rule in LIMITS and", "if False and"),
+            Edit(
+                "store/lineage/spawn_guard.py",
+                "if one.batch is not None and refused.rule in LIMITS and",
+                "if False and",
+            ),
         ),
         ("tests/worker/test_stage_batches.py::test_members_of_a_batch_do_not_count_as_children_of_the_task_that_opens_it",),
     ),
     Mutant(
         "retry unchecked",
         "a pipeline takes anything for its retries, and its worker stumbles over it when a stage fails",
-        (Edit("pipeline.py", 'checked_value("retry", retry, Retry, "Retry(retries=3)")', "pass"),),
+        (Edit("authoring/pipeline.py", 'checked_value("retry", retry, Retry, "Retry(retries=3)")', "pass"),),
         ("tests/unit/test_declarations.py",),
     ),
     Mutant(
@@ -310,38 +326,38 @@ MUTANTS = (
     Mutant(
         "dead places end a look",
         "a claim that has met only dead places finds the lines empty",
-        (Edit("worker/intake.py", " and not claimed.met_dead\n        if is_all", "\n        if is_all"),),
+        (Edit("worker/claim_ahead.py", " and not claimed.met_dead\n        if is_all", "\n        if is_all"),),
         ("tests/worker/test_dead_places.py::test_tasks_behind_cancelled_ones_run_without_another_look",),
     ),
     Mutant(
         "dead places take tokens",
         "cancelled tasks take the tokens of a source",
-        (Edit("store/claims.py", "passages, set(popped).difference(", "passages, set().difference("),),
+        (Edit("store/attempts/claims.py", "passages, set(popped).difference(", "passages, set().difference("),),
         ("tests/worker/test_dead_places.py::test_cancelled_tasks_take_no_token_of_their_source",),
     ),
     Mutant(
         "threads not counted",
         "a worker claims tasks for which it has no thread",
-        (Edit("store/lines.py", "count = min(count, reader.threads)", "count = min(count, ANY_RANK)"),),
+        (Edit("store/lines/lines.py", "count = min(count, reader.threads)", "count = min(count, ANY_RANK)"),),
         ("tests/worker/test_claiming.py::test_no_more_tasks_are_claimed_than_there_are_threads_for",),
     ),
     Mutant(
         "bursts taken for a rate",
         "long stages that end together are taken for short ones, and as many more are claimed",
-        (Edit("worker/intake.py", "min(MOST_AHEAD, ended, self._ended_soon(self.config.concurrency))",
+        (Edit("worker/claim_ahead.py", "min(MOST_AHEAD, ended, self._ended_soon(self.config.concurrency))",
               "min(MOST_AHEAD, ended)"),),
         ("tests/worker/test_going_on.py::test_where_stages_take_long_and_end_together_nothing_is_claimed_ahead",),
     ),
     Mutant(
         "slow claims not heeded",
         "as much is claimed ahead as if a claim took no time",
-        (Edit("worker/intake.py", "(AHEAD_MS + 4 * self._answer_ms)", "AHEAD_MS"),),
+        (Edit("worker/claim_ahead.py", "(AHEAD_MS + 4 * self._answer_ms)", "AHEAD_MS"),),
         ("tests/worker/test_going_on.py::test_more_is_claimed_ahead_where_claims_take_longer",),
     ),
     Mutant(
         "moments without end",
         "a reader remembers every moment while a transaction of others stays open",
-        (Edit("store/reader.py", "del reader.marks[1::2]", "pass"),),
+        (Edit("store/lines/memory.py", "del reader.marks[1::2]", "pass"),),
         (
             "tests/store/test_growth_of_memory.py"
             "::test_a_reader_remembers_few_moments_while_a_transaction_of_others_stays_open",
@@ -350,14 +366,14 @@ MUTANTS = (
     Mutant(
         "mark not renewed",
         "the mark of a line in use grows old and is deleted under its readers",
-        (Edit("store/reader.py", "    if renews and (", "    if False and ("),),
+        (Edit("store/lines/memory.py", "    if renews and (", "    if False and ("),),
         ("tests/store/test_growth_of_memory.py::test_the_mark_of_a_line_in_use_stays_and_nothing_there_is_overlooked",),
         dialect="postgres",
     ),
     Mutant(
         "old place remembered",
         "a reader begins at a place in a line whose marks are gone",
-        (Edit("store/reader.py", "            reader.forget_old(now)\n", ""),),
+        (Edit("store/lines/memory.py", "            reader.forget_old(now)\n", ""),),
         ("tests/store/test_growth_of_memory.py::test_a_reader_has_forgotten_a_line_before_its_marks_go",),
         dialect="postgres",
     ),
@@ -365,7 +381,7 @@ MUTANTS = (
         "write blames the database",
         "what a domain write raises is taken for trouble of the database wherever the engine's own error would be",
         (
-            Edit("store/session.py", "        found: Exception = error\n        if is_lost:",
+            Edit("store/drivers/session.py", "        found: Exception = error\n        if is_lost:",
                  "        found: Exception = meant\n        if is_lost:"),
         ),
         ("tests/faults/test_refused_writes.py::test_whatever_is_raised_inside_a_write_ends_its_own_task_alone",),
@@ -405,13 +421,13 @@ MUTANTS = (
     Mutant(
         "rows before their commit",
         "the rows of a statement are taken for its success, although the commit that ends it has failed",
-        (Edit("store/wire.py", "answer = answer if later.status in _FINE else later", "pass"),),
+        (Edit("store/drivers/wire.py", "answer = answer if later.status in _FINE else later", "pass"),),
         ("tests/store/test_wire.py::test_rows_of_a_statement_whose_commit_fails_are_no_answer",),
     ),
     Mutant(
         "stages pay for notifications",
         "a commit that cannot notify anybody is refused, and its stage is judged by that",
-        (Edit("store/postgres.py", "if error.sqlstate == _TOO_MUCH and not self._quiet_until:", "if False:"),),
+        (Edit("store/drivers/postgres.py", "if error.sqlstate == _TOO_MUCH and not self._quiet_until:", "if False:"),),
         ("tests/faults/test_full_notifications.py"
          "::test_while_nobody_can_be_notified_work_goes_on_by_looking",),
     ),

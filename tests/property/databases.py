@@ -7,9 +7,9 @@ from functools import cache
 
 import apsw
 
-from onceward.store.migrate import migrate
-from onceward.store.open import Store, open_store
-from onceward.store.session import Session
+from onceward.store.drivers.migrate import migrate
+from onceward.store.drivers.open import Store, open_store
+from onceward.store.drivers.session import Session
 from onceward.testing import FakeClock
 from tests.pooler import IS_BETWEEN
 from tests.store.conftest import NOON

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from onceward import Status
 from onceward.model.lineage import REPEATS, Bounds, Rule
-from onceward.store.children import REFUSALS_KEPT
+from onceward.store.lineage.insert_children import REFUSALS_KEPT
 
 
 @dataclass(frozen=True)

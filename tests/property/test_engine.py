@@ -28,9 +28,10 @@ from onceward.model.task import (
     Report,
     TryAgain,
 )  # fmt: skip
-from onceward.store import operate, workers
-from onceward.store.session import Session
-from onceward.store.verify import verify
+from onceward.store.attempts import workers
+from onceward.store.drivers.session import Session
+from onceward.store.operations import task_actions
+from onceward.store.verify.verify import verify
 from tests.property.databases import Emptied, in_memory, on_postgres
 from tests.property.model import ENDED, STAGES, Task
 from tests.store.conftest import Hands
@@ -95,7 +96,7 @@ class Engine(RuleBasedStateMachine):
         among = waiting if waiting and pick < 9 else list(self.model)
         task = among[pick % len(among)]
         expect = self.model[task].status not in ENDED
-        assert self.is_allowed(lambda: operate.signal(task, name, b"1", self.hands.now)) == expect
+        assert self.is_allowed(lambda: task_actions.signal(task, name, b"1", self.hands.now)) == expect
         if expect:
             self.model[task].signalled(name, self.hands.now)
 
@@ -105,20 +106,20 @@ class Engine(RuleBasedStateMachine):
 
     def cancel(self, task: int) -> None:
         expect = self.model[task].status not in ENDED
-        assert self.is_allowed(lambda: operate.cancel(task, "not wanted", self.hands.now)) == expect
+        assert self.is_allowed(lambda: task_actions.cancel(task, "not wanted", self.hands.now)) == expect
         if expect:
             self.model[task].cancelled()
 
     def reopen(self, task: int, *, fresh: bool) -> None:
         expect = self.model[task].status in ENDED | {Status.WAITING}
         assert expect == self.is_allowed(
-            lambda: operate.reopen(task, fresh=fresh, stage=None, forget=[], now=self.hands.now)
+            lambda: task_actions.reopen(task, fresh=fresh, stage=None, forget=[], now=self.hands.now)
         )
         if expect:
             self.model[task].reopened(fresh=fresh, now=self.hands.now)
 
     def deploy(self) -> None:
-        self.hands.do(lambda: operate.wake_for_code("note", "new", self.hands.now))
+        self.hands.do(lambda: task_actions.wake_for_code("note", "new", self.hands.now))
         for task in self.model.values():
             if task.waiting_for == "code:old":
                 task.woken(self.hands.now)

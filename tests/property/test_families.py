@@ -17,11 +17,16 @@ from onceward.model.budget import Bill, Charge
 from onceward.model.payload import identity
 from onceward.model.source import GateLimits
 from onceward.model.task import Commit, Finish, HandOver, Lease, Move, NewTask, Release, TryAgain, band_of, lane_of
-from onceward.store import budget_waits, claims, commits, enqueue, operate, pausing, pruning
-from onceward.store.lineages import Head
-from onceward.store.reader import Reader
-from onceward.store.session import Session
-from onceward.store.verify import verify
+from onceward.store.attempts import claims, commits
+from onceward.store.drivers.session import Session
+from onceward.store.governance import budget_waits
+from onceward.store.lineage import pause_lineage
+from onceward.store.lineage.trees import Head
+from onceward.store.lines import enqueue
+from onceward.store.lines.memory import Reader
+from onceward.store.operations import pruning
+from onceward.store.operations import task_actions as operate
+from onceward.store.verify.verify import verify
 from onceward.worker.scheduler import fire_due
 from tests.proof.tally import Tally
 from tests.property.databases import Emptied, in_memory, on_postgres
@@ -154,7 +159,7 @@ class Families(RuleBasedStateMachine):
                     world.reopened(member, fresh, now)
             case "pause":
                 expect = world.may_pause(member)
-                assert self.is_allowed(lambda: pausing.pause(head, now)) == expect
+                assert self.is_allowed(lambda: pause_lineage.pause(head, now)) == expect
                 if expect:
                     self.met["paused"] += 1
                     member.paused = True
@@ -162,7 +167,7 @@ class Families(RuleBasedStateMachine):
                         one.paused = one.paused or one.is_open
             case "resume":
                 expect = world.may_resume(member)
-                assert self.is_allowed(lambda: pausing.resume(head, now)) == expect
+                assert self.is_allowed(lambda: pause_lineage.resume(head, now)) == expect
                 if expect:
                     self.met["resumed"] += 1
                     for one in world.below(member):

@@ -11,18 +11,18 @@ from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from onceward import IllegalTransition, Limits, Status
+from onceward.authoring.child_builder import key_hash
 from onceward.model.lineage import Alias, Bounds, Rule, Sort, Spawn
 from onceward.model.payload import identity
 from onceward.model.task import Finish, Lease, NewTask, band_of
-from onceward.store import operate
-from onceward.store.aliases import NewAlias, take_aliases
-from onceward.store.asking import Asked, Decision
-from onceward.store.roots import enqueue_root
+from onceward.store.drivers.session import Session
+from onceward.store.lineage.aliases import NewAlias, take_aliases
+from onceward.store.lineage.spawn_guard import spawn
+from onceward.store.lineage.spawn_requests import Asked, Decision
+from onceward.store.lineage.unique_roots import enqueue_root
+from onceward.store.operations import task_actions
 from onceward.store.rows import as_uuid
-from onceward.store.session import Session
-from onceward.store.spawning import spawn
-from onceward.store.verify import verify
-from onceward.worker.spawner import key_hash
+from onceward.store.verify.verify import verify
 from tests.property.databases import Emptied, in_memory, on_postgres
 from tests.property.lineage_model import KINDS, Member, Model, Verdict
 from tests.store.conftest import Hands
@@ -171,7 +171,7 @@ class Lineages(RuleBasedStateMachine):
         task = list(self.leases)[pick % len(self.leases)]
         lease = self.leases.pop(task)
         if status is Status.CANCELLED:
-            self.hands.do(lambda: operate.cancel(task, "not wanted", self.hands.now))
+            self.hands.do(lambda: task_actions.cancel(task, "not wanted", self.hands.now))
         else:
             assert self.hands.commit(lease, Finish("first", None, status, "because")) is True
         self.model.members[task].status, self.model.members[task].ended_at = status, self.hands.now
@@ -184,11 +184,11 @@ class Lineages(RuleBasedStateMachine):
             return
         task, now = waiting[-1 - pick % len(waiting)], self.hands.now
         if approved:
-            self.hands.do(lambda: operate.signal(task, "approved", b"true", now))
+            self.hands.do(lambda: task_actions.signal(task, "approved", b"true", now))
             self.claim()
             assert self.model.members[task].status is Status.RUNNING
         else:
-            self.hands.do(lambda: operate.cancel(task, "not wanted", now))
+            self.hands.do(lambda: task_actions.cancel(task, "not wanted", now))
             self.model.members[task].status, self.model.members[task].ended_at = Status.CANCELLED, now
 
     @rule(
@@ -211,7 +211,7 @@ class Lineages(RuleBasedStateMachine):
             task = ended[pick % len(ended)]
             expected = self.model.reopen(self.model.members[task])
             try:
-                self.hands.do(lambda: operate.reopen(task, fresh=fresh, stage=None, forget=[], now=self.hands.now))
+                self.hands.do(lambda: task_actions.reopen(task, fresh=fresh, stage=None, forget=[], now=self.hands.now))
             except IllegalTransition:
                 assert not expected
             else:

@@ -9,20 +9,8 @@ import zlib
 
 import structlog
 
-from onceward import (
-    App,
-    Config,
-    Context,
-    Failed,
-    Payload,
-    Pipeline,
-    Retry,
-    Retryable,
-    Skipped,
-    Source,
-    Waiting,
-    logs,
-)
+from onceward import App, Config, Context, Failed, Payload, Pipeline, Retry, Retryable, Skipped, Source, Waiting
+from onceward.support import logs
 
 DATABASE = "ONCEWARD_LEAKY_DATABASE"
 CANARY = {

@@ -10,7 +10,7 @@ import pytest
 
 from tests.security.test_source import calls, is_fixed, made_of, problems_of_code, problems_of_texts, statements
 
-SOURCE = Path(__file__).parents[2] / "src" / "onceward_apps"
+SOURCE = Path(__file__).parents[2] / "apps" / "src" / "onceward_apps"
 FILES = sorted(str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py"))
 PASSES_ON = {
     ("statements.py", "_spelled(statement, connection.dialect)"): "what it is told is looked at below",

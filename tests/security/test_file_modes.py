@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from onceward import App, Context, Payload, Pipeline, StoreError
-from onceward.store.postgres import PostgresStore
+from onceward.store.drivers.postgres import PostgresStore
 from onceward.worker import presence
 
 
@@ -59,7 +59,7 @@ def test_everything_beside_a_sqlite_database_is_private_while_a_worker_runs(tmp_
 
 @pytest.mark.filterwarnings("ignore:.*SQLite")
 def test_a_database_made_through_the_standard_library_is_private_too(tmp_path: Path, umask: int) -> None:
-    import onceward.store.sqlite_standard as standard
+    import onceward.store.drivers.sqlite3_client as standard
     from onceward.model.times import StoreClock, SystemClock
 
     session = standard.StandardSqliteSession(str(tmp_path / "app.db"), StoreClock(SystemClock()))

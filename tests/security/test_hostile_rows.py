@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from onceward import App, Config, Context, Payload, Pipeline, Status
-from onceward.store.workers import NewWorker, living, register
+from onceward.store.attempts.workers import NewWorker, living, register
 from onceward.worker import presence
 from onceward.worker.housekeeping import Housekeeping
 

@@ -13,10 +13,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from onceward import App, ConfigError, redaction
+from onceward import App, ConfigError
 from onceward.cli.exits import BAD_ANSWER, FINE, carried_out
-from onceward.redaction import know_address, know_environment, know_secret, redacted, redacted_value
-from onceward.secret_forms import FORMS, GONE, Form
+from onceward.support import redaction
+from onceward.support.redaction import know_address, know_environment, know_secret, redacted, redacted_value
+from onceward.support.secret_forms import FORMS, GONE, Form
 from tests.security.leaky import CANARY, DATABASE, LEAKS, WEBHOOK, WRITTEN, app_on
 
 ROOT = Path(__file__).parents[2]

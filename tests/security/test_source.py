@@ -24,35 +24,50 @@ NAMED = "the text of a named query"
 PORTIONS = "the text of a named query, with its rows in portions"
 FRAMES = {"_FRAMES[self.dialect, self.state()]", "_FRAMES[self.dialect, await self.astate()]"}
 ALLOWED: dict[tuple[str, str], tuple[set[str], str]] = {
-    ("store/sqlite.py", "text"): ({"_STATEMENTS[request.name].text"}, NAMED),
-    ("store/sqlite.py", "*part"): ({"each of in_portions(request)"}, PORTIONS),
-    ("store/sqlite.py", "f'PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}'"): (set(), "a constant of this module"),
-    ("store/sqlite.py", "f'PRAGMA journal_size_limit = {LARGEST_LOG}'"): (set(), "a constant of this module"),
-    ("store/sqlite_standard.py", "text"): ({"_STATEMENTS[request.name].text"}, NAMED),
-    ("store/sqlite_standard.py", "*part"): ({"each of in_portions(request)"}, PORTIONS),
-    ("store/wire.py", "text.encode()"): ({"given"}, "what it is given is looked at where that is done"),
-    ("store/wire.py", "b'DEALLOCATE ' + oldest"): ({"self._names.pop(next(iter(self._names)))"}, "a number of ours"),
-    ("store/postgres.py", "text"): ({"given"}, "what _say is given is looked at where that is done"),
-    ("store/postgres.py", "_IN_WORDS['commit'].text"): (set(), NAMED),
-    ("store/postgres.py", "_BY_NAME['hold_lock'].text"): (set(), NAMED),
-    ("store/postgres.py", "_BEGIN_WITH_RECEIPT.format(token=_as_text(token), now=now)"): (set(), "digits alone"),
+    ("store/drivers/sqlite.py", "text"): ({"_STATEMENTS[request.name].text"}, NAMED),
+    ("store/drivers/sqlite.py", "*part"): ({"each of in_portions(request)"}, PORTIONS),
+    ("store/drivers/sqlite.py", "f'PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}'"): (
+        set(),
+        "a constant of this module",
+    ),
+    ("store/drivers/sqlite.py", "f'PRAGMA journal_size_limit = {LARGEST_LOG}'"): (set(), "a constant of this module"),
+    ("store/drivers/sqlite3_client.py", "text"): ({"_STATEMENTS[request.name].text"}, NAMED),
+    ("store/drivers/sqlite3_client.py", "*part"): ({"each of in_portions(request)"}, PORTIONS),
+    ("store/drivers/wire.py", "text.encode()"): ({"given"}, "what it is given is looked at where that is done"),
+    ("store/drivers/wire.py", "b'DEALLOCATE ' + oldest"): (
+        {"self._names.pop(next(iter(self._names)))"},
+        "a number of ours",
+    ),
+    ("store/drivers/postgres.py", "text"): ({"given"}, "what _say is given is looked at where that is done"),
+    ("store/drivers/postgres.py", "_IN_WORDS['commit'].text"): (set(), NAMED),
+    ("store/drivers/postgres.py", "_BY_NAME['hold_lock'].text"): (set(), NAMED),
+    ("store/drivers/postgres.py", "_BEGIN_WITH_RECEIPT.format(token=_as_text(token), now=now)"): (
+        set(),
+        "digits alone",
+    ),
     (
-        "store/postgres.py",
+        "store/drivers/postgres.py",
         "_BEGIN_AFTER_ANOTHER.format(token=_as_text(token), now=now, before=_as_text(before))",
     ): (set(), "digits alone"),
-    ("store/verify.py", "text"): (
-        {"catalogue.spelled(catalogue.queries(session.dialect)[name], session.dialect)"},
+    ("store/verify/verify.py", "text"): (
+        {"queries.spelled(queries.queries(session.dialect)[name], session.dialect)"},
         NAMED,
     ),
-    ("store/migrate.py", "statement"): ({"given"}, "a step of the schema: ours, or the application's own migration"),
-    ("store/guard.py", "sql"): ({"given"}, "what a function of the application says, to which the connection is lent"),
-    ("store/foreign.py", "text"): (
+    ("store/drivers/migrate.py", "statement"): (
+        {"given"},
+        "a step of the schema: ours, or the application's own migration",
+    ),
+    ("store/drivers/lent_connection.py", "sql"): (
+        {"given"},
+        "what a function of the application says, to which the connection is lent",
+    ),
+    ("store/drivers/caller_connection.py", "text"): (
         {"given", "each of frame.undo", "each of self._spelled(request)"},
         "a named query, in the words of the caller's driver",
     ),
-    ("store/foreign.py", "frame.begin"): (FRAMES, "a constant of this module"),
-    ("store/foreign.py", "frame.keep"): (FRAMES, "a constant of this module"),
-    ("alerts.py", "text"): (
+    ("store/drivers/caller_connection.py", "frame.begin"): (FRAMES, "a constant of this module"),
+    ("store/drivers/caller_connection.py", "frame.keep"): (FRAMES, "a constant of this module"),
+    ("views/alerts.py", "text"): (
         {"self.query.replace('%', '%%') if connection.dialect == 'postgres' else self.query"},
         "the query of a watch: code of the application",
     ),
@@ -66,7 +81,7 @@ SQL = re.compile(
 )
 PUT_TOGETHER = {"f'PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}'", "f'PRAGMA journal_size_limit = {LARGEST_LOG}'"}
 """What is made of constants of its own module."""
-WRITES_TEXTS = {"store/catalogue.py": "it writes out the short forms of named queries, from the .sql files alone"}
+WRITES_TEXTS = {"store/queries.py": "it writes out the short forms of named queries, from the .sql files alone"}
 
 NAMES_CODE = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "yaml", "code", "codeop", "runpy"}
 RUNS_CODE = {
@@ -74,9 +89,9 @@ RUNS_CODE = {
 }  # fmt: skip
 IMPORTS_BY_NAME = {
     "__init__.py": "the modules of its own table",
-    "lazily.py": "modules that are named by constants where it is used",
+    "support/lazily.py": "modules that are named by constants where it is used",
     "cli/commands.py": "the modules of its own table",
-    "worker/locate.py": "the app, by the word of whoever starts a worker",
+    "worker/find_app.py": "the app, by the word of whoever starts a worker",
     "worker/isolated.py": "functions given to ctx.write, by the word of a process of this very worker",
 }
 
@@ -228,10 +243,10 @@ def test_every_exception_is_still_needed() -> None:
     }
     portions = next(
         node
-        for node in ast.walk(trees()["store/sqlite.py"])
+        for node in ast.walk(trees()["store/drivers/sqlite.py"])
         if isinstance(node, ast.FunctionDef) and node.name == "in_portions"
     )
-    assert "yield (catalogue.in_rows(request.name, size), " in ast.unparse(portions), PORTIONS
+    assert "yield (queries.in_rows(request.name, size), " in ast.unparse(portions), PORTIONS
 
 
 SEEDED = {

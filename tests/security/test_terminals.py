@@ -63,7 +63,7 @@ def test_no_command_writes_what_a_terminal_would_obey(
 
 LOGGING = """
 import logging
-from onceward.logs import EngineLog, configure
+from onceward.support.logs import EngineLog, configure
 configure({form!r})
 hostile = {hostile!r}
 try:
@@ -86,16 +86,16 @@ def test_no_line_of_the_log_holds_what_a_terminal_would_obey(form: str) -> None:
 
 WRITES = {
     "src/onceward/terminal.py": "the one place",
-    "src/onceward/logs.py": "the log, whose lines go through `harmless_lines`",
+    "src/onceward/support/logs.py": "the log, whose lines go through `harmless_lines`",
     "src/onceward/cli/answers.py": "keeps stdout for one document",
-    "src/onceward_apps/jobfinder/world/__main__.py": "tells its parent the address that it serves",
+    "apps/src/onceward_apps/jobfinder/world/__main__.py": "tells its parent the address that it serves",
 }
 """Which files may name stdout, stderr, `print` or a console of their own, and why."""
 
 
 def test_only_one_place_writes_to_people() -> None:
     found = {}
-    for path in sorted((ROOT / "src").rglob("*.py")):
+    for path in sorted(path for of in (ROOT, ROOT / "apps") for path in (of / "src").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         calls = {ast.unparse(one.func) for one in ast.walk(tree) if isinstance(one, ast.Call)}
         wrong = calls & {"print", "Console", "sys.stdout.write", "sys.stdout.writelines", "sys.stderr.write"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceward.model.pause import Pauses
 from onceward.model.task import Lease, Move, Release, lane_of
-from onceward.store.verify import verify
+from onceward.store.verify.verify import verify
 from tests.simulation import work
 from tests.simulation.database import SimulatedSession
 

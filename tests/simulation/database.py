@@ -14,14 +14,14 @@ from unittest import mock
 
 import apsw
 
-from onceward import client
+from onceward.client import client
 from onceward.errors import StoreError
 from onceward.model.times import StoreClock
-from onceward.store.guard import GuardedConnection, call_all
-from onceward.store.migrate import Migration, apply_app_migrations, migrate
+from onceward.store.drivers.lent_connection import GuardedConnection, call_all
+from onceward.store.drivers.migrate import Migration, apply_app_migrations, migrate
+from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.sqlite import SqliteSession
 from onceward.store.op import Call, Op, Query, Request, Result, Rows
-from onceward.store.session import ConnectionLost, Session, TryAgainLater
-from onceward.store.sqlite import SqliteSession
 from tests.simulation import stand_ins
 
 if TYPE_CHECKING:

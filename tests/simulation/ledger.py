@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
-from onceward.lazily import LazyModule
 from onceward.model.lineage import Family
 from onceward.model.task import Advance, Commit, Expire, Fill, Filled, Finish, HandOver, Hold, Keep, Lease, Report, Take
-from onceward.store import expiry, gathered, operate, pruning
+from onceward.store.attempts import commit_batch, expiry
+from onceward.store.operations import pruning, task_actions
+from onceward.support.lazily import LazyModule
 from onceward.worker import housekeeping, process, writer
 from tests.simulation import stand_ins
 from tests.simulation.work import STAGES
@@ -369,12 +370,12 @@ def listening() -> Iterator[None]:
         mock.patch.object(process, "stop", _spied_stop(process.stop)),
         mock.patch.object(pruning, "prune_tasks", _spied_prune(pruning.prune_tasks)),
         mock.patch.multiple(
-            operate,
-            cancel=_spied_cancel(operate.cancel),
-            cancel_all=_spied_cancel_all(operate.cancel_all),
-            reopen=_spied_reopen(operate.reopen),
+            task_actions,
+            cancel=_spied_cancel(task_actions.cancel),
+            cancel_all=_spied_cancel_all(task_actions.cancel_all),
+            reopen=_spied_reopen(task_actions.reopen),
         ),
         mock.patch.object(expiry, "expire", _spied_expire(expiry.expire)),
-        mock.patch.object(gathered, "expire", _spied_expire(gathered.expire)),
+        mock.patch.object(commit_batch, "expire", _spied_expire(commit_batch.expire)),
     ):
         yield

@@ -21,8 +21,8 @@ from onceward.model.times import StoreClock
 from onceward.worker import process
 from onceward.worker.committer import Committer
 from onceward.worker.keeper import Keeper
-from onceward.worker.orders import Orders
 from onceward.worker.presence import Running
+from onceward.worker.worker_orders import Orders
 from tests.simulation.database import Crashed, SimulatedSession
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.threads import Hearing, NothingToDo, Pauses, Turn

@@ -22,8 +22,8 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import onceward
-from onceward import config
 from onceward.model import times
+from onceward.settings import config
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from onceward import operating
-from onceward.store import operate
+from onceward.operations import tasks
+from onceward.store.operations import task_actions
 from tests.mutants.applying import ROOT, Edit, Mutant, copied, on_each_database
 from tests.mutants.protocol import MUTANTS
 from tests.proof.tally import SEED
@@ -166,7 +166,7 @@ def test_what_comes_after_a_copy_is_not_in_the_copy(simulator: Simulator) -> Non
 
 def test_the_ledger_hears_of_what_was_used_before_it_listened() -> None:
     """A stand-in of a module keeps what was taken from it; other tests of this process have used it."""
-    before = operating.operate.cancel
+    before = tasks.operate.cancel
     with ledger.listening():
-        assert operating.operate.cancel is operate.cancel is not before
-    assert operating.operate.cancel is operate.cancel is before
+        assert tasks.operate.cancel is task_actions.cancel is not before
+    assert tasks.operate.cancel is task_actions.cancel is before

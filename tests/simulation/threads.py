@@ -15,9 +15,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from onceward.pipeline import Pipeline
-from onceward.store import lines
-from onceward.worker import committer, desk, housekeeping, intake, lookups, process
+from onceward.authoring.pipeline import Pipeline
+from onceward.store.lines import lines
+from onceward.worker import cache_reader, claim_ahead, committer, desk, housekeeping, process
 from onceward.worker.committer import Committer
 from onceward.worker.keeper import Keeper
 from onceward.worker.presence import Running
@@ -266,10 +266,10 @@ def simulated_threads() -> Iterator[None]:
         ),
         mock.patch.multiple(housekeeping, presence=_PresenceFiles, _forget_presence=_forget_presence),
         # Nobody waits for a lock that somebody holds who sleeps below: there is one thread.
-        mock.patch.object(lookups, "threading", SimpleNamespace(Lock=nullcontext)),
+        mock.patch.object(cache_reader, "threading", SimpleNamespace(Lock=nullcontext)),
         mock.patch.object(Pipeline, "fingerprint", _kept_fingerprints()),
         # What is rare where there is much to do happens all the time here.
-        mock.patch.object(intake, "LOW_CLAIM_STEP", 1),
+        mock.patch.object(claim_ahead, "LOW_CLAIM_STEP", 1),
         mock.patch.object(committer, "LARGEST_BATCH", 4),
         mock.patch.object(lines, "DUE_BATCH", 2),
         mock.patch.multiple(lines, FEWEST_LOOKED_AT=2, MOST_LOOKED_AT=4),

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from onceward.authoring.child_builder import key_hash
 from onceward.model.lineage import Alias, Bounds, Limits, Rule, Sort, Spawn, Spawns
 from onceward.model.payload import identity
 from onceward.model.task import Commit, HandOver, Lease, Move, band_of
-from onceward.store import commits
-from onceward.worker.spawner import key_hash
+from onceward.store.attempts import commits
 from tests.store.conftest import Hands
 
 DEFAULTS = Bounds(max_depth=10, max_children=1_000, deadline_ms=48 * 3_600_000, max_tasks=10_000)

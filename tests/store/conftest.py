@@ -11,13 +11,14 @@ import pytest
 from onceward.model.payload import identity
 from onceward.model.task import Commit, Lease, Move, NewTask, Write, band_of, lane_of
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store import claims, commits, enqueue, workers
-from onceward.store.migrate import migrate
+from onceward.store.attempts import claims, commits, workers
+from onceward.store.drivers.migrate import migrate
+from onceward.store.drivers.postgres import PostgresStore
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.sqlite_store import SqliteStore
+from onceward.store.lines import enqueue
+from onceward.store.lines.memory import Reader
 from onceward.store.op import Op
-from onceward.store.postgres import PostgresStore
-from onceward.store.reader import Reader
-from onceward.store.session import Session
-from onceward.store.sqlite_store import SqliteStore
 from tests.pooler import IS_BETWEEN
 from tests.store import trouble
 

@@ -22,21 +22,21 @@ ADD = "INSERT INTO own (number) VALUES (?)"
 
 def session(path: str) -> Any:
     from onceward.model.times import StoreClock, SystemClock
-    from onceward.store.sqlite import SqliteSession
+    from onceward.store.drivers.sqlite import SqliteSession
 
     return SqliteSession(path, StoreClock(SystemClock()))
 
 
 def sqlite3_was_first(path: str) -> None:
     """A program writes through sqlite3, and starts a worker in the middle of it."""
-    from onceward.store import one_library
+    from onceward.store.drivers import sqlite_library_guard
 
     program = sqlite3.connect(path)
     for number in range(100):
         program.execute(ADD, (number,))
         program.commit()
     program.execute(ADD, (100,))
-    one_library.insist_on_apsw()
+    sqlite_library_guard.insist_on_apsw()
     try:
         session(path).opened()
     except TwoSqliteLibraries as error:
@@ -46,9 +46,9 @@ def sqlite3_was_first(path: str) -> None:
 
 def apsw_was_first(path: str) -> None:
     """A worker writes through apsw, and a stage of it opens the file through sqlite3."""
-    from onceward.store import one_library
+    from onceward.store.drivers import sqlite_library_guard
 
-    one_library.insist_on_apsw()
+    sqlite_library_guard.insist_on_apsw()
     worker = session(path).opened()
     for number in range(100):
         worker.execute(ADD, (number,))
@@ -65,7 +65,7 @@ def opened_before_anybody_watched(path: str) -> None:
     """sqlite3 has a file open before Onceward is imported, and closes it later."""
     program = sqlite3.connect(path)
     program.execute("SELECT * FROM own").fetchall()
-    from onceward.store.one_library import uses_standard_library
+    from onceward.store.drivers.sqlite_library_guard import uses_standard_library
 
     before = uses_standard_library(path)
     program.close()
@@ -74,9 +74,9 @@ def opened_before_anybody_watched(path: str) -> None:
 
 def both_at_the_same_moment(path: str) -> None:
     """While one thread is inside `sqlite3.connect`, before the file is open, another asks for the file."""
-    from onceward.store import one_library
+    from onceward.store.drivers import sqlite_library_guard
 
-    one_library.watch()
+    sqlite_library_guard.watch()
     inside, go_on = threading.Event(), threading.Event()
 
     def pause(event: str, _arguments: object) -> None:
@@ -98,9 +98,9 @@ def both_at_the_same_moment(path: str) -> None:
 
 def child_of_a_worker(path: str) -> None:
     """A worker forks: what the parent has taken is not the child's."""
-    from onceward.store import one_library
+    from onceward.store.drivers import sqlite_library_guard
 
-    one_library.insist_on_apsw()
+    sqlite_library_guard.insist_on_apsw()
     worker = session(path)
     worker.opened()
     child = os.fork()
@@ -116,7 +116,7 @@ def many_at_once(path: str, *, for_s: float = 20.0) -> None:
     import warnings
 
     from onceward.model.times import StoreClock, SystemClock
-    from onceward.store.sqlite_standard import ClientSqliteSession
+    from onceward.store.drivers.sqlite3_client import ClientSqliteSession
     from tests.store.test_one_library import add_task
 
     warnings.simplefilter("ignore")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from onceward import App, Budget, Context, Payload, Pipeline
-from onceward.store.budget_waits import sweep_budgets
+from onceward.store.governance.budget_waits import sweep_budgets
 from onceward.store.op import Query
 
 

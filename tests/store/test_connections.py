@@ -10,13 +10,13 @@ import pytest
 from onceward import App, Connection
 from onceward.errors import StoreUnavailable, WriteRefused
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store import availability, postgres
-from onceward.store import session as sessions
+from onceward.store.drivers import availability, postgres
+from onceward.store.drivers import session as sessions
+from onceward.store.drivers.open import open_store
+from onceward.store.drivers.postgres import PostgresStore
+from onceward.store.drivers.session import ConnectionLost
+from onceward.store.lines.memory import Reader
 from onceward.store.op import Call, Op, Query
-from onceward.store.open import open_store
-from onceward.store.postgres import PostgresStore
-from onceward.store.reader import Reader
-from onceward.store.session import ConnectionLost
 from onceward.worker.writer import Wish, Writer
 from tests.faults.fleet import wait_until
 from tests.pooler import IS_BETWEEN

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onceward.errors import OutcomeUnknown, StoreFull, StoreUnavailable
+from onceward.store.drivers.session import ConnectionLost, TryAgainLater
 from onceward.store.op import Query, Request, Rows
-from onceward.store.session import ConnectionLost, TryAgainLater
 from tests.store.conftest import Hands
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onceward import App
-from onceward.store.session import Session
+from onceward.store.drivers.session import Session
 
 WAL_FULL = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "mmap_size": 0}
 """A commit is on the disk when it returns; and the file is never mapped, where a stray write would reach it."""

@@ -13,8 +13,9 @@ from onceward.model.payload import identity
 from onceward.model.source import GateLimits
 from onceward.model.status import Status
 from onceward.model.task import Commit, Finish, NewTask, band_of, lane_of
-from onceward.store import batches, claims, commits
-from onceward.store.reader import LimitsOf, Reader
+from onceward.store.attempts import claims, commits
+from onceward.store.lineage import batches
+from onceward.store.lines.memory import LimitsOf, Reader
 from tests.store.children import child, together
 from tests.store.conftest import Hands
 

@@ -21,13 +21,13 @@ import pytest
 from onceward.errors import ConfigError, SchemaTooOld, WrongTwin
 from onceward.model.task import NewTask
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store.enqueue import enqueue
-from onceward.store.foreign import _sqlite3_state, async_driver_for, driver_for
-from onceward.store.migrate import migrate
+from onceward.store.drivers.caller_connection import _sqlite3_state, async_driver_for, driver_for
+from onceward.store.drivers.migrate import migrate
+from onceward.store.drivers.postgres import PostgresSession
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.sqlite import SqliteSession
+from onceward.store.lines.enqueue import enqueue
 from onceward.store.op import Op, Query, adrive, drive
-from onceward.store.postgres import PostgresSession
-from onceward.store.session import Session
-from onceward.store.sqlite import SqliteSession
 from tests.store import callers
 from tests.store.callers import file_of
 
@@ -324,6 +324,6 @@ def test_autocommit_of_newer_pythons_goes_before_the_isolation_level(
 
 
 def test_no_library_is_imported_to_recognise_a_connection() -> None:
-    program = "import sys, onceward.store.foreign as f; f._class_names(1); print(*sys.modules)"
+    program = "import sys, onceward.store.drivers.caller_connection as f; f._class_names(1); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"sqlite3", "psycopg", "asyncpg", "sqlalchemy", "django"} & set(loaded)

@@ -9,13 +9,14 @@ import pytest
 from onceward.model.source import GateLimits, NotYet
 from onceward.model.status import Status
 from onceward.model.task import Finish, HandOver, Lease, Move, TryAgain, band_of, lane_of
-from onceward.store import claims, gates
-from onceward.store.lines import COMPARE_EVERY_MS, Standing, stand, stragglers
+from onceward.store.attempts import claims
+from onceward.store.drivers.session import Session
+from onceward.store.governance import gate_claim
+from onceward.store.governance.gate_use import take
+from onceward.store.governance.sources import disable, enable
+from onceward.store.lines.lines import COMPARE_EVERY_MS, Standing, stand, stragglers
+from onceward.store.lines.memory import MOST_GOVERNED, Reader
 from onceward.store.op import Many, Op, Query
-from onceward.store.passing import take
-from onceward.store.reader import MOST_GOVERNED, Reader
-from onceward.store.session import Session
-from onceward.store.sources import disable, enable
 from tests.store.conftest import NOON, Hands
 
 SHOP = "shop*1"
@@ -240,7 +241,7 @@ def test_a_clock_that_is_set_back_keeps_no_line_busy(hands: Hands, open_session:
 def test_very_many_turns_of_one_line_are_gathered_in_parts(
     hands: Hands, worker: Callable[[], Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gates, "ALL_TURNS", 20)
+    monkeypatch.setattr(gate_claim, "ALL_TURNS", 20)
     for _ in range(50):
         hands.enqueue(gates=SHOP)
     one = worker()

@@ -10,11 +10,11 @@ from onceward.model.gates import Told
 from onceward.model.source import BreakerRule, GateLimits
 from onceward.model.status import Status
 from onceward.model.task import Commit, Finish, Lease, lane_of
-from onceward.store import claims, commits
-from onceward.store.lines import COMPARE_EVERY_MS
+from onceward.store.attempts import claims, commits
+from onceward.store.drivers.session import Session
+from onceward.store.lines.lines import COMPARE_EVERY_MS
+from onceward.store.lines.memory import Reader
 from onceward.store.op import Op, Query, Request, Rows
-from onceward.store.reader import Reader
-from onceward.store.session import Session
 from tests.store.conftest import Hands
 
 SHOP = "shop"

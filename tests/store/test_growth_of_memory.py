@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from onceward.model.task import lane_of
-from onceward.store import claims
-from onceward.store.reader import MARK_EVERY_MS, MOST_GOVERNED, MOST_MARKS, REMEMBERED_MS, Reader, forget_lines
-from onceward.store.session import Session
+from onceward.store.attempts import claims
+from onceward.store.drivers.session import Session
+from onceward.store.lines.memory import MARK_EVERY_MS, MOST_GOVERNED, MOST_MARKS, REMEMBERED_MS, Reader, forget_lines
 from tests.store.conftest import Hands
 from tests.store.test_fair_share import Crew
 

@@ -6,15 +6,16 @@ import uuid
 
 import msgspec
 
+from onceward.authoring.child_builder import key_hash
 from onceward.model.lineage import Rule, Spawn, StageBatch
 from onceward.model.status import Status
 from onceward.model.task import NEVER, Advance, Commit, Finish, Lease
-from onceward.store import commits, operate
-from onceward.store.asking import Asked, Decision, InBatch
-from onceward.store.expiry import expire
+from onceward.store.attempts import commits
+from onceward.store.attempts.expiry import expire
+from onceward.store.lineage.spawn_guard import spawn
+from onceward.store.lineage.spawn_requests import Asked, Decision, InBatch
 from onceward.store.op import Many, Op
-from onceward.store.spawning import spawn
-from onceward.worker.spawner import key_hash
+from onceward.store.operations import task_actions
 from tests.store.children import ASKS, DEFAULTS, child, commit, joining, together
 from tests.store.conftest import Hands
 
@@ -91,7 +92,7 @@ def test_what_follows_a_batch_and_has_failed_is_waited_for_by_none_of_it(hands: 
     [member] = hands.claim(ant)
     hands.do(lambda: expire([follower], "its time is over", hands.now))
     commit(hands, member, "first", Advance("first", b"1", "second"), child("last"))
-    hands.do(lambda: operate.reopen(follower, fresh=False, stage=None, forget=(), now=hands.now))
+    hands.do(lambda: task_actions.reopen(follower, fresh=False, stage=None, forget=(), now=hands.now))
     commit(hands, member, "first", joining("second", "third"))
     waiting = [task for (task,) in hands.sql("SELECT id FROM onceward_task WHERE status = 3")]
     assert waiting == [follower], "each would wait for the other"

@@ -16,8 +16,8 @@ import apsw
 import pytest
 
 from onceward import App, Connection
-from onceward.readers import MOST_KEPT
-from onceward.store import one_library
+from onceward.client.snapshot_pool import MOST_KEPT
+from onceward.store.drivers import sqlite_library_guard
 
 READERS = 3 * MOST_KEPT
 
@@ -119,6 +119,6 @@ def test_a_read_is_of_the_file_that_is_there(app: App, tmp_path: Path) -> None:
 def test_a_kept_connection_gives_way_to_the_other_library(app: App) -> None:
     assert app.read(counted) == 0
     with closing(sqlite3.connect(file_of(app))) as own:
-        assert one_library.uses_standard_library(str(file_of(app)))
+        assert sqlite_library_guard.uses_standard_library(str(file_of(app)))
         assert app.read(lambda connection: isinstance(raw(connection), sqlite3.Connection))
         assert own.execute("SELECT count(*) FROM onceward_setting").fetchall() == [(0,)]

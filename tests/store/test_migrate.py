@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from onceward.errors import ConfigError, SchemaTooNew, SchemaTooOld, StoreError, WriteRefused
-from onceward.store import catalogue
-from onceward.store.migrate import (
+from onceward.store import queries
+from onceward.store.drivers.migrate import (
     Migration,
     apply_app_migrations,
     check,
@@ -19,9 +19,9 @@ from onceward.store.migrate import (
     prepare,
     schema_version,
 )
-from onceward.store.session import Session
+from onceward.store.drivers.session import Session
 
-NAMES = [name for _, name, _ in catalogue.migrations("sqlite")]
+NAMES = [name for _, name, _ in queries.migrations("sqlite")]
 
 
 def sql(session: Session, text: str) -> list[Any]:
@@ -30,10 +30,8 @@ def sql(session: Session, text: str) -> list[Any]:
 
 
 def test_both_databases_have_the_same_steps() -> None:
-    assert [step[:2] for step in catalogue.migrations("sqlite")] == [
-        step[:2] for step in catalogue.migrations("postgres")
-    ]
-    assert [number for number, _, _ in catalogue.migrations("sqlite")] == list(range(1, len(NAMES) + 1))
+    assert [step[:2] for step in queries.migrations("sqlite")] == [step[:2] for step in queries.migrations("postgres")]
+    assert [number for number, _, _ in queries.migrations("sqlite")] == list(range(1, len(NAMES) + 1))
 
 
 def test_an_empty_database_is_migrated_step_by_step_and_says_so(session: Session) -> None:
@@ -52,8 +50,8 @@ def test_migrating_again_does_nothing(session: Session) -> None:
 
 
 def test_a_database_goes_on_from_the_version_it_has(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = catalogue.migrations(session.dialect)
-    monkeypatch.setattr(catalogue, "migrations", lambda _: steps[:1])
+    steps = queries.migrations(session.dialect)
+    monkeypatch.setattr(queries, "migrations", lambda _: steps[:1])
     assert migrate(session, now=5) == NAMES[:1]
     monkeypatch.undo()
     assert migrate(session, now=6) == NAMES[1:]
@@ -61,8 +59,8 @@ def test_a_database_goes_on_from_the_version_it_has(session: Session, monkeypatc
 
 
 def test_the_aliases_that_an_older_database_knows_are_kept(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = catalogue.migrations(session.dialect)
-    monkeypatch.setattr(catalogue, "migrations", lambda _: steps[: NAMES.index("aliases")])
+    steps = queries.migrations(session.dialect)
+    monkeypatch.setattr(queries, "migrations", lambda _: steps[: NAMES.index("aliases")])
     migrate(session, now=5)
     is_sqlite = session.dialect == "sqlite"
     lineage, own, other = "0b" * 16, "01" * 16, "02" * 16
@@ -83,7 +81,7 @@ def test_the_aliases_that_an_older_database_knows_are_kept(session: Session, mon
 
 def test_a_step_that_fails_leaves_nothing(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [(1, "good", ["CREATE TABLE good (a integer)"]), (2, "bad", ["CREATE TABLE half (a integer)", "NONSENSE"])]
-    monkeypatch.setattr(catalogue, "migrations", lambda _: steps)
+    monkeypatch.setattr(queries, "migrations", lambda _: steps)
     with pytest.raises(StoreError, match=r"migration 2 \(bad\) failed and nothing of it was kept"):
         migrate(session, now=5)
     assert schema_version(session) == 1
@@ -126,8 +124,8 @@ def test_first_use_prepares_sqlite_and_an_empty_postgres(session: Session) -> No
 
 
 def test_first_use_leaves_an_older_postgres_alone(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = catalogue.migrations(session.dialect)
-    monkeypatch.setattr(catalogue, "migrations", lambda _: steps[:1])
+    steps = queries.migrations(session.dialect)
+    monkeypatch.setattr(queries, "migrations", lambda _: steps[:1])
     prepare(session, 5)
     monkeypatch.undo()
     if session.dialect == "sqlite":

@@ -22,13 +22,13 @@ from onceward import App, Migration
 from onceward.errors import StoreError, StoreFull, StoreUnavailable, TwoSqliteLibraries, WriteRefused
 from onceward.model.task import NewTask
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store import one_library, sqlite_standard
-from onceward.store.enqueue import enqueue
-from onceward.store.migrate import migrate
+from onceward.store.drivers import sqlite3_client, sqlite_library_guard
+from onceward.store.drivers.migrate import migrate
+from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.sqlite import SqliteSession
+from onceward.store.drivers.sqlite3_client import ClientSqliteSession, StandardSqliteSession, has_wal_bug
+from onceward.store.lines.enqueue import enqueue
 from onceward.store.op import Call, Op, Query, drive
-from onceward.store.session import ConnectionLost, Session, TryAgainLater
-from onceward.store.sqlite import SqliteSession
-from onceward.store.sqlite_standard import ClientSqliteSession, StandardSqliteSession, has_wal_bug
 
 NOW = 1_700_000_000_000
 CLOCK = StoreClock(SystemClock())
@@ -49,9 +49,9 @@ def path(tmp_path: Path) -> str:
 @pytest.fixture
 def worker() -> Iterator[None]:
     """This process is a worker until the test ends."""
-    one_library.insist_on_apsw()
+    sqlite_library_guard.insist_on_apsw()
     yield
-    one_library.insist_no_longer()
+    sqlite_library_guard.insist_no_longer()
 
 
 @pytest.fixture
@@ -180,8 +180,8 @@ def test_databases_in_memory_and_other_files_are_nobodys_concern(
     sessions(SqliteSession, path).opened()
     for database in (":memory:", "", "file::memory:?cache=shared", f"file:{path}?mode=memory", tmp_path / "other.db"):
         sqlite3.connect(database, uri=str(database).startswith("file:")).close()
-    one_library.opening_with_apsw(":memory:")
-    assert not one_library.uses_standard_library(":memory:")
+    sqlite_library_guard.opening_with_apsw(":memory:")
+    assert not sqlite_library_guard.uses_standard_library(":memory:")
 
 
 def test_a_file_that_went_with_its_folder_is_forgotten(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_a_file_that_went_with_its_folder_is_forgotten(tmp_path: Path) -> None:
         SqliteSession(str(file), CLOCK).opened().close()
     shutil.rmtree(gone.parent)
     deleted.unlink()  # in its place a new one may be made at any time
-    one_library.uses_standard_library(str(there))
-    ours = {file for file in one_library._process.taken if file.startswith(str(tmp_path))}
+    sqlite_library_guard.uses_standard_library(str(there))
+    ours = {file for file in sqlite_library_guard._process.taken if file.startswith(str(tmp_path))}
     assert ours == {str(deleted), str(there)}
 
 
@@ -331,22 +331,22 @@ def test_when_a_worker_starts_the_client_comes_back_to_apsw(path: str, sessions:
     client = sessions(ClientSqliteSession, path)
     client.transact(add_task)
     program.close()
-    one_library.insist_on_apsw()
+    sqlite_library_guard.insist_on_apsw()
     try:
         sessions(SqliteSession, path).transact(add_task)
         client.transact(add_task)
         assert library_of(client) == "apsw"
     finally:
-        one_library.insist_no_longer()
+        sqlite_library_guard.insist_no_longer()
 
 
 def test_after_the_worker_sqlite3_may_open_the_file(path: str, worker: None, sessions: Any) -> None:
     session = sessions(SqliteSession, path)
     session.transact(add_task)
     session.close()
-    one_library.insist_no_longer()
+    sqlite_library_guard.insist_no_longer()
     assert look(path, "SELECT count(*) FROM onceward_task") == [(1,)]
-    one_library.insist_on_apsw()
+    sqlite_library_guard.insist_on_apsw()
 
 
 def test_a_client_that_is_gone_is_not_asked(path: str) -> None:
@@ -358,13 +358,13 @@ def test_a_client_that_is_gone_is_not_asked(path: str) -> None:
 
 
 def test_where_descriptors_are_not_listed_a_file_stays_with_sqlite3(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    one_library.watch()
-    monkeypatch.setattr(one_library, "_DESCRIPTORS", "/nowhere")
-    assert not one_library.uses_standard_library(path)
+    sqlite_library_guard.watch()
+    monkeypatch.setattr(sqlite_library_guard, "_DESCRIPTORS", "/nowhere")
+    assert not sqlite_library_guard.uses_standard_library(path)
     sqlite3.connect(path).close()
-    assert one_library.uses_standard_library(path)
+    assert sqlite_library_guard.uses_standard_library(path)
     with pytest.raises(TwoSqliteLibraries):
-        one_library.opening_with_apsw(path)
+        sqlite_library_guard.opening_with_apsw(path)
 
 
 # Through sqlite3
@@ -384,7 +384,7 @@ def test_the_settings_are_the_engines_and_nothing_is_checkpointed(path: str, ses
 def test_what_sqlite3_reports_means_the_same_as_from_apsw(
     path: str, tmp_path: Path, sessions: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_standard, "BUSY_LIMIT_S", 0.01)
+    monkeypatch.setattr(sqlite3_client, "BUSY_LIMIT_S", 0.01)
     session = sessions(StandardSqliteSession, path)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -402,7 +402,7 @@ def test_what_sqlite3_reports_means_the_same_as_from_apsw(
         session.run(Query("write_receipt", {"token": bytes(500_000), "now": NOW}))
     broken = sqlite3.OperationalError("disk I/O error")
     broken.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
-    assert isinstance(sqlite_standard._meant(broken, path), ConnectionLost)
+    assert isinstance(sqlite3_client._meant(broken, path), ConnectionLost)
 
 
 def test_a_lent_connection_may_write_rows_of_the_program_only(path: str, sessions: Any) -> None:
@@ -450,7 +450,7 @@ def test_which_versions_can_lose_commits(version: tuple[int, int, int], affected
 
 def test_an_affected_version_is_warned_of_once(path: str, sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 40, 1))
-    monkeypatch.setattr(sqlite_standard, "_warned", threading.Lock())
+    monkeypatch.setattr(sqlite3_client, "_warned", threading.Lock())
     with pytest.warns(RuntimeWarning, match=r"up to 3\.51\.2 can lose commits"):
         sessions(StandardSqliteSession, path).opened()
     with warnings.catch_warnings(action="error"):

@@ -11,12 +11,13 @@ from onceward.model.source import GateLimits
 from onceward.model.status import Status
 from onceward.model.task import LARGEST_INLINE, NEVER, Advance, Finish, Park, Report
 from onceward.model.times import StoreClock
-from onceward.store import claims, operate, pruning, workers
+from onceward.store.attempts import claims, workers
+from onceward.store.drivers.session import Session
+from onceward.store.lines.memory import Reader
 from onceward.store.op import drive
-from onceward.store.pruning import Pruned, prune
-from onceward.store.reader import Reader
-from onceward.store.session import Session
-from onceward.store.verify import verify
+from onceward.store.operations import pruning, task_actions
+from onceward.store.operations.pruning import Pruned, prune
+from onceward.store.verify.verify import verify
 from tests.store.conftest import NOON, Hands
 from tests.store.test_verify import live
 
@@ -52,7 +53,7 @@ def finished(hands: Hands, worker: int, tasks: int = 1, payload: bytes = b"{}") 
 def test_a_task_goes_whole_and_later_ones_stay(hands: Hands) -> None:
     ant = hands.worker()
     [old] = hands.enqueue(payload=large(b"a"))
-    hands.do(lambda: operate.signal(old, "go", b"1", hands.now))
+    hands.do(lambda: task_actions.signal(old, "go", b"1", hands.now))
     [lease] = hands.claim(ant)
     hands.commit(lease, Advance("first", large(b"b"), "last"))
     hands.commit(lease, Report("last", 1, 2, None))
@@ -143,7 +144,7 @@ def test_a_large_value_stays_as_long_as_anything_points_at_it(hands: Hands) -> N
 def test_places_left_by_a_task_that_is_gone_go_too(hands: Hands) -> None:
     cancelled = hands.enqueue() + hands.enqueue(after_ms=DAY)
     for task in cancelled:
-        hands.do(lambda task=task: operate.cancel(task, "not wanted", hands.now))  # type: ignore[misc]
+        hands.do(lambda task=task: task_actions.cancel(task, "not wanted", hands.now))  # type: ignore[misc]
     hands.later(DAY)
     hands.enqueue()
     pruned = prune(hands.session, hands.now, hands.now)
@@ -156,7 +157,7 @@ def test_a_task_that_was_cancelled_inside_a_gate_leaves_it_when_it_goes(hands: H
     reader = Reader(("default:note",), lambda _: GateLimits(concurrency=1), hands.session.dialect == "postgres")
     worker = hands.worker()
     hands.do(lambda: claims.claim(reader, worker, 1, hands.now, slots=1))
-    hands.do(lambda: operate.cancel(task, "not wanted", hands.now))
+    hands.do(lambda: task_actions.cancel(task, "not wanted", hands.now))
     assert count(hands, "slot") == 1
     hands.later(DAY)
     hands.do(lambda: pruning.prune_tasks([task], hands.now))  # and whoever prunes gets no further
@@ -235,7 +236,7 @@ def test_verify_stays_silent_whatever_was_pruned(hands: Hands) -> None:
 
 def test_a_task_that_was_opened_again_since_it_was_found_stays(hands: Hands) -> None:
     [task] = finished(hands, hands.worker())
-    hands.do(lambda: operate.reopen(task, fresh=False, stage=None, forget=[], now=hands.now))
+    hands.do(lambda: task_actions.reopen(task, fresh=False, stage=None, forget=[], now=hands.now))
     assert hands.do(lambda: pruning.prune_tasks([task], NEVER)) == Pruned()
     assert verify(hands.session, hands.now).ok
 

@@ -13,10 +13,10 @@ import pytest
 from psycopg import sql
 
 import onceward
-from onceward.store import catalogue
-from onceward.store.catalogue import Dialect
+from onceward.store import queries
+from onceward.store.drivers.sqlite import MOST_ROWS, bound
 from onceward.store.op import Many, Op
-from onceward.store.sqlite import MOST_ROWS, bound
+from onceward.store.queries import Dialect
 from tests.pooler import IS_BETWEEN
 from tests.store.conftest import NOON, Hands
 
@@ -180,29 +180,29 @@ def asked_for() -> set[str]:
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 def test_no_query_is_missing(dialect: Dialect) -> None:
-    missing = asked_for() - set(catalogue.queries(dialect))
+    missing = asked_for() - set(queries.queries(dialect))
     assert {name for name in missing if ONLY_THERE.get(name, dialect) == dialect} == set()
 
 
 def test_no_query_is_unused() -> None:
-    known = {**catalogue.queries("sqlite"), **catalogue.queries("postgres")}
+    known = {**queries.queries("sqlite"), **queries.queries("postgres")}
     assert set(known) - {text for tree in trees() for text in texts(tree)} == set()
 
 
 def test_both_databases_know_the_same_queries() -> None:
-    assert set(catalogue.queries("sqlite")) ^ set(catalogue.queries("postgres")) == set(ONLY_THERE)
+    assert set(queries.queries("sqlite")) ^ set(queries.queries("postgres")) == set(ONLY_THERE)
 
 
 def test_every_query_is_prepared_by_its_database(hands: Hands, subtests: pytest.Subtests) -> None:
     connection = hands.session.opened()
     if hands.session.dialect == "sqlite":
-        for name, statement in catalogue.Statements("sqlite", catalogue.colon).items():
+        for name, statement in queries.Statements("sqlite", queries.colon).items():
             with subtests.test(name):
                 if not statement.text:  # nothing to do on this database
                     continue
                 connection.execute(f"EXPLAIN {statement.text}", dict.fromkeys(statement.places)).fetchall()
     else:
-        for name, statement in catalogue.Statements("postgres", catalogue.dollar).items():
+        for name, statement in queries.Statements("postgres", queries.dollar).items():
             with subtests.test(name):
                 for text in {statement.text, statement.text_for_one}:
                     answer = connection.pgconn.prepare(b"", text.encode())
@@ -210,7 +210,7 @@ def test_every_query_is_prepared_by_its_database(hands: Hands, subtests: pytest.
 
 
 def test_no_text_holds_what_a_driver_would_take_for_a_parameter() -> None:
-    for name, statement in catalogue.Statements("postgres", catalogue.percent).items():
+    for name, statement in queries.Statements("postgres", queries.percent).items():
         assert "%" not in re.sub(r"%\(\w+\)s", "", statement.text), name
 
 
@@ -260,7 +260,7 @@ def test_what_is_hot_never_reads_a_table_from_end_to_end(hands: Hands, rows: int
     hands.enqueue()
     if rows:
         fill(hands, rows)
-    known = catalogue.queries(hands.session.dialect)
+    known = queries.queries(hands.session.dialect)
     for name in (name for name in HOT if known[name]):  # what another statement of this database does is empty here
         with subtests.test(name):
             if hands.session.dialect == "sqlite":
@@ -276,11 +276,11 @@ def test_what_is_hot_never_reads_a_table_from_end_to_end(hands: Hands, rows: int
 def test_what_is_given_in_rows_is_never_looked_for_from_end_to_end(hands: Hands, subtests: pytest.Subtests) -> None:
     if hands.session.dialect == "postgres":
         pytest.skip("PostgreSQL takes arrays, and plans them as above")
-    for name, text in catalogue.queries("sqlite").items():
+    for name, text in queries.queries("sqlite").items():
         if "ROWS (" in text:
             for count in (1, MOST_ROWS):
                 with subtests.test(name, count=count):
-                    statement = catalogue.in_rows(name, count)
+                    statement = queries.in_rows(name, count)
                     last = max(int(number) for number in re.findall(r"\?(\d+)", statement))
                     rows = hands.session.opened().execute(f"EXPLAIN QUERY PLAN {statement}", [None] * last).fetchall()
                     assert [row[3] for row in rows if re.match(r"SCAN \w*onceward_", row[3])] == []
@@ -317,7 +317,7 @@ def read_through(plan: list[str]) -> list[str]:
 
 
 def sqlite_plan(hands: Hands, name: str) -> list[str]:
-    statement = catalogue.Statements("sqlite", catalogue.colon)[name]
+    statement = queries.Statements("sqlite", queries.colon)[name]
     given = {place: bound(HOT[name][place]) for place in statement.places}
     rows = hands.session.opened().execute(f"EXPLAIN QUERY PLAN {statement.text}", given).fetchall()
     return [str(row[3]) for row in rows]
@@ -325,7 +325,7 @@ def sqlite_plan(hands: Hands, name: str) -> list[str]:
 
 def postgres_plan(hands: Hands, name: str, mode: str) -> list[str]:
     connection = hands.session.opened()
-    statement = catalogue.Statements("postgres", catalogue.dollar)[name]
+    statement = queries.Statements("postgres", queries.dollar)[name]
     values = sql.SQL(", ").join(sql.Literal(HOT[name][place]) for place in statement.places)
     call = sql.SQL("EXPLAIN EXECUTE hot ({})").format(values) if statement.places else sql.SQL("EXPLAIN EXECUTE hot")
     connection.execute(f"PREPARE hot AS {statement.text}", prepare=False)

@@ -12,9 +12,9 @@ from onceward import Limits
 from onceward.model.lineage import EVERYWHERE, Family, Rule, Spawn
 from onceward.model.payload import identity
 from onceward.model.task import Advance, Commit, Lease
-from onceward.store import commits
-from onceward.store.families import read_families
-from onceward.store.spawning import take_identities
+from onceward.store.attempts import commits
+from onceward.store.lineage.joins import read_families
+from onceward.store.lineage.spawn_guard import take_identities
 from tests.store.children import child, together
 from tests.store.conftest import Hands
 from tests.store.test_spawning_together import ask, assert_verified, root, rules

@@ -6,17 +6,18 @@ import uuid
 from collections.abc import Callable
 
 from onceward import Limits, Status
+from onceward.authoring.child_builder import key_hash
 from onceward.model.lineage import Bounds, Rule, Spawn, Spawns
 from onceward.model.payload import identity
 from onceward.model.task import Advance, Commit, Finish, Lease, Move, NewTask, band_of
-from onceward.store import commits, pruning
-from onceward.store.asking import Asked, Decision
+from onceward.store.attempts import commits
+from onceward.store.lineage.spawn_guard import spawn
+from onceward.store.lineage.spawn_requests import Asked, Decision
+from onceward.store.lineage.unique_roots import enqueue_root
 from onceward.store.op import Op
-from onceward.store.roots import enqueue_root
+from onceward.store.operations import pruning
 from onceward.store.rows import as_uuid
-from onceward.store.spawning import spawn
-from onceward.store.verify import verify
-from onceward.worker.spawner import key_hash
+from onceward.store.verify.verify import verify
 from tests.store.children import DEFAULTS, child, commit, joining, known_as, together
 from tests.store.conftest import Hands
 

@@ -37,13 +37,16 @@ from onceward.model.task import (
     Report,
     TryAgain,
 )
-from onceward.store import claims, commits, enqueue, limits, lineages, operate, pausing, workers
-from onceward.store.batches import NewBatch, open_batch
-from onceward.store.expiry import expire_batches
-from onceward.store.importing import OldTask, take_over
-from onceward.store.invariants import RULES, History, Logged, TaskFacts, forgotten, moves
-from onceward.store.reader import Reader
-from onceward.store.verify import Check, verify
+from onceward.store.attempts import claims, commits, workers
+from onceward.store.attempts.expiry import expire_batches
+from onceward.store.lineage import pause_lineage, raise_limits, trees
+from onceward.store.lineage.batches import NewBatch, open_batch
+from onceward.store.lines import enqueue
+from onceward.store.lines.memory import Reader
+from onceward.store.operations import task_actions
+from onceward.store.operations.importing import OldTask, take_over
+from onceward.store.verify.task_rules import RULES, History, Logged, TaskFacts, forgotten, moves
+from onceward.store.verify.verify import Check, verify
 from tests.store.children import ASKS, child, commit, joining, known_as, together
 from tests.store.conftest import Hands
 
@@ -100,13 +103,13 @@ def live(hands: Hands) -> None:
     hands.commit_all([(lease, Advance("first", b"1", "middle")), (leased(), Finish("first", None, FILTERED, "no"))])
     hands.commit(lease, Advance("middle", b"1", "last"))
     hands.commit(lease, Finish("last", None, FAILED, "broken"))
-    hands.do(lambda: operate.reopen(task, fresh=False, stage=None, forget=[], now=hands.now))
+    hands.do(lambda: task_actions.reopen(task, fresh=False, stage=None, forget=[], now=hands.now))
     hands.commit(again(lease), DONE)
-    hands.do(lambda: operate.reopen(task, fresh=False, stage="middle", forget=["middle", "last"], now=hands.now))
+    hands.do(lambda: task_actions.reopen(task, fresh=False, stage="middle", forget=["middle", "last"], now=hands.now))
     lease = again(lease)
     hands.commit(lease, Advance("middle", b"2", "last"))
     hands.commit(lease, DONE)
-    hands.do(lambda: operate.reopen(task, fresh=True, stage=None, forget=[], now=hands.now))
+    hands.do(lambda: task_actions.reopen(task, fresh=True, stage=None, forget=[], now=hands.now))
     lease = again(lease)
     hands.commit(lease, Advance("first", b"3", "middle"))
     hands.commit(lease, Release())
@@ -115,24 +118,24 @@ def live(hands: Hands) -> None:
     # Waits that end by a signal, by time, by other code, by a signal that was faster, and one that does not end.
     lease = leased()
     hands.commit(lease, Park("first", "signal:go", NEVER, "waits"))
-    hands.do(lambda: operate.signal(lease.task, "go", b"1", hands.now))
+    hands.do(lambda: task_actions.signal(lease.task, "go", b"1", hands.now))
     lease = again(lease)
     hands.commit(lease, Park("first", "signal:go", hands.now + 5, "waits"))
     hands.later(10)
     lease = again(lease)
-    hands.do(lambda: operate.signal(lease.task, "go", b"2", hands.now))
+    hands.do(lambda: task_actions.signal(lease.task, "go", b"2", hands.now))
     hands.commit(lease, Park("first", "signal:go", NEVER, "waits"))
     lease = again(lease)
     hands.commit(lease, Park("first", "code:1", NEVER, "does not fit"))
-    hands.do(lambda: operate.wake_for_code("note", "2", hands.now))
+    hands.do(lambda: task_actions.wake_for_code("note", "2", hands.now))
     hands.commit(again(lease), DONE)
     hands.commit(leased(), Park("first", "signal:never", NEVER, "waits"))
 
     # Cancelled before, while and after running; the late commits are refused.
     [task] = hands.enqueue()
-    hands.do(lambda: operate.cancel(task, "not wanted", hands.now))
+    hands.do(lambda: task_actions.cancel(task, "not wanted", hands.now))
     lease = leased()
-    hands.do(lambda: operate.cancel(lease.task, "not wanted", hands.now))
+    hands.do(lambda: task_actions.cancel(lease.task, "not wanted", hands.now))
     assert hands.commit(lease, DONE) is False
     assert hands.commit(lease, Advance("first", b"1", "last")) is False
 
@@ -161,7 +164,7 @@ def live(hands: Hands) -> None:
     hands.do(lambda: commits.commit([Commit(lease, DONE, (), spawns)], hands.now))
     for number, (task,) in enumerate(hands.sql("SELECT id FROM onceward_task WHERE waiting_for = 'signal:approved'")):
         if number:
-            hands.do(partial(operate.signal, task, "approved", b"true", hands.now))
+            hands.do(partial(task_actions.signal, task, "approved", b"true", hands.now))
     for one in hands.claim(ant):
         hands.commit(one, DONE)
 
@@ -170,17 +173,17 @@ def live(hands: Hands) -> None:
     commit(hands, lease, "family", Advance("first", b"1", "last"), child("son", "quiet"), child("aunt"))
     [aunt] = hands.claim(ant)
     commit(hands, aunt, "aunt", Advance("first", b"1", "last"), child("niece", "quiet"))
-    part, whole = (hands.do(partial(lineages.head_of, task)) for task in (aunt.task, lease.task))
-    for operation in (pausing.pause, pausing.resume, pausing.pause):
+    part, whole = (hands.do(partial(trees.head_of, task)) for task in (aunt.task, lease.task))
+    for operation in (pause_lineage.pause, pause_lineage.resume, pause_lineage.pause):
         hands.do(partial(operation, part, hands.now))
-    for operation in (pausing.pause, pausing.resume):
+    for operation in (pause_lineage.pause, pause_lineage.resume):
         hands.do(partial(operation, whole, hands.now))
     hands.commit(aunt, Release())
     [aunt] = hands.claim(ant)
-    hands.do(partial(pausing.pause, part, hands.now))
+    hands.do(partial(pause_lineage.pause, part, hands.now))
     commit(hands, aunt, "aunt", DONE, child("nephew", "quiet"))
-    son = hands.do(lambda: lineages.head_of(quiet_child(hands, lease.task)))
-    hands.do(partial(pausing.pause, son, hands.now))
+    son = hands.do(lambda: trees.head_of(quiet_child(hands, lease.task)))
+    hands.do(partial(pause_lineage.pause, son, hands.now))
 
     # Batches: one that ends in time, one that does not, and one that is open.
     for name, deadline_ms in (("soon", 1_000), ("too late", 10), ("open", None)):
@@ -221,11 +224,11 @@ def live(hands: Hands) -> None:
 
     # A lineage that was paused, resumed and given wider limits, and is paused again.
     [task] = hands.enqueue()
-    head = hands.do(lambda: lineages.head_of(task))
-    hands.do(lambda: pausing.pause(head, hands.now))
-    hands.do(lambda: pausing.resume(head, hands.now))
-    hands.do(lambda: limits.raise_limits(head, Limits(max_depth=20), BOUNDS, hands.now))
-    hands.do(lambda: pausing.pause(head, hands.now))
+    head = hands.do(lambda: trees.head_of(task))
+    hands.do(lambda: pause_lineage.pause(head, hands.now))
+    hands.do(lambda: pause_lineage.resume(head, hands.now))
+    hands.do(lambda: raise_limits.raise_limits(head, Limits(max_depth=20), BOUNDS, hands.now))
+    hands.do(lambda: pause_lineage.pause(head, hands.now))
 
     # Before a gate, and behind one at which something was set aside.
     governed(hands)
@@ -383,7 +386,7 @@ def in_batch(hands: Hands) -> int:
 def of_ended_batch(hands: Hands) -> int:
     """A task of a batch that has ended."""
     task = in_batch(hands)
-    hands.do(lambda: operate.cancel(task, "not wanted", hands.now))
+    hands.do(lambda: task_actions.cancel(task, "not wanted", hands.now))
     return task
 
 
@@ -430,16 +433,16 @@ def not_unique(hands: Hands) -> int:
 def paused(hands: Hands) -> int:
     """A root that is paused while it runs."""
     task = running(hands)
-    head = hands.do(lambda: lineages.head_of(task))
-    hands.do(lambda: pausing.pause(head, hands.now))
+    head = hands.do(lambda: trees.head_of(task))
+    hands.do(lambda: pause_lineage.pause(head, hands.now))
     return task
 
 
 def paused_child(hands: Hands) -> int:
     """A child whose parent is paused."""
     task = mother(hands)
-    head = hands.do(lambda: lineages.head_of(task))
-    hands.do(lambda: pausing.pause(head, hands.now))
+    head = hands.do(lambda: trees.head_of(task))
+    hands.do(lambda: pause_lineage.pause(head, hands.now))
     return quiet_child(hands, task)
 
 
@@ -747,7 +750,7 @@ def test_a_forgotten_stage_may_commit_again_and_a_kept_one_may_not(hands: Hands)
     hands.commit(lease, Advance("first", b"1", "middle"))
     hands.commit(lease, Advance("middle", b"1", "last"))
     hands.commit(lease, Finish("last", None, FAILED, "broken"))
-    hands.do(lambda: operate.reopen(task, fresh=False, stage="middle", forget=["middle", "last"], now=hands.now))
+    hands.do(lambda: task_actions.reopen(task, fresh=False, stage="middle", forget=["middle", "last"], now=hands.now))
     [lease] = hands.claim(ant)
     hands.commit(lease, Advance("middle", b"1", "last"))
     assert verify(hands.session, hands.now).ok

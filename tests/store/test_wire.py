@@ -16,14 +16,14 @@ from psycopg import errors as pg
 
 from onceward.model.task import Alike, band_of, lane_of
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store.enqueue import enqueue_at_once
-from onceward.store.guard import GuardedConnection
+from onceward.store.attempts.workers import NewWorker, register
+from onceward.store.drivers.lent_connection import GuardedConnection
+from onceward.store.drivers.postgres import PostgresSession, connect
+from onceward.store.drivers.server_liveness import WatchedConnection
+from onceward.store.drivers.wire import Statement, Wire
+from onceward.store.lines.enqueue import enqueue_at_once
+from onceward.store.lines.memory import Reader
 from onceward.store.op import Call, Op, Query
-from onceward.store.postgres import PostgresSession, connect
-from onceward.store.reader import Reader
-from onceward.store.silence import WatchedConnection
-from onceward.store.wire import Statement, Wire
-from onceward.store.workers import NewWorker, register
 from onceward.worker.writer import Wish, Writer
 
 PREPARED = Statement("SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'onceward%'")
@@ -86,7 +86,7 @@ def test_a_statement_is_prepared_once(wire: Wire) -> None:
 
 
 def test_no_more_is_kept_prepared_than_there_is_room_for(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onceward.store.wire.MOST_PREPARED", 3)
+    monkeypatch.setattr("onceward.store.drivers.wire.MOST_PREPARED", 3)
     for number in [*range(6), *range(6)]:
         assert wire.run(Statement(f"SELECT {number}")) == [(number,)]
     assert wire.run(PREPARED) == [(3,)]

@@ -22,13 +22,13 @@ from typing import ClassVar, TypeVar
 
 import pytest
 
-from onceward.store import postgres, sqlite_standard, sqlite_store
-from onceward.store import session as sessions
+from onceward.store.drivers import postgres, sqlite3_client, sqlite_store
+from onceward.store.drivers import session as sessions
+from onceward.store.drivers.postgres import PostgresSession
+from onceward.store.drivers.session import ConnectionLost, Patience, Session, TryAgainLater
+from onceward.store.drivers.sqlite import SqliteSession
+from onceward.store.drivers.sqlite3_client import ClientSqliteSession
 from onceward.store.op import Op, Query, Request, Rows, Whole
-from onceward.store.postgres import PostgresSession
-from onceward.store.session import ConnectionLost, Patience, Session, TryAgainLater
-from onceward.store.sqlite import SqliteSession
-from onceward.store.sqlite_standard import ClientSqliteSession
 from tests.proof.tally import Tally
 
 ASKED_FOR = "ONCEWARD_TEST_FAULTS"
@@ -125,7 +125,7 @@ class Trouble:
         monkeypatch.setattr(Troubled, "trouble", self)
         monkeypatch.setattr(sessions, "FIRST_PAUSE_S", 0.001)
         monkeypatch.setattr(sqlite_store, "SqliteSession", TroubledSqlite)
-        monkeypatch.setattr(sqlite_standard, "ClientSqliteSession", TroubledClient)
+        monkeypatch.setattr(sqlite3_client, "ClientSqliteSession", TroubledClient)
         monkeypatch.setattr(postgres, "PostgresSession", TroubledPostgres)
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from onceward.store.catalogue import Statements, colon, dollar, in_rows, migrations, parsed, percent, queries, spelled
+from onceward.store.queries import Statements, colon, dollar, in_rows, migrations, parsed, percent, queries, spelled
 
 FILE = """-- What stands before the first name is not read.
 

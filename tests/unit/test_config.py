@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onceward import App, Config, ConfigError, Setting
-from onceward.config import ENGINE, Level, declared, effective, levels, merged
+from onceward.settings.config import ENGINE, Level, declared, effective, levels, merged
 
 
 def test_the_defaults_are_those_of_the_specification() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from onceward import App, Budget, Config, ConfigError, Context, Payload, Pipeline
-from onceward.contradictions import check
 from onceward.model.source import Source
+from onceward.settings.consistency import check
 
 
 class Job(Payload, kind="job"):

@@ -9,14 +9,17 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DISTRIBUTIONS = (ROOT, ROOT / "apps")
+PROJECTS = [tomllib.loads((of / "pyproject.toml").read_text(encoding="utf-8"))["project"] for of in DISTRIBUTIONS]
 NOT_IMPORTED = {"lxml-html-clean": "trafilatura does not import without it under older pips"}
 
 
 def asked_for() -> dict[str, str]:
     """Every package of the core and of all extras, with its lowest version."""
-    extras = PROJECT["optional-dependencies"].values()
-    wishes = [*PROJECT["dependencies"], *(wish for extra in extras for wish in extra)]
+    extras = [extra for project in PROJECTS for extra in project["optional-dependencies"].values()]
+    engine, applications = (project["dependencies"] for project in PROJECTS)
+    assert applications == [f"onceward=={PROJECTS[0]['version']}"], "equal versions"
+    wishes = [*engine, *(wish for extra in extras for wish in extra)]
     found = [re.match(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", wish) for wish in wishes]
     assert all(found), "each says from which version on"
     return {one[1].lower().replace("_", "-"): one[2] for one in found if one}
@@ -25,7 +28,7 @@ def asked_for() -> dict[str, str]:
 def imported() -> set[str]:
     """Every package that some module of the source imports."""
     modules = set()
-    for path in (ROOT / "src").rglob("*.py"):
+    for path in (path for of in DISTRIBUTIONS for path in (of / "src").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 modules |= {alias.name.partition(".")[0] for alias in node.names}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from onceward import App, Config, ConfigError, Context, Limits, Payload, Pipeline, Retry, Status, Waiting
-from onceward.envelope import envelope
 from onceward.testing import Harness
+from onceward.views.envelope import envelope
 
 
 class Seed(Payload, kind="seed"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceward.store.sql_check import OWN_TABLES, leaves_trace, objection, session_objection
+from onceward.store.drivers.sql_check import OWN_TABLES, leaves_trace, objection, session_objection
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onceward import ConfigError, NoLineage
-from onceward.hop import Far, far_task, incoming, outgoing_headers
+from onceward.baggage import Far, far_task, incoming, outgoing_headers
 
 LINEAGE = uuid.UUID("0190b6d2-7b4e-7c3a-9f00-1234567890ab")
 OURS = f"onceward.lineage={LINEAGE},onceward.task=17,onceward.depth=2"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from onceward import App, Budget, Config, Context, Payload, Pipeline, Source
-from onceward.hourly import hourly
-from onceward.model.hours import HOUR_MS, Typical, growth_an_hour
+from onceward.model.hourly_usage import HOUR_MS, Typical, growth_an_hour
+from onceward.views.worst_hour import hourly
 
 
 @pytest.mark.parametrize(

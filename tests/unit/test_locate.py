@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onceward.errors import ConfigError
-from onceward.worker.locate import load
+from onceward.worker.find_app import load
 
 
 def test_a_wrong_name_of_an_app_is_answered_with_the_right_ones(tmp_path: Path) -> None:

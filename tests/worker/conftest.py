@@ -9,8 +9,8 @@ import pytest
 
 from onceward import App, Connection, Migration, Pipeline
 from onceward.model.task import Lease
+from onceward.store.drivers.session import Session
 from onceward.store.op import Op, drive
-from onceward.store.session import Session
 from onceward.testing import FakeClock, Harness
 from tests.store import trouble
 from tests.store.conftest import NOON, Hands

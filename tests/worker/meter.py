@@ -20,13 +20,13 @@ from unittest import mock
 import apsw
 
 import onceward
-from onceward.store.session import Session
-from onceward.store.wire import Wire
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.wire import Wire
 from onceward.testing import harness
-from onceward.worker import points
+from onceward.worker import crash_points
 
 ENGINE = str(Path(onceward.__file__).parent)
-NOT_COUNTED = {Wire._wait.__code__, points.reach.__code__}
+NOT_COUNTED = {Wire._wait.__code__, crash_points.reach.__code__}
 """A function that is called as often as an answer takes time, and one that only a harness has called."""
 
 

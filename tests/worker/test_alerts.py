@@ -25,11 +25,11 @@ from onceward import (
     Payload,
     Pipeline,
     Watch,
-    posting,
-)  # fmt: skip
-from onceward.alerts import Alert
+)
 from onceward.model.times import moment
+from onceward.support import http_post  # fmt: skip
 from onceward.testing import FakeClock
+from onceward.views.alerts import Alert
 from onceward.worker.watcher import Watcher
 from onceward.worker.webhook import post
 from tests.nursery import nursery
@@ -188,7 +188,7 @@ def test_a_watch_that_takes_too_long_is_stopped(store_url: str, monkeypatch: pyt
         "sqlite": "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n",
         "postgres": "SELECT 1 FROM pg_sleep(60)",
     }
-    monkeypatch.setattr("onceward.alerts.LONGEST_QUERY_S", 0.2)
+    monkeypatch.setattr("onceward.views.alerts.LONGEST_QUERY_S", 0.2)
     watch = Watch("endless", lambda one: one.execute(endless[one.dialect]).fetchall(), above=0, advice="Look.")
     began = time.monotonic()
 
@@ -505,7 +505,7 @@ class Dripping:
 @pytest.mark.parametrize(
     "send",
     [
-        lambda url: posting.post(url, {}, {}, time_limit_s=0.3),
+        lambda url: http_post.post(url, {}, {}, time_limit_s=0.3),
         lambda url: HttpTrigger(url, timeout="300ms")(NextTick(None, 1, 1.0, 1, 0)),
     ],
     ids=["post", "trigger"],
@@ -524,7 +524,7 @@ def test_the_time_limit_of_a_post_holds_for_the_look_up_of_a_name(monkeypatch: p
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait(60) and [])
     began = time.monotonic()
     with pytest.raises(TimeoutError):
-        posting.post("http://blackhole.example/", {}, {}, time_limit_s=0.2)
+        http_post.post("http://blackhole.example/", {}, {}, time_limit_s=0.2)
     assert time.monotonic() - began < 2
     answered.set()
 

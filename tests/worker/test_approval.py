@@ -9,7 +9,7 @@ import pytest
 
 from onceward import Config, Context, IllegalTransition, Limits, Payload, Pipeline, Rule, Status, StopList, Task
 from onceward.model.lineage import Refused, parked_note, rules_in
-from onceward.store.children import REFUSALS_KEPT
+from onceward.store.lineage.insert_children import REFUSALS_KEPT
 from onceward.testing import Harness
 from tests.worker.conftest import Start, words
 

@@ -30,17 +30,18 @@ from onceward import (
     UnknownKind,
     Waiting,
 )
-from onceward.hop import incoming, outgoing_headers
+from onceward.authoring.current_stage import is_worker
+from onceward.baggage import incoming, outgoing_headers
 from onceward.model.batch import BatchOutcome, Counts, outcome_of
+from onceward.model.enqueue_options import Wishes
 from onceward.model.status import Event
 from onceward.model.task import Commit, Finish, Lease, NewTask
 from onceward.model.time_limits import exceeded
-from onceward.model.wishes import Wishes
-from onceward.running_stage import is_worker
-from onceward.store import commits, expiry, operate
-from onceward.store.batches import NewBatch, open_batch
-from onceward.store.expiry import expire_batches
+from onceward.store.attempts import commits, expiry
+from onceward.store.attempts.expiry import expire_batches
+from onceward.store.lineage.batches import NewBatch, open_batch
 from onceward.store.op import Op, Query, drive
+from onceward.store.operations import task_actions
 from onceward.testing import Harness
 from onceward.worker.housekeeping import Housekeeping
 from tests.store.conftest import Hands
@@ -729,7 +730,7 @@ def test_an_end_and_a_cancel_at_the_same_moment_end_the_batch_once(clockwork: Cl
         pytest.skip("SQLite has one writer: there the two cannot meet")
     hands, others = clockwork.hands(), clockwork.hands()
     first, second = open_by_hand(hands, "a", "b")
-    meet(hands, lambda: operate.cancel(first.task, "not wanted", hands.now), lambda: others.commit(second, DONE))
+    meet(hands, lambda: task_actions.cancel(first.task, "not wanted", hands.now), lambda: others.commit(second, DONE))
     assert hands.sql("SELECT status, open, succeeded, cancelled FROM onceward_batch") == [(2, 0, 1, 1)]
     assert hands.sql("SELECT count(*) FROM onceward_task WHERE kind = 'report'") == [(1,)]
 

@@ -35,8 +35,8 @@ from onceward import (
     Status,
     Waiting,
 )
-from onceward.store.budget_waits import WOKEN_AT_ONCE, sweep_budgets
-from onceward.store.budgets import change, hold, set_aside
+from onceward.store.governance.budget_waits import WOKEN_AT_ONCE, sweep_budgets
+from onceward.store.governance.budgets import change, hold, set_aside
 from onceward.testing import Harness, run_stage
 from tests.worker.conftest import Start, assert_verified, statuses, words
 

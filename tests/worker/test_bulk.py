@@ -10,7 +10,7 @@ import pytest
 
 from onceward import App, Context, Payload, PayloadError, Pipeline
 from onceward.model.task import LARGEST_INLINE
-from onceward.store.enqueue import MOST_IN_ONE_STATEMENT
+from onceward.store.lines.enqueue import MOST_IN_ONE_STATEMENT
 
 SEEN: list[str] = []
 

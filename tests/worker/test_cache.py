@@ -13,8 +13,8 @@ from onceward import App, Budget, Config, ConfigError, Context, Payload, Pipelin
 from onceward.errors import WrongTwin
 from onceward.model.cache import Taken, hash_of
 from onceward.model.task import Defer, Fill, Filled
-from onceward.store import cache
-from onceward.store.cache import ROW_BYTES, evict
+from onceward.store.governance import cache
+from onceward.store.governance.cache import ROW_BYTES, evict
 from onceward.testing import Harness
 from onceward.worker.housekeeping import Housekeeping
 from tests.store.conftest import Hands

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from onceward import App, Config, Context, Payload, Pipeline, Retry, StageEnded, Status
-from onceward.worker import looping, stage_runs
+from onceward.worker import event_loop, stage_runs
 from tests.worker.conftest import Start, assert_verified
 
 MANY = 60
@@ -142,7 +142,7 @@ def test_a_stage_that_goes_on_though_it_was_cancelled_is_left_alone(apps: Any, m
 def test_who_does_not_heed_its_cancellation_does_not_keep_the_worker_from_ending(
     apps: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looping, "LAST_WORDS_S", 0.05)
+    monkeypatch.setattr(event_loop, "LAST_WORDS_S", 0.05)
     job = Pipeline(Job)
 
     async def go_on() -> None:

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from onceward import Config, Context, Payload, Pipeline
+from onceward.authoring.child_builder import Spawner
+from onceward.authoring.registry import Registry
 from onceward.model.source import GateLimits
 from onceward.model.task import Commit, Move, Release, band_of, lane_of
-from onceward.store.claims import NOTHING, Claimed
-from onceward.store.lines import line_told
-from onceward.store.reader import Reader
-from onceward.worker.intake import Intake
-from onceward.worker.registry import Registry
+from onceward.store.attempts.claims import NOTHING, Claimed
+from onceward.store.lines.lines import line_told
+from onceward.store.lines.memory import Reader
+from onceward.worker.claim_ahead import Intake
 from onceward.worker.runner import Runner
-from onceward.worker.spawner import Spawner
 from onceward.worker.writer import Answer, Item, Wish, Writer, Written
 from tests.worker.conftest import Clockwork, lease
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from onceward import Context, Payload, Pipeline, Status, TaskNotFound, UnknownKind
+from onceward.authoring.registry import Registry
 from onceward.model.task import NEVER, Park
-from onceward.store import operate
+from onceward.store.operations import task_actions
 from onceward.testing import Harness
-from onceward.worker.code_looks import CodeLooks
-from onceward.worker.registry import Registry
+from onceward.worker.parked_by_code import CodeLooks
 from tests.store.conftest import Hands
 from tests.worker.conftest import Clockwork, Start, words
 
@@ -217,9 +217,9 @@ def test_every_parked_task_is_woken_however_many_there_are(clockwork: Clockwork,
     tasks = hands.enqueue(1_001)
     ant = hands.worker()
     hands.commit_all([(lease, Park("first", "code:old", NEVER, "does not fit")) for lease in hands.claim(ant, 2_000)])
-    assert hands.do(lambda: operate.wake_for_code("other", "new", hands.now)) == 0
-    assert hands.do(lambda: operate.wake_for_code("note", "old", hands.now)) == 0
-    assert hands.do(lambda: operate.wake_for_code("note", "new", hands.now)) == len(tasks)
+    assert hands.do(lambda: task_actions.wake_for_code("other", "new", hands.now)) == 0
+    assert hands.do(lambda: task_actions.wake_for_code("note", "old", hands.now)) == 0
+    assert hands.do(lambda: task_actions.wake_for_code("note", "new", hands.now)) == len(tasks)
     assert clockwork.app.counts()[Status.PENDING] == len(tasks)
 
 

@@ -13,11 +13,11 @@ import pytest
 from onceward.errors import OutcomeUnknown
 from onceward.model.status import Event, Status
 from onceward.model.task import Commit, Finish, Lease
-from onceward.store.commits import Verdict
-from onceward.store.reader import Reader
-from onceward.store.session import ConnectionLost, Patience, Session
+from onceward.store.attempts.commits import Verdict
+from onceward.store.drivers.session import ConnectionLost, Patience, Session
+from onceward.store.lines.memory import Reader
 from onceward.worker import committer as committers
-from onceward.worker import points
+from onceward.worker import crash_points
 from onceward.worker.committer import Committer
 from onceward.worker.wakeup import PollOnly
 from onceward.worker.writer import Wish, Writer, Written
@@ -74,11 +74,11 @@ def noting(wrote: list[int]) -> Iterator[None]:
         if point == "inside commit":
             wrote.append(threading.get_ident())
 
-    points.hook = note
+    crash_points.hook = note
     try:
         yield
     finally:
-        points.hook = None
+        crash_points.hook = None
 
 
 def play(

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from onceward import App, Config, Context, Payload, Pipeline, Source, Status
-from onceward.store import lines
+from onceward.store.lines import lines
 from onceward.testing import Harness
 from tests.worker.conftest import Start, statuses
 

@@ -29,7 +29,7 @@ from onceward import (
     Waiting,
 )  # fmt: skip
 from onceward.errors import WriteRefused
-from onceward.store import catalogue
+from onceward.store import queries
 from onceward.testing import Harness
 from onceward.worker.runner import UNWRITABLE
 from onceward.worker.writer import Item, Wish, Writer, Written
@@ -196,7 +196,7 @@ REFUSED = [
 ]
 REFUSED_BY = {
     "sqlite": [
-        catalogue.queries("sqlite")["commit"],  # prepared before, and allowed, for the engine
+        queries.queries("sqlite")["commit"],  # prepared before, and allowed, for the engine
         "UPDATE main . [onceward_task] SET status = 4",
         "INSERT OR REPLACE INTO onceward_setting VALUES (1, 2, 3, 4)",
         "CREATE TRIGGER mine AFTER INSERT ON onceward_task BEGIN SELECT 1; END",

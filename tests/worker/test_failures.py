@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onceward import App, ConfigError, Connection, Context, Failed, Failure, Filtered, Payload, Pipeline, Retry, Status
-from onceward.model.traces import LONGEST_TRACE, trace_of
+from onceward.model.tracebacks import LONGEST_TRACE, trace_of
 from onceward.testing import Harness
 from onceward.worker.failures import MOST_WAITING, FailureHook
 from tests.worker.conftest import NOTES, Start

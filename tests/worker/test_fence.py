@@ -33,7 +33,8 @@ from onceward.model.task import (
     TryAgain,
     Write,
 )  # fmt: skip
-from onceward.store import commits, operate
+from onceward.store.attempts import commits
+from onceward.store.operations import task_actions
 from tests.store.children import child, together
 from tests.store.conftest import Hands
 from tests.worker.conftest import NOTES, Clockwork, insert_note
@@ -89,7 +90,7 @@ def finished_by_another(hands: Hands, lease: Lease) -> None:
 
 
 def cancelled(hands: Hands, lease: Lease) -> None:
-    hands.do(lambda: operate.cancel(lease.task, "stop", hands.now))
+    hands.do(lambda: task_actions.cancel(lease.task, "stop", hands.now))
 
 
 LOSSES = [reclaimed, reclaimed_as_suspect, claimed_by_another, finished_by_another, cancelled]
@@ -126,7 +127,7 @@ def clear_away(hands: Hands, task: int) -> None:
     """End a task, so that the next claim finds the next one alone."""
     [(status,)] = hands.sql("SELECT status FROM onceward_task WHERE id = ?", task)
     if not Status(status).is_terminal:
-        hands.do(lambda: operate.cancel(task, "out of the way", hands.now))
+        hands.do(lambda: task_actions.cancel(task, "out of the way", hands.now))
 
 
 def test_the_domain_rows_of_a_lost_lease_are_not_even_tried(clockwork: Clockwork, hands: Hands) -> None:
@@ -158,7 +159,7 @@ def test_in_one_batch_each_is_accepted_or_refused_on_its_own(hands: Hands) -> No
     leases = hands.claim(ant)
     stale = leases[::2]
     for lease in stale:
-        hands.do(lambda task=lease.task: operate.cancel(task, "stop", hands.now))  # type: ignore[misc]
+        hands.do(lambda task=lease.task: task_actions.cancel(task, "stop", hands.now))  # type: ignore[misc]
     moves: list[Move] = [
         MOVES[3], MOVES[3], MOVES[0], MOVES[0], TryAgain("first", hands.now, "no"), TryAgain("first", hands.now, "no"),
     ]  # fmt: skip
@@ -260,7 +261,7 @@ def test_a_group_goes_on_each_to_its_own_next_stage(hands: Hands, others: int) -
     tasks = hands.enqueue(others + 2)
     leases = hands.claim(hands.worker("ant"))
     following = {lease.task: f"after {lease.task % 3}" for lease in leases}
-    hands.do(lambda: operate.cancel(tasks[-1], "stop", hands.now))
+    hands.do(lambda: task_actions.cancel(tasks[-1], "stop", hands.now))
     verdicts = hands.commit_all(
         [(lease, Advance(f"at {lease.task % 5}", b"1", following[lease.task])) for lease in leases]
     )

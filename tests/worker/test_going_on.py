@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from onceward import Config, Context, Payload, Pipeline
+from onceward.authoring.child_builder import Spawner
+from onceward.authoring.registry import Registry
 from onceward.model.task import Advance, Commit, Finish, Release
-from onceward.store.claims import NOTHING, Claimed
-from onceward.worker.intake import LATE_MS
-from onceward.worker.registry import Registry
+from onceward.store.attempts.claims import NOTHING, Claimed
+from onceward.worker.claim_ahead import LATE_MS
 from onceward.worker.runner import Runner
-from onceward.worker.spawner import Spawner
 from onceward.worker.writer import Answer, Item, Wish, Written
 from tests.worker.conftest import lease
 

@@ -311,7 +311,7 @@ def test_approve_is_a_signal(start: Start) -> None:
 
 def working(harness: Harness) -> None:
     """Somebody is at work, so that a task waits for nothing but its gates."""
-    from onceward.store.workers import NewWorker, register
+    from onceward.store.attempts.workers import NewWorker, register
 
     new = NewWorker("ant", "host", 1, None, "", "", 300_000)
     harness.app._transact(lambda: register(new, harness.clock.now()))

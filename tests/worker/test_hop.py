@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from onceward import App, ConfigError, Context, Enqueued, Limits, NoLineage, Payload, Pipeline, SpawnRefused, StopList
-from onceward.hop import incoming, outgoing_headers
-from onceward.running_stage import is_worker
+from onceward.authoring.current_stage import is_worker
+from onceward.baggage import incoming, outgoing_headers
 from onceward.testing import Harness
 from tests.worker.conftest import Start, words
 

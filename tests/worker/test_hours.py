@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from onceward import Budget, Context, Payload, Pipeline, Source
-from onceward.hourly import Hourly
 from onceward.testing import Harness
+from onceward.views.worst_hour import Hourly
 from tests.worker.conftest import Start
 
 web = Source("web")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onceward import App, ConfigError, Connection, Context, Payload, Pipeline, Status, StopList, UnknownKind
-from onceward.importing import STATUSES
+from onceward.client.importing import STATUSES
 from onceward.testing import Harness
 from tests.worker.conftest import Start, statuses, words
 

@@ -8,8 +8,8 @@ import pytest
 
 from onceward import Config, Event, Status
 from onceward.model.task import Finish, Lease
-from onceward.store import claims, workers
-from onceward.worker import points
+from onceward.store.attempts import claims, workers
+from onceward.worker import crash_points
 from onceward.worker.housekeeping import Housekeeping
 from tests.store.conftest import Hands
 from tests.worker.conftest import Clockwork, ask
@@ -240,12 +240,12 @@ def test_a_sweeper_that_dies_during_reclaim_has_reclaimed(clockwork: Clockwork, 
         if point == "during reclaim":
             raise _Died
 
-    points.hook = die
+    crash_points.hook = die
     try:
         with pytest.raises(_Died):
             bee.housekeeping.step()
     finally:
-        points.hook = None
+        crash_points.hook = None
     cat = Machine(clockwork, "cat")
     cat.housekeeping.step()
     lease = cat.claim()

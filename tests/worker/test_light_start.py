@@ -78,7 +78,9 @@ def test_a_program_that_asks_for_work_imports_nothing_that_works() -> None:
         f"onceward.{name}" for name in ("store.verify", "store.sqlite", "view", "envelope", "importing", "alerts")
     }
     assert found & (working | seldom) == set()
-    assert len(found) <= MOST_MODULES, "more has to be imported by those who need it, when they do (onceward/lazily.py)"
+    assert len(found) <= MOST_MODULES, (
+        "more has to be imported by those who need it, when they do (onceward/support/lazily.py)"
+    )
 
 
 def test_a_supervisor_imports_nothing_that_runs_stages() -> None:

@@ -27,10 +27,11 @@ from onceward import (
     TaskNotFound,
     Waiting,
 )
+from onceward.baggage import incoming
 from onceward.errors import LineageNotFound
-from onceward.hop import incoming
-from onceward.store import claims, lineages, pausing
-from onceward.store.reader import Reader
+from onceward.store.attempts import claims
+from onceward.store.lineage import pause_lineage, trees
+from onceward.store.lines.memory import Reader
 from onceward.testing import Harness
 from tests.store.conftest import Hands
 from tests.worker.conftest import Start, assert_verified, words
@@ -175,7 +176,7 @@ def test_all_failed_tasks_of_a_part_are_retried(start: Start) -> None:
 def test_one_that_cannot_be_retried_does_not_keep_the_others_from_it(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onceward.lineage_operations.RETRIED_AT_ONCE", 2)  # more than one transaction
+    monkeypatch.setattr("onceward.operations.lineages.RETRIED_AT_ONCE", 2)  # more than one transaction
     broken = {"r", "ra", "rb", "rc"}
     node = Pipeline(Node, unique="everywhere")
 
@@ -414,8 +415,8 @@ def test_a_suspect_is_one_still_after_a_pause(hands: Hands) -> None:
     worker = hands.worker()
     hands.claim(worker)
     hands.bury(worker, frozenset({task}))
-    head = hands.do(lambda: lineages.head_of(task))
-    hands.do(lambda: pausing.pause(head, hands.now))
+    head = hands.do(lambda: trees.head_of(task))
+    hands.do(lambda: pause_lineage.pause(head, hands.now))
 
     def suspects() -> list[int]:
         reader = Reader(("!default:note",), sweeps=hands.session.dialect == "postgres")
@@ -423,7 +424,7 @@ def test_a_suspect_is_one_still_after_a_pause(hands: Hands) -> None:
         return [one.task for one in hands.do(lambda: claims.claim_suspects(reader, ant, hands.now)).leases]
 
     assert suspects() == []
-    hands.do(lambda: pausing.resume(head, hands.now))
+    hands.do(lambda: pause_lineage.resume(head, hands.now))
     assert [tuple(row) for row in hands.sql("SELECT lane, rank FROM onceward_ready")] == [("!default:note", 1)]
     assert suspects() == [task]
 

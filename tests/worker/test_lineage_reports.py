@@ -25,14 +25,15 @@ from onceward import (
     Waiting,
 )
 from onceward.errors import LineageNotFound
-from onceward.store import catalogue, waits
-from onceward.store.lines import Standing, stand
+from onceward.store import queries
+from onceward.store.attempts.workers import NewWorker, register
+from onceward.store.drivers.sqlite import bound
+from onceward.store.lines.lines import Standing, stand
 from onceward.store.op import Op, Query
-from onceward.store.sqlite import bound
-from onceward.store.workers import NewWorker, register
+from onceward.store.reports import waits
 from onceward.testing import Harness
-from onceward.why import Cause
-from onceward.why import why as explained
+from onceward.views.why import Cause
+from onceward.views.why import why as explained
 from tests.worker.conftest import Start
 
 
@@ -485,11 +486,11 @@ def best_ms(ask: Callable[[], Any], times: int = 5) -> float:
 def plan(app: App, name: str, params: dict[str, Any]) -> str:
     connection = app._session().opened()
     if app.dialect == "sqlite":
-        statement = catalogue.Statements("sqlite", catalogue.colon)[name]
+        statement = queries.Statements("sqlite", queries.colon)[name]
         given = {place: bound(params[place]) for place in statement.places}
         rows = connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", given)
         return "\n".join(str(row[3]) for row in rows)
-    statement = catalogue.Statements("postgres", catalogue.percent)[name]
+    statement = queries.Statements("postgres", queries.percent)[name]
     return "\n".join(row[0] for row in connection.execute(f"EXPLAIN {statement.text}", params).fetchall())
 
 

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from onceward import App, Config, Context, LeaseLost, Payload, Pipeline, Status
+from onceward.store.drivers.session import RECEIPT_IS_THERE_MS, Patience, Session, WentBack
 from onceward.store.op import Op, Query
-from onceward.store.session import RECEIPT_IS_THERE_MS, Patience, Session, WentBack
-from onceward.worker.orders import Orders
 from onceward.worker.process import WorkerProcess
+from onceward.worker.worker_orders import Orders
 from tests.worker.conftest import NOTES, Clockwork, assert_verified, insert_note, notes
 
 

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from onceward import App, Config, Context, Payload, Pipeline, on_loop
+from onceward import App, Config, Context, Payload, Pipeline
+from onceward.client import loop_warnings
 from onceward.errors import StoreUnavailable
 
 
@@ -26,7 +27,7 @@ async def run(ctx: Context[Job]) -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_loop, "_told", set())
+    monkeypatch.setattr(loop_warnings, "_told", set())
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -26,7 +26,7 @@ from onceward import (
     Status,
     Waiting,
 )
-from onceward.store.expiry import expire_batches
+from onceward.store.attempts.expiry import expire_batches
 from onceward.testing import Harness
 from tests.worker.conftest import Start, statuses, words
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceward import Config, ConfigError, Watch
-from onceward.store import pruning
+from onceward.store.operations import pruning
 from onceward.worker.pruner import Pruner
 from tests.store.conftest import Hands
 from tests.store.test_pruning import DAY, finished

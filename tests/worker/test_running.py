@@ -11,8 +11,8 @@ import pytest
 
 from onceward import App, Config, Context, Failed, Payload, Pipeline, Retry, Skipped, Source, Status, Waiting
 from onceward.worker import stage_runs
-from onceward.worker.orders import Orders
 from onceward.worker.process import WorkerProcess
+from onceward.worker.worker_orders import Orders
 from tests.worker.conftest import NOTES, assert_verified, insert_note, notes
 
 QUICK = Retry(base="10ms", jitter=False)

@@ -16,12 +16,12 @@ from onceward import App, ConfigError, Context, Cron, Payload, Pipeline, Schedul
 from onceward.model.schedule import GRACE_MS, MOST_AT_ONCE
 from onceward.model.times import instant, moment
 from onceward.store.op import Request, Rows
-from onceward.store.schedules import declare, fire
+from onceward.store.operations.schedules import declare, fire
 from onceward.testing import FakeClock, Harness, run_stage
 from onceward.testing.clock import START
-from onceward.worker.orders import Orders
 from onceward.worker.process import WorkerProcess
 from onceward.worker.scheduler import Look, fire_due
+from onceward.worker.worker_orders import Orders
 from tests.faults.schedulers import app_with_schedules, expected, fired
 from tests.worker.conftest import Start, assert_verified
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from onceward import App, Config, ConfigError, Context, Limits, Payload, Pipeline, Setting, SettingValue
+from onceward.settings.effective import LOOK_EVERY_MS
 from onceward.store.op import Query
 from onceward.testing import Harness
-from onceward.worker.in_force import LOOK_EVERY_MS
 from onceward.worker.presence import Presence, running
 from tests.worker.conftest import Start
 

@@ -14,9 +14,9 @@ import psycopg
 import pytest
 
 from onceward import App, Context, Payload, Pipeline
-from onceward.enqueueing import Enqueued
+from onceward.client.enqueueing import Enqueued
+from onceward.client.group_commit import Sharing, Turn
 from onceward.errors import OutcomeUnknown, StoreUnavailable
-from onceward.sharing import Sharing, Turn
 
 CALLERS = 8
 PATIENCE_S = 30

@@ -7,11 +7,11 @@ from decimal import Decimal
 import pytest
 
 from onceward import Config, ConfigError, Context, Limits, Payload, Pipeline, Source, StopList
+from onceward.authoring.child_builder import Spawner
+from onceward.authoring.registry import Registry
+from onceward.model.enqueue_options import Wishes
 from onceward.model.lineage import Sort
 from onceward.model.task import band_of
-from onceward.model.wishes import Wishes
-from onceward.worker.registry import Registry
-from onceward.worker.spawner import Spawner
 from tests.worker.conftest import lease
 
 NOW = 1_000

@@ -11,7 +11,7 @@ from onceward import Breaker, Context, Payload, Pipeline, Retry, Retryable, Sour
 from onceward.model.decide import fault_of
 from onceward.model.gates import Told
 from onceward.worker.isolated import RemoteError
-from onceward.worker.telling import told_of
+from onceward.worker.source_reports import told_of
 from tests.unit.values import NOW, lease
 from tests.worker.conftest import Start
 

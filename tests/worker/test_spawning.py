@@ -29,7 +29,7 @@ from onceward import (
     StopList,
     Waiting,
 )
-from onceward.running_stage import is_worker
+from onceward.authoring.current_stage import is_worker
 from onceward.testing import Harness, run_stage
 from tests.worker.conftest import NOTES, Start, insert_note, notes, words
 

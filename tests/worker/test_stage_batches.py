@@ -30,12 +30,12 @@ from onceward import (
     Task,
     Waiting,
 )
+from onceward.authoring.current_stage import current
+from onceward.baggage import incoming, outgoing_headers
 from onceward.cli.lineage_screens import _wait
-from onceward.hop import incoming, outgoing_headers
-from onceward.running_stage import current
-from onceward.store.invariants import BatchFacts, batch_breaches
+from onceward.store.verify.task_rules import BatchFacts, batch_breaches
 from onceward.testing import Harness, run_stage
-from onceward.why import Cause
+from onceward.views.why import Cause
 from tests.worker.conftest import NOTES, Start, assert_verified, insert_note, notes, statuses, words
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onceward import App, Context, Payload, Pipeline
-from onceward.worker import standstill
+from onceward.worker import blocked_loop
 
 LONGEST_S = 20
 
@@ -36,8 +36,8 @@ class _Heard(logging.Handler):
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Heard]:
-    monkeypatch.setattr(standstill, "ASK_EVERY_S", 0.01)
-    monkeypatch.setattr(standstill, "BLOCKED_AFTER_S", 0.03)
+    monkeypatch.setattr(blocked_loop, "ASK_EVERY_S", 0.01)
+    monkeypatch.setattr(blocked_loop, "BLOCKED_AFTER_S", 0.03)
     handler = _Heard()
     logging.getLogger("onceward.worker").addHandler(handler)
     yield handler

@@ -24,7 +24,7 @@ from onceward import (
     Waiting,
 )
 from onceward.model.task import HandOver
-from onceward.store import stats as store_stats
+from onceward.store.reports import stats as store_stats
 from onceward.testing import Harness
 from tests.store.conftest import Hands
 from tests.worker.conftest import Clockwork, Start

@@ -8,9 +8,10 @@ import pytest
 
 from onceward import Context, Payload, Pipeline, Status
 from onceward.model.task import Advance, Finish, Lease, Release, TryAgain, band_of, lane_of
-from onceward.store import claims, idle, pauses, workers
-from onceward.store.lines import Standing, stand
-from onceward.store.reader import Reader
+from onceward.store.attempts import claims, workers
+from onceward.store.lines import idle, pause_scopes
+from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.memory import Reader
 from tests.store.conftest import Hands
 from tests.worker.conftest import Start, words
 
@@ -327,5 +328,5 @@ def test_a_child_for_suspects_stays_while_one_of_its_own_waits_at_a_gate(fleet: 
     assert not is_coming(), "it will be started again in an hour"
     put(mine, 30_000)
     assert is_coming()
-    hands.do(lambda: pauses.pause("pipeline:mine", "ant", hands.now))
+    hands.do(lambda: pause_scopes.pause("pipeline:mine", "ant", hands.now))
     assert not is_coming(), "nothing begins before an operator resumes it"

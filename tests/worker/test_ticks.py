@@ -29,9 +29,9 @@ from onceward import (
     SubprocessTrigger,
     Waiting,
 )
-from onceward.store.claims import claim
-from onceward.store.reader import Reader
-from onceward.store.workers import NewWorker, register
+from onceward.store.attempts.claims import claim
+from onceward.store.attempts.workers import NewWorker, register
+from onceward.store.lines.memory import Reader
 from tests.pooler import IS_BETWEEN
 from tests.worker.conftest import assert_verified
 

@@ -30,11 +30,11 @@ from onceward import (
 from onceward.model.status import Event
 from onceward.model.task import Commit, Defer, Expire, Finish, Park, Release, TryAgain
 from onceward.model.time_limits import after_last_stage, in_time
-from onceward.store.claims import claim
-from onceward.store.commits import commit
-from onceward.store.expiry import expire_lineages, expire_tasks
-from onceward.store.reader import Reader
-from onceward.store.workers import NewWorker, register, stop
+from onceward.store.attempts.claims import claim
+from onceward.store.attempts.commits import commit
+from onceward.store.attempts.expiry import expire_lineages, expire_tasks
+from onceward.store.attempts.workers import NewWorker, register, stop
+from onceward.store.lines.memory import Reader
 from onceward.testing import Harness
 from tests.unit.values import lease
 from tests.worker.conftest import NOTES, Start, insert_note, notes, statuses, words

@@ -9,11 +9,11 @@ import pytest
 
 from onceward.model.status import Status
 from onceward.model.task import Advance, Commit, Finish, Lease, TryAgain, band_of, lane_of
-from onceward.store.operate import signal
-from onceward.store.pauses import pause, resume
-from onceward.store.reader import Reader
-from onceward.store.session import WentBack
-from onceward.store.told import Told, claim_at_once
+from onceward.store.attempts.quick_claim import Told, claim_at_once
+from onceward.store.drivers.session import WentBack
+from onceward.store.lines.memory import Reader
+from onceward.store.lines.pause_scopes import pause, resume
+from onceward.store.operations.task_actions import signal
 from onceward.worker.writer import Item, Wish, Writer
 from tests.store.conftest import Hands
 from tests.worker.conftest import Clockwork

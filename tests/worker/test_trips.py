@@ -9,15 +9,15 @@ import pytest
 
 from onceward import Context, Payload, Pipeline, Retry, Status
 from onceward.model.task import Commit
-from onceward.store.commits import commit
+from onceward.store.attempts.commits import commit
+from onceward.store.lines.memory import Reader
 from onceward.store.op import Op
-from onceward.store.reader import Reader
 from onceward.testing import Harness
 from onceward.worker import writer
 from onceward.worker.attempt import Attempt
-from onceward.worker.beginning import Beginning
-from onceward.worker.intake import Intake
-from onceward.worker.judging import Judge
+from onceward.worker.claim_ahead import Intake
+from onceward.worker.decide_move import Judge
+from onceward.worker.prepare_attempt import Beginning
 from onceward.worker.stage_runs import StageRuns
 from tests.worker.conftest import NOTES, Start, insert_note
 

@@ -13,8 +13,9 @@ import pytest
 
 from onceward import ConfigError, Context, IllegalTransition, Payload, Pipeline, Status, TaskNotFound, Waiting
 from onceward.model.task import NEVER, Commit, Finish, Park
-from onceward.store import commits, operate
+from onceward.store.attempts import commits
 from onceward.store.op import Query, drive
+from onceward.store.operations import task_actions
 from tests.worker.conftest import Clockwork, Start, words
 
 
@@ -322,7 +323,7 @@ def test_a_signal_that_waits_for_the_park_wakes_the_task(clockwork: Clockwork, t
     hands.session.run(Query("begin"))
     assert drive(commits.commit([park], hands.now), hands.session) == [True]
     together(
-        lambda: other.do(lambda: operate.signal(task, "go", b"1", other.now)),
+        lambda: other.do(lambda: task_actions.signal(task, "go", b"1", other.now)),
         lambda: hands.session.run(Query("commit")) and None,
     )
     [lease] = hands.claim(ant)
@@ -337,7 +338,7 @@ def test_a_park_that_waits_for_the_signal_does_not_sleep(clockwork: Clockwork, t
     [lease] = hands.claim(ant)
     other.session.opened()
     other.session.run(Query("begin"))
-    drive(operate.signal(task, "go", b"1", other.now), other.session)
+    drive(task_actions.signal(task, "go", b"1", other.now), other.session)
     verdicts: list[Any] = []
     together(
         lambda: verdicts.append(hands.commit(lease, Park("first", "signal:go", NEVER, "waits"))),

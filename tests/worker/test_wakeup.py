@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store.sqlite import SqliteSession
+from onceward.store.drivers.sqlite import SqliteSession
 from onceward.worker import wakeup
-from onceward.worker.file_writes import FileWrites
+from onceward.worker.inotify import FileWrites
 from onceward.worker.wakeup import WatchFile
 
 only_on_linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify is a part of Linux")

@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store.postgres import PostgresStore, connect
-from onceward.store.silence import WatchedConnection
-from onceward.store.workers import HeldLocks, renew, show_lock
-from onceward.worker.shown_lock import ShownLock
+from onceward.store.attempts.workers import HeldLocks, renew, show_lock
+from onceward.store.drivers.postgres import PostgresStore, connect
+from onceward.store.drivers.server_liveness import WatchedConnection
 from onceward.worker.wakeup import Held
+from onceward.worker.worker_lock import ShownLock
 from tests.pooler import IS_BETWEEN
 from tests.worker.conftest import Clockwork, assert_verified
 from tests.worker.test_leases import Machine

@@ -12,16 +12,16 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from onceward.alerts import Alert, json_body
-from onceward.cli import asking
+from onceward.cli import target_app
 from onceward.cli.answers import answer
-from onceward.cli.asking import database
 from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import iso
 from onceward.cli.exits import BAD_ANSWER, FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Output, Where
+from onceward.cli.target_app import database
 from onceward.cli.words import age, time_of
 from onceward.harmless import one_line
+from onceward.views.alerts import Alert, json_body
 
 
 @command_line.command(
@@ -47,7 +47,7 @@ def alerts(
     with database(where) as app:
         if look:
             app.watch_now()
-        now = asking.present(app)
+        now = target_app.present(app)
         found = app.alerts(open_only=not all, limit=limit)
         answer(
             output,

@@ -9,12 +9,12 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from rich.text import Text
 
-from onceward.cli import asking, documents, screens
+from onceward.cli import documents, screens, target_app
 from onceward.cli.answers import answer
-from onceward.cli.asking import database
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
+from onceward.cli.target_app import database
 
 
 @command_line.command(
@@ -32,7 +32,7 @@ def batches(
 ) -> int:
     """List batches, newest first: how far they are, what has become of their tasks, what follows."""
     with database(where) as app:
-        now = asking.present(app)
+        now = target_app.present(app)
         found = app.batches(status=status, limit=limit)
 
         def screen() -> Iterable[Any]:

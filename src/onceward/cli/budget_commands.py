@@ -11,18 +11,18 @@ from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
-from onceward.budgeting import BudgetStatus, HoldStatus
-from onceward.cli import asking
+from onceward.cli import target_app
 from onceward.cli.answers import answer
-from onceward.cli.asking import database
 from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
 from onceward.cli.screens import table
+from onceward.cli.target_app import database
 from onceward.cli.words import age
 from onceward.errors import BudgetNotFound, ConfigError
 from onceward.harmless import one_line
+from onceward.operations.budgets import BudgetStatus, HoldStatus
 
 
 @command_line.command(
@@ -55,7 +55,7 @@ def budgets(
     with database(where) as app:
         if limit is not None and name is not None:
             app.raise_budget(name, limit, scope=scope, author=author)
-        now = asking.present(app)
+        now = target_app.present(app)
         found = [one for one in app.budgets(name) if scope in (None, one.scope)]
         if name is not None and not found and limit is None and name not in app.registry.budgets:
             raise BudgetNotFound(name, list(app.registry.budgets))

@@ -9,15 +9,15 @@ from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
-from onceward.cache_operations import CacheStatus
 from onceward.cli.answers import answer
-from onceward.cli.asking import database
 from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document
 from onceward.cli.exits import FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Output, Where
 from onceward.cli.screens import table
+from onceward.cli.target_app import database
 from onceward.errors import ConfigError
+from onceward.operations.cache import CacheStatus
 
 
 @command_line.command(

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.text import Text
 
-from onceward.cli import asking, documents, screens
+from onceward.cli import documents, screens, target_app
 from onceward.cli.answers import answer
-from onceward.cli.asking import database
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import BAD_ANSWER, FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
+from onceward.cli.target_app import database
 
 
 @command_line.command(sort_key=3, help_epilogue=example("onceward status --db sqlite:///shop.db"))
@@ -22,7 +22,7 @@ def status(*, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
     """Show how things stand: tasks by status, the backlog, the living workers."""
     with database(where) as app:
         counts, backlog, workers = app.counts(), app.backlog(), app.workers()
-        facts = (asking.place_of(app), counts, backlog, workers, asking.present(app))
+        facts = (target_app.place_of(app), counts, backlog, workers, target_app.present(app))
         answer(output, lambda: documents.status_document(*facts), lambda: screens.status_screen(*facts))
     return FINE
 
@@ -35,7 +35,7 @@ def verify(*, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
     """
     with database(where) as app:
         report = app.verify()
-        place = asking.place_of(app)
+        place = target_app.place_of(app)
         answer(output, lambda: documents.report_document(place, report), lambda: screens.report_screen(report))
     return FINE if report.ok else BAD_ANSWER
 
@@ -51,7 +51,7 @@ def migrate(*, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
     """Bring a database up to date, or make a new one; with --app the application's own tables too."""
     with database(where, may_create=True) as app:
         applied = app.migrate()
-        place = asking.place_of(app)
+        place = target_app.place_of(app)
 
         def screen() -> Iterable[Any]:
             for step in applied:

@@ -21,14 +21,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from onceward import demo, terminal
+from onceward import terminal
 from onceward.app import App
-from onceward.cli import asking, documents, screens
+from onceward.cli import demo_app, documents, screens, target_app
 from onceward.cli.exits import BAD_ANSWER, FINE
 from onceward.model.connection import Connection
 from onceward.model.status import Event, Status
-from onceward.store.reports import WorkerRow
-from onceward.store.verify import Report
+from onceward.store.reports.tasks import WorkerRow
+from onceward.store.verify.verify import Report
 
 PROCESSES = 3
 CONCURRENCY = 12
@@ -108,17 +108,17 @@ def perform(*, as_json: bool) -> int:
     console = terminal.console(to_stderr=as_json)
     folder = Path(tempfile.mkdtemp(prefix="onceward-demo-"))
     url = f"sqlite:///{folder / 'demo.db'}"
-    app = demo.demo_app(url)
+    app = demo_app.demo_app(url)
     try:
-        offers = list(demo.offers())
+        offers = list(demo_app.offers())
         ids = [enqueued.id for enqueued in app.enqueue_many(offers)]
         wanted = dict(zip(ids, offers, strict=True))
         console.print(Text.assemble(("database  ", "dim"), url))
         console.print(
             Text.assemble(
                 ("work      ", "dim"),
-                f"{len(ids)} offers, {' → '.join(stage.name for stage in demo.offer.stages)}, "
-                f"{sum(len(demo.stages_of(one)) for one in offers)} stages to commit",
+                f"{len(ids)} offers, {' → '.join(stage.name for stage in demo_app.offer.stages)}, "
+                f"{sum(len(demo_app.stages_of(one)) for one in offers)} stages to commit",
             )
         )
         started = time.monotonic()
@@ -142,10 +142,10 @@ def perform(*, as_json: bool) -> int:
 
 
 def _watch(
-    app: App, wanted: dict[int, demo.Offer], url: str, folder: Path, console: Console
+    app: App, wanted: dict[int, demo_app.Offer], url: str, folder: Path, console: Console
 ) -> tuple[Story, int | None]:
     """Start the workers, watch them, kill one, let the others finish; returns how their supervisor ended."""
-    total = sum(len(demo.stages_of(one)) for one in wanted.values())
+    total = sum(len(demo_app.stages_of(one)) for one in wanted.values())
     story = Story()
     screen = _Screen(story, wanted, total)
     started = time.monotonic()
@@ -166,12 +166,12 @@ def _watch(
 @contextmanager
 def _supervisor(url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     command = [
-        sys.executable, "-m", "onceward", "run", "onceward.demo:app", "--processes", str(PROCESSES),
+        sys.executable, "-m", "onceward", "run", "onceward.cli.demo_app:app", "--processes", str(PROCESSES),
         "--concurrency", str(CONCURRENCY), "--until-idle", "--name", NAME, "--log-json",
     ]  # fmt: skip
     with (folder / "workers.log").open("wb") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, demo.VARIABLE: url}
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, demo_app.VARIABLE: url}
         )
         try:
             yield process
@@ -210,7 +210,7 @@ def _kill_one(app: App, look: Look, story: Story) -> Kill | None:
     """Kill a worker in the middle of its work; None while there is none to be killed."""
     busy = sorted((one for one in look.workers if one.pid and one.holds), key=lambda one: one.name != VICTIM)
     for worker in busy[:1]:
-        running = asking.running_in(app, worker.id)
+        running = target_app.running_in(app, worker.id)
         try:
             os.kill(worker.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -228,10 +228,10 @@ def _kill_one(app: App, look: Look, story: Story) -> Kill | None:
 class _Screen:
     """Shows a story while it happens: moving on a terminal, line by line elsewhere."""
 
-    def __init__(self, story: Story, wanted: dict[int, demo.Offer], total: int) -> None:
+    def __init__(self, story: Story, wanted: dict[int, demo_app.Offer], total: int) -> None:
         self._story = story
         self._total = total
-        self._by_stage = Counter(stage for one in wanted.values() for stage in demo.stages_of(one))
+        self._by_stage = Counter(stage for one in wanted.values() for stage in demo_app.stages_of(one))
         self._live: Live | None = None
         self._console: Console | None = None
         self._told = 0
@@ -298,14 +298,14 @@ class _Screen:
 # Counting
 
 
-def _balance(app: App, wanted: dict[int, demo.Offer], story: Story) -> list[Line]:
+def _balance(app: App, wanted: dict[int, demo_app.Offer], story: Story) -> list[Line]:
     """What there should be after the last task, and what there is."""
     histories = [app.task(task_id).history for task_id in wanted]
     events = Counter(one.event for history in histories for one in history)
     pairs = Counter(app.read(_all_rows))
     counts = app.counts()
     unwanted = sum(one.trouble == "unwanted" for one in wanted.values())
-    should = {(task_id, stage) for task_id, one in wanted.items() for stage in demo.stages_of(one)}
+    should = {(task_id, stage) for task_id, one in wanted.items() for stage in demo_app.stages_of(one)}
     return [
         Line("tasks succeeded", len(wanted) - unwanted, counts[Status.SUCCEEDED]),
         Line("tasks filtered by a rule", unwanted, counts[Status.FILTERED]),
@@ -313,8 +313,8 @@ def _balance(app: App, wanted: dict[int, demo.Offer], story: Story) -> list[Line
         Line("rows written", len(should), pairs.total()),
         Line("rows missing", 0, len(should - set(pairs))),
         Line("rows written twice", 0, sum(count - 1 for count in pairs.values())),
-        Line("retries after an error", sum(map(demo.failures_of, wanted.values())), events[Event.RETRY_SCHEDULED]),
-        Line("polls of a page that was late", demo.POLLS, events[Event.DEFERRED]),
+        Line("retries after an error", sum(map(demo_app.failures_of, wanted.values())), events[Event.RETRY_SCHEDULED]),
+        Line("polls of a page that was late", demo_app.POLLS, events[Event.DEFERRED]),
         Line("workers killed", 1, int(story.killed is not None)),
         Line("tasks taken back from it", "some", events[Event.RECLAIMED] + events[Event.CRASHED]),
     ]

@@ -8,15 +8,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from onceward.batch import BatchStatus
-from onceward.importing import Imported
+from onceward.authoring.pipeline import Pipeline
+from onceward.client.batch import BatchStatus
+from onceward.client.importing import Imported
 from onceward.model.status import Event, Status
 from onceward.model.times import moment
-from onceward.pipeline import Pipeline
-from onceward.store.reports import Backlog, WorkerRow
-from onceward.store.verify import Report
+from onceward.store.reports.tasks import Backlog, WorkerRow
+from onceward.store.verify.verify import Report
 from onceward.terminal import print_json
-from onceward.view import Task, shown
+from onceward.views.task import Task, shown
 
 Document = dict[str, Any]
 

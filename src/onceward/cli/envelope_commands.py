@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from onceward.cli import asking, screens
+from onceward.cli import screens, target_app
 from onceward.cli.answers import answer
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import BAD_ANSWER, FINE, complain
@@ -55,7 +55,7 @@ def envelope(
 
     No database is asked and nothing runs, so that a build can refuse a change which would let work or money run away.
     """
-    found = asking.loaded(app).envelope(usd_per_1000_calls=usd_per_1000_calls, measured=measured)
+    found = target_app.loaded(app).envelope(usd_per_1000_calls=usd_per_1000_calls, measured=measured)
     too_wide = []
     if max_tasks_per_root is not None and found.exceeds(max_tasks_per_root):
         too_wide.append(f"{found.sentence}; allowed are {max_tasks_per_root:,}")

@@ -11,10 +11,10 @@ from cyclopts import Parameter
 
 from onceward.cli import documents, screens
 from onceward.cli.answers import answer
-from onceward.cli.asking import database
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import BAD_ANSWER, FINE, complain
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
+from onceward.cli.target_app import database
 from onceward.errors import ConfigError
 from onceward.harmless import one_line
 

@@ -9,14 +9,14 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from rich.text import Text
 
-from onceward.cli import asking
 from onceward.cli import lineage_documents as documents
 from onceward.cli import lineage_screens as screens
+from onceward.cli import target_app
 from onceward.cli.answers import answer, one_by_one
-from onceward.cli.asking import database
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Id, Ids, Output, Where
+from onceward.cli.target_app import database
 from onceward.model.lineage import Limits
 
 LineageId = Annotated[
@@ -44,7 +44,7 @@ def lineage(
 ) -> int:
     """Show a lineage as a tree: statuses, attempts, and what was refused, where, and why."""
     with database(where) as app:
-        now = asking.present(app)
+        now = target_app.present(app)
         found = app.lineage(id, subtree=subtree, limit=limit)
         answer(output, lambda: documents.lineage_document(found), lambda: screens.lineage_screen(found, now))
     return FINE
@@ -60,7 +60,7 @@ def lineages(
 ) -> int:
     """List lineages, newest first: those whose root has spawned, or was given limits of its own."""
     with database(where) as app:
-        now = asking.present(app)
+        now = target_app.present(app)
         found = app.lineages(limit, largest=largest)
 
         def screen() -> Iterable[Any]:
@@ -85,7 +85,7 @@ def why(
 ) -> int:
     """Say why a task is not running, and until when, where that is known."""
     with database(where) as app:
-        now = asking.present(app)
+        now = target_app.present(app)
         found = app.why(task_id)
         answer(output, lambda: documents.why_document(found), lambda: screens.why_screen(found, now))
     return FINE

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from onceward.cli.documents import Document, iso
-from onceward.lineage_view import Branch, Lineage, LineageSummary, Link, Refusal
 from onceward.model.lineage import Limits
 from onceward.model.times import milliseconds
-from onceward.why import Why
+from onceward.views.lineage import Branch, Lineage, LineageSummary, Link, Refusal
+from onceward.views.why import Why
 
 
 def lineage_document(lineage: Lineage) -> Document:

@@ -13,12 +13,12 @@ from rich.tree import Tree
 from onceward.cli.screens import GAP, LEAST_WIDTH, STATUS_STYLE, status_text, table
 from onceward.cli.words import age, shortened, time_of
 from onceward.harmless import one_line
-from onceward.lineage_view import Branch, Lineage, LineageSummary, Refusal
 from onceward.model.lineage import Limits
 from onceward.model.status import Status
 from onceward.model.times import milliseconds, spoken
 from onceward.terminal import console
-from onceward.why import Why
+from onceward.views.lineage import Branch, Lineage, LineageSummary, Refusal
+from onceward.views.why import Why
 
 KEY_LENGTH = 60
 REASON_LENGTH = 300

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
-from onceward.logs import Form, Level, configure
+from onceward.support.logs import Form, Level, configure
 
 DATABASE = Group("Which database", sort_key=2)
 OUTPUT = Group("Output", sort_key=3)

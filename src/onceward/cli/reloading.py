@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from onceward.logs import EngineLog
+from onceward.support.logs import EngineLog
 
 LOOK_EVERY_S = 0.5
 WATCHED = (".py", ".toml")

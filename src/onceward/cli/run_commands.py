@@ -10,13 +10,13 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from onceward import logs
-from onceward.cli import asking
+from onceward.cli import target_app
 from onceward.cli.answers import Aside
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
 from onceward.cli.options import NOTHING_SAID, PLAIN_LOG, Flag, Log, Output
 from onceward.cli.reloading import run_reloading
+from onceward.support import logs
 
 
 @command_line.command(
@@ -63,14 +63,14 @@ def run(
         return run_reloading(sys.argv[1:], Path.cwd())
     wanted = None if queues is None else [queue.strip() for queue in queues.split(",") if queue.strip()]
     answer = Aside() if output.json else None
-    found = asking.loaded(app)
+    found = target_app.loaded(app)
     found.registry.lanes(wanted)  # a queue that nobody uses is refused before anything begins
     log.begin(app, output)
     logger = logs.EngineLog("onceward.cli")
     logger.info(
         "working",
-        database=asking.place_of(found),
-        **({"created": True} if asking.is_missing(found) else {}),
+        database=target_app.place_of(found),
+        **({"created": True} if target_app.is_missing(found) else {}),
         kinds=",".join(found.registry.kinds),
         queues=",".join(wanted or found.registry.queues),
         processes=processes,
@@ -78,7 +78,7 @@ def run(
     began, started = found._store.clock.now(), time.monotonic()
     found.run(processes=processes or None, concurrency=concurrency, queues=wanted, until_idle=until_idle, name=name)
     seconds = round(time.monotonic() - started, 3)
-    counts, ended = found.counts(), asking.ended_since(found, began)
+    counts, ended = found.counts(), target_app.ended_since(found, began)
     found.close()
     logger.info("stopped", after_s=seconds, **{status.word: count for status, count in ended.items()})
     if answer is not None:

@@ -10,18 +10,18 @@ from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
-from onceward.cli import asking
+from onceward.cli import target_app
 from onceward.cli.answers import answer
-from onceward.cli.asking import database
 from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import BAD_ANSWER, FINE, complain
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
 from onceward.cli.screens import table
+from onceward.cli.target_app import database
 from onceward.cli.words import age, time_of
 from onceward.errors import ConfigError
 from onceward.harmless import one_line
-from onceward.scheduling import ScheduleStatus
+from onceward.operations.schedules import ScheduleStatus
 
 
 @command_line.command(
@@ -68,7 +68,7 @@ def schedules(
                 complain(f"nothing was enqueued: {begun.reason}")
                 return BAD_ANSWER
         else:
-            now = asking.present(app)
+            now = target_app.present(app)
             found = app.schedules()
             answer(output, lambda: {"schedules": [_document(one) for one in found]}, lambda: _screen(found, now))
     return FINE

@@ -11,19 +11,19 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from onceward.batch import BatchStatus
+from onceward.authoring.pipeline import Pipeline
 from onceward.cli.documents import Document, is_silent, lane_parts, stages_of
 from onceward.cli.words import age, as_json_text, shortened, time_of
-from onceward.envelope import Envelope
+from onceward.client.batch import BatchStatus
+from onceward.client.importing import Imported
 from onceward.harmless import harmless, harmless_lines, one_line
-from onceward.importing import Imported
 from onceward.model.status import Event, Status
 from onceward.model.times import moment
-from onceward.pipeline import Pipeline
-from onceward.store.reports import Backlog, WorkerRow
-from onceward.store.verify import Report
+from onceward.store.reports.tasks import Backlog, WorkerRow
+from onceward.store.verify.verify import Report
 from onceward.terminal import console
-from onceward.view import Task
+from onceward.views.envelope import Envelope
+from onceward.views.task import Task
 
 RESULT_LENGTH = 200
 NOTE_LENGTH = 500

@@ -11,14 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from onceward.app import App
-from onceward.cli import asking
+from onceward.cli import target_app
 from onceward.cli.answers import answer
-from onceward.cli.asking import database
 from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Output, Where
 from onceward.cli.screens import table
+from onceward.cli.target_app import database
 from onceward.cli.words import shortened, time_of
 from onceward.errors import ConfigError
 from onceward.model.setting import KINDS, SettingValue
@@ -75,7 +75,7 @@ def settings(
             answer(output, lambda: setting_document(_found(app.settings(), name)), lambda: [Text(said)])
         else:
             found = app.settings() if name is None else [_found(app.settings(), name)]
-            now = asking.present(app)
+            now = target_app.present(app)
             answer(
                 output,
                 lambda: {"settings": [setting_document(one) for one in found]},

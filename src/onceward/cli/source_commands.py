@@ -11,19 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from onceward.app import App
-from onceward.cli import asking
+from onceward.cli import target_app
 from onceward.cli.answers import answer
-from onceward.cli.asking import database
 from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import BAD_ANSWER, FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Output, Where
 from onceward.cli.screens import table
+from onceward.cli.target_app import database
 from onceward.cli.words import age, shortened, time_of
 from onceward.errors import ConfigError
-from onceward.governing import SourceState, SourceStatus
 from onceward.harmless import one_line
 from onceward.model.pause import spoken_scope
+from onceward.operations.sources import SourceState, SourceStatus
 
 ERROR_LENGTH = 200
 
@@ -55,7 +55,7 @@ def sources(
     Rates and places are known with --app only.
     """
     with database(where) as app:
-        now = asking.present(app)
+        now = target_app.present(app)
         found = [one for one in app.sources() if not (unhealthy and one.is_healthy)]
 
         def screen() -> Iterable[Any]:
@@ -99,7 +99,7 @@ def source(
             changed = _change(app, asked[0], name)
             answer(output, lambda: {done: changed}, lambda: [_done(done, one) for one in changed])
         else:
-            now = asking.present(app)
+            now = target_app.present(app)
             found = app.source(name)
             document = {"sources": [source_document(one) for one in found]}
             answer(output, lambda: document, lambda: _screen(found, now))

@@ -11,20 +11,20 @@ from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
-from onceward.cache_operations import CacheStatus
-from onceward.cli import asking
+from onceward.cli import target_app
 from onceward.cli.answers import answer
-from onceward.cli.asking import database
 from onceward.cli.cache_commands import cache_document
 from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
 from onceward.cli.screens import heading, status_text, table
+from onceward.cli.target_app import database
 from onceward.cli.words import age
 from onceward.harmless import one_line
 from onceward.model.stats import AttemptCounts, LineWait, StageDuration
-from onceward.stats import Stats, StuckTask
+from onceward.operations.cache import CacheStatus
+from onceward.operations.stats import Stats, StuckTask
 
 
 @command_line.command(
@@ -48,7 +48,7 @@ def stats(
     Which stages belong to which source is known with --app only.
     """
     with database(where) as app:
-        asking.present(app)  # by the clock of the database, by which everything was written
+        target_app.present(app)  # by the clock of the database, by which everything was written
         found = app.stats(since, stuck_after=stuck_after)
         answer(output, lambda: stats_document(found), lambda: _screen(found))
     return FINE

@@ -10,12 +10,12 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from rich.text import Text
 
-from onceward.cli import asking, documents, screens
+from onceward.cli import documents, screens, target_app
 from onceward.cli.answers import answer, one_by_one, together
-from onceward.cli.asking import database
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Id, Ids, Output, Where
+from onceward.cli.target_app import database
 from onceward.errors import ConfigError
 from onceward.model.status import Status
 
@@ -48,8 +48,8 @@ def tasks(
 ) -> int:
     """List tasks, newest first."""
     with database(where) as app:
-        now = asking.present(app)
-        within = None if lineage is None else asking.lineage_named(app, lineage)
+        now = target_app.present(app)
+        within = None if lineage is None else target_app.lineage_named(app, lineage)
         found = app.tasks(
             status=status, kind=kind, key=key, lineage=within, min_depth=min_depth, stuck=stuck, limit=limit
         )
@@ -78,7 +78,7 @@ def task(
     with database(where) as app:
         found = app.task(task_id)
         pipeline = app.registry[found.kind] if found.kind in app.registry.kinds else None
-        facts = (found, asking.stored_payload(app, task_id), pipeline, asking.present(app))
+        facts = (found, target_app.stored_payload(app, task_id), pipeline, target_app.present(app))
         answer(output, lambda: documents.whole_task_document(*facts), lambda: screens.task_screen(*facts))
     return FINE
 

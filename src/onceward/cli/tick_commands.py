@@ -9,12 +9,12 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from onceward.cli import asking
+from onceward.cli import target_app
 from onceward.cli.answers import Aside
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
 from onceward.cli.options import NOTHING_SAID, PLAIN_LOG, Log, Output
-from onceward.triggers import HttpTrigger, LambdaTrigger, SubprocessTrigger, Trigger
+from onceward.operations.triggers import HttpTrigger, LambdaTrigger, SubprocessTrigger, Trigger
 
 TOKEN_VARIABLE = "ONCEWARD_TICK_TOKEN"
 """What an HTTP trigger shows to its receiver, as `Authorization: Bearer …`."""
@@ -67,7 +67,7 @@ def tick(
     """
     wanted = None if queues is None else [queue.strip() for queue in queues.split(",") if queue.strip()]
     answer = Aside()
-    found = asking.loaded(app)
+    found = target_app.loaded(app)
     log.begin(app, output)
     report = found.tick(
         max_tasks=max_tasks,

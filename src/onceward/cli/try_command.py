@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from onceward import terminal
-from onceward.cli import asking
+from onceward.cli import target_app
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import BAD_ANSWER, FINE
 from onceward.cli.options import NOTHING_SAID, Flag, Output
@@ -22,9 +22,9 @@ from onceward.cli.words import as_json_text, shortened
 from onceward.harmless import harmless_lines, one_line
 from onceward.model import codec
 from onceward.model.status import Status
-from onceward.redaction import redacted
-from onceward.trial import StageTrial, Trial, payload_from, trial
-from onceward.view import Task, shown
+from onceward.support.redaction import redacted
+from onceward.testing.trial import StageTrial, Trial, payload_from, trial
+from onceward.views.task import Task, shown
 
 LONGEST = 2_000
 _FINE = frozenset({Status.SUCCEEDED, Status.FILTERED, Status.SKIPPED, Status.WAITING})
@@ -57,7 +57,7 @@ def try_task(
     Nothing else is run, and no other worker takes it. At the first error of a stage it stops: in the debugger, where
     the stage stands, or with the traceback. What is open then is cancelled.
     """
-    found = asking.loaded(app)
+    found = target_app.loaded(app)
     payload = payload_from(found, task)
     logging.getLogger("onceward").setLevel(logging.ERROR)  # what goes wrong is shown here
     with tempfile.TemporaryDirectory(prefix="onceward-try-") as folder:

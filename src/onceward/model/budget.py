@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from onceward.errors import ConfigError
-from onceward.model.asked import shown
+from onceward.model.arguments import shown
 from onceward.model.gates import BUDGET
 from onceward.model.holds import Settlement
 

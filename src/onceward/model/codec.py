@@ -17,7 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from onceward.errors import ConfigError, PayloadError
-from onceward.model.asked import shown
+from onceward.model.arguments import shown
 
 LARGEST_VALUE = 16 * 1024 * 1024
 """The most bytes that a payload, a result, a cursor or a part may take."""

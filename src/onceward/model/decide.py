@@ -29,7 +29,7 @@ from onceward.model.retry import (
 )
 from onceward.model.status import Status
 from onceward.model.task import NEVER, Crash, Defer, Finish, Lease, Move, Park, TryAgain
-from onceward.redaction import redacted
+from onceward.support.redaction import redacted
 
 
 class Fault(msgspec.Struct, frozen=True):

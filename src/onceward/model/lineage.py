@@ -18,7 +18,7 @@ import msgspec
 
 from onceward.errors import ConfigError
 from onceward.model import codec
-from onceward.model.asked import shown
+from onceward.model.arguments import shown
 from onceward.model.budget import Amount, Counted, amount_of, read_amount
 from onceward.model.status import Status
 from onceward.model.times import Duration, milliseconds, spoken

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from onceward.errors import ConfigError
-from onceward.model.asked import shown
+from onceward.model.arguments import shown
 from onceward.model.gates import read_gates, source_of
 
 EVERYTHING = "everything"

@@ -10,9 +10,9 @@ from datetime import UTC
 from typing import Any, Literal
 
 from onceward.errors import CallsExceeded, ConfigError, SpawnRefused
-from onceward.model.asked import checked_flag, checked_whole, shown
+from onceward.model.arguments import checked_flag, checked_whole, shown
 from onceward.model.times import HUNDRED_YEARS_MS, Duration, milliseconds
-from onceward.redaction import redacted
+from onceward.support.redaction import redacted
 
 LONGEST_READ = 10_000
 """How much of the text of an error is looked at."""

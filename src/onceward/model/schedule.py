@@ -17,7 +17,7 @@ from cronsim import CronSim, CronSimError
 
 from onceward.errors import ConfigError, PayloadError
 from onceward.model import codec
-from onceward.model.asked import checked_word, shown
+from onceward.model.arguments import checked_word, shown
 from onceward.model.payload import Payload, checked_key, stored_payload
 
 Missed = Literal["once", "all", "skip"]

@@ -16,7 +16,7 @@ import msgspec
 
 from onceward.errors import ConfigError, PayloadError
 from onceward.model import codec
-from onceward.model.asked import is_held, shown
+from onceward.model.arguments import is_held, shown
 from onceward.model.times import milliseconds
 
 Where = Literal["code", "file", "environment", "live"]

@@ -18,7 +18,7 @@ import msgspec
 
 from onceward.errors import ConfigError
 from onceward.model import codec
-from onceward.model.asked import checked_function, checked_value, checked_whole, shown
+from onceward.model.arguments import checked_function, checked_value, checked_whole, shown
 from onceward.model.times import NEVER, Duration, milliseconds
 
 MOST_PER_SECOND = 100_000

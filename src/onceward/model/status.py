@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from onceward.errors import ConfigError, IllegalTransition
-from onceward.model.asked import shown
+from onceward.model.arguments import shown
 
 
 class Status(IntEnum):

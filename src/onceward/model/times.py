@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from onceward.errors import BadDuration, ConfigError
-from onceward.model.asked import shown
+from onceward.model.arguments import shown
 
 Duration = str | int | float | timedelta
 """`"90s"`, `"1h30m"`, a `timedelta`, or a number of seconds."""

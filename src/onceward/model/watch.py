@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from onceward.errors import ConfigError
-from onceward.model.asked import shown
+from onceward.model.arguments import shown
 from onceward.model.budget import spoken_amount
 from onceward.model.times import spoken
 

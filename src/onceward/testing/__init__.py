@@ -14,6 +14,6 @@ from __future__ import annotations
 from onceward.testing.clock import FakeClock
 from onceward.testing.harness import Drained, Harness
 from onceward.testing.stages import StageRun, run_stage
-from onceward.worker.points import POINTS
+from onceward.worker.crash_points import POINTS
 
 __all__ = ["POINTS", "Drained", "FakeClock", "Harness", "StageRun", "run_stage"]

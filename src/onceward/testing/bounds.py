@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onceward.app import App
-from onceward.envelope import Envelope
 from onceward.model.lineage import MOST_TASKS, Limits, checked_number
 from onceward.model.payload import Payload
-from onceward.store.growth import Branch, Growth, growth, narrow
+from onceward.store.lineage.growth import Branch, Growth, growth, narrow
+from onceward.views.envelope import Envelope
 
 POLLS_ALLOWED = 1_000
 """How many attempts more than the envelope has may be begun, by tasks that are put off, before it is called endless."""

@@ -11,31 +11,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onceward.app import App
-from onceward.enqueueing import Enqueued
+from onceward.client.enqueueing import Enqueued
 from onceward.errors import ConfigError
 from onceward.model.lineage import Limits
 from onceward.model.payload import Payload
 from onceward.model.task import NEVER, Commit
 from onceward.model.times import Duration
-from onceward.store import cache
-from onceward.store.budget_waits import declare as declare_budgets
-from onceward.store.budget_waits import sweep_budgets
-from onceward.store.budget_waits import wake_for_code as wake_for_budgets_of_code
-from onceward.store.expiry import expire_batches, expire_lineages, expire_tasks, know_last_stages, next_look_at
-from onceward.store.growth import Growth
-from onceward.store.idle import is_due_besides_signals, signal_waits
-from onceward.store.lines import look
+from onceward.store.attempts.expiry import expire_batches, expire_lineages, expire_tasks, know_last_stages, next_look_at
+from onceward.store.attempts.workers import Death, NewWorker, Seen, bury, living, register, stop
+from onceward.store.governance import cache
+from onceward.store.governance.budget_waits import declare as declare_budgets
+from onceward.store.governance.budget_waits import sweep_budgets
+from onceward.store.governance.budget_waits import wake_for_code as wake_for_budgets_of_code
+from onceward.store.governance.sources import declare as declare_sources
+from onceward.store.lineage.growth import Growth
+from onceward.store.lines.idle import is_due_besides_signals, signal_waits
+from onceward.store.lines.lines import look
+from onceward.store.lines.memory import Reader
 from onceward.store.op import Op, drive
-from onceward.store.operate import wake_for_code
-from onceward.store.reader import Reader
-from onceward.store.sources import declare as declare_sources
-from onceward.store.workers import Death, NewWorker, Seen, bury, living, register, stop
+from onceward.store.operations.task_actions import wake_for_code
 from onceward.testing.bounds import bounded
 from onceward.testing.clock import FakeClock
-from onceward.view import Task
-from onceward.worker import points
+from onceward.views.task import Task
+from onceward.worker import crash_points
+from onceward.worker.event_loop import run_on_loop
 from onceward.worker.failures import call
-from onceward.worker.looping import run_on_loop
 from onceward.worker.runner import Runner
 from onceward.worker.scheduler import fire_due
 from onceward.worker.threads import StageThreads
@@ -100,8 +100,8 @@ class Harness:
         With `times`, so do the workers after it, until that many have died.
         """
         when, _, name = point.partition(" ")
-        if point not in points.POINTS and not (when in ("before", "after") and name in self._stages):
-            raise ConfigError(f"{point!r} is no crash point; there are: {', '.join(points.POINTS)}")
+        if point not in crash_points.POINTS and not (when in ("before", "after") and name in self._stages):
+            raise ConfigError(f"{point!r} is no crash point; there are: {', '.join(crash_points.POINTS)}")
         self._armed, self._times = point, times
 
     def advance(self, duration: Duration) -> None:
@@ -140,13 +140,13 @@ class Harness:
         run_out: set[tuple[int, str]] = set()
         while True:
             worker = _InlineWorker(self.app, self.clock, self._dice, run_out)
-            points.hook = lambda point, worker=worker: self._reached(point, worker)
+            crash_points.hook = lambda point, worker=worker: self._reached(point, worker)
             try:
                 run_on_loop(worker.work(wait_for_due=wait_for_due))
             except _SimulatedCrash:
                 pass  # whoever dies has said so: worker.is_dead
             finally:
-                points.hook = None
+                crash_points.hook = None
             is_out_of_patience = self._attempts_left is not None and self._attempts_left < 0
             if worker.is_dead:
                 self.crashes += not is_out_of_patience

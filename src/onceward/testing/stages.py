@@ -9,13 +9,15 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
-from onceward.calls import Closed
-from onceward.config import ENGINE, Config
-from onceward.context import Context
+from onceward.authoring.calls import Closed
+from onceward.authoring.context import Context
+from onceward.authoring.current_stage import current
+from onceward.authoring.stage import Stage
 from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.budget import Bill, read_amount
 from onceward.model.cache import Cached
+from onceward.model.enqueue_options import NO_WISHES, Wishes
 from onceward.model.lineage import Sort, Spawn
 from onceward.model.payload import Payload, identity, payload_key, stored_payload
 from onceward.model.task import (
@@ -35,9 +37,7 @@ from onceward.model.task import (
     Write,
 )
 from onceward.model.times import SystemClock, instant, uuid7
-from onceward.model.wishes import NO_WISHES, Wishes
-from onceward.running_stage import current
-from onceward.stage import Stage
+from onceward.settings.config import ENGINE, Config
 from onceward.testing.clock import START
 
 P = TypeVar("P", bound=Payload)

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from onceward.context import Context
-from onceward.desk import Desk
+from onceward.authoring.context import Context
+from onceward.authoring.pipeline import Pipeline
+from onceward.authoring.stage import Stage
+from onceward.authoring.worker_port import Desk
 from onceward.model.budget import Bill, Charge
 from onceward.model.task import CURSOR_PART, NEVER, RESULT_PART, Advance, Lease, Part
-from onceward.pipeline import Pipeline
-from onceward.stage import Stage
 
 
 class StageTimeout(TimeoutError):

@@ -8,10 +8,10 @@ import sys
 import threading
 from typing import Any
 
-from onceward import logs
-from onceward.worker import locate
-from onceward.worker.orders import RETIRED, Orders
+from onceward.support import logs
+from onceward.worker import find_app
 from onceward.worker.process import WorkerProcess
+from onceward.worker.worker_orders import RETIRED, Orders
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--suspects", action="store_true")
     parser.add_argument("--until-idle", action="store_true")
     given = parser.parse_args()
-    app: Any = locate.load(given.app)
+    app: Any = find_app.load(given.app)
     logs.configure_from_environment()
     orders = Orders(
         queues=given.queue,

@@ -16,12 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from onceward.errors import OutcomeUnknown, StoreError
-from onceward.logs import EngineLog
 from onceward.model.task import Commit
-from onceward.store.availability import database
-from onceward.store.commits import SendAlone, SendLater, Verdict
-from onceward.store.session import FIRST_PAUSE_S, ConnectionLost, Session, TryAgainLater, WentBack
-from onceward.worker.apart import Apart
+from onceward.store.attempts.commits import SendAlone, SendLater, Verdict
+from onceward.store.drivers.availability import database
+from onceward.store.drivers.session import FIRST_PAUSE_S, ConnectionLost, Session, TryAgainLater, WentBack
+from onceward.support.logs import EngineLog
+from onceward.worker.separate_writer import Apart
 from onceward.worker.wakeup import Wakeup
 from onceward.worker.writer import Answer, Item, Wish, Writer, Written
 

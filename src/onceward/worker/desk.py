@@ -11,15 +11,15 @@ from typing import Any
 
 import msgspec
 
-from onceward.calls import Closed
+from onceward.authoring.calls import Closed
+from onceward.authoring.child_builder import Spawner
 from onceward.errors import LeaseLost, WrongTwin
 from onceward.model.cache import Cached
 from onceward.model.task import Commit, Effects, Lease, Move, Report, Take
-from onceward.store.commits import Verdict
+from onceward.store.attempts.commits import Verdict
 from onceward.worker.attempt import Attempt
-from onceward.worker.off_loop import off_loop
+from onceward.worker.engine_threads import off_loop
 from onceward.worker.presence import Presence
-from onceward.worker.spawner import Spawner
 
 REPORT_EVERY_MS = 1_000
 

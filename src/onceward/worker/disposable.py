@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from onceward.calls import Closed
-from onceward.context import Context
+from onceward.authoring.calls import Closed
+from onceward.authoring.context import Context
+from onceward.authoring.current_stage import current, fields_of_stage
 from onceward.errors import ConfigError, LeaseLost, PayloadError
-from onceward.logs import stages_in_records
 from onceward.model.cache import Cached, Taken
 from onceward.model.decide import fault_of, readable
 from onceward.model.holds import NotEnough
@@ -23,10 +23,11 @@ from onceward.model.outcome import Failed, Filtered, Skipped, Verdict, Waiting, 
 from onceward.model.source import NotYet
 from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Hold, Keep, Lease, Move, Report, Take
 from onceward.model.times import SystemClock
-from onceward.model.traces import trace_of
-from onceward.running_stage import current, fields_of_stage
-from onceward.store.cache import look_up
-from onceward.worker import locate
+from onceward.model.tracebacks import trace_of
+from onceward.store.governance.cache import look_up
+from onceward.support.logs import stages_in_records
+from onceward.worker import find_app
+from onceward.worker.engine_threads import off_loop
 from onceward.worker.isolated import (
     _LENGTH,
     Answer,
@@ -45,8 +46,7 @@ from onceward.worker.isolated import (
     read_start,
     verdict_name,
 )
-from onceward.worker.limits import end_with_parent, set_limits
-from onceward.worker.off_loop import off_loop
+from onceward.worker.process_limits import end_with_parent, set_limits
 
 
 class FarDesk:
@@ -142,7 +142,7 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 def run(connection: socket.socket) -> None:
     """Run the one stage that this process is for, and tell what it did."""
     start = read_start(received(connection))
-    app = locate.load(start.app)
+    app = find_app.load(start.app)
     pipeline = app.registry[start.lease.kind]
     stage = pipeline.stage_named(start.stage)
     payload = pipeline.read(start.lease.payload, start.lease.version)

@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from onceward.logs import EngineLog
 from onceward.model.decide import is_code_wait
 from onceward.model.failure import Failure
-from onceward.model.few_lines import FewLines
+from onceward.model.log_quota import FewLines
 from onceward.model.retry import described
 from onceward.model.status import Status
 from onceward.model.task import Crash, Expire, Finish, Move, Park, TryAgain
+from onceward.support.logs import EngineLog
 from onceward.worker.attempt import Attempt
 
 OnFailure = Callable[[Failure], object]

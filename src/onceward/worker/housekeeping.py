@@ -12,20 +12,20 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from onceward.config import Config
-from onceward.logs import EngineLog
 from onceward.model.retry import Retry, backoff_ms
 from onceward.model.times import spoken
-from onceward.store.budget_waits import sweep_budgets
-from onceward.store.cache import evict
-from onceward.store.expiry import expire_batches, expire_lineages
+from onceward.settings.config import Config
+from onceward.store.attempts.expiry import expire_batches, expire_lineages
+from onceward.store.attempts.workers import Death, Reclaimed, Seen, StillBusy, bury, living, renew
+from onceward.store.drivers.session import Session
+from onceward.store.governance.budget_waits import sweep_budgets
+from onceward.store.governance.cache import evict
+from onceward.store.lines.memory import forget_lines
 from onceward.store.op import Op, Query
-from onceward.store.pruning import prune_receipts, sweep_slots
-from onceward.store.reader import forget_lines
-from onceward.store.session import Session
-from onceward.store.workers import Death, Reclaimed, Seen, StillBusy, bury, living, renew
-from onceward.worker import points, presence
-from onceward.worker.lock_looks import LockLooks
+from onceward.store.operations.pruning import prune_receipts, sweep_slots
+from onceward.support.logs import EngineLog
+from onceward.worker import crash_points, presence
+from onceward.worker.dead_machines import LockLooks
 
 LOOK_EVERY_MS = 1_000
 MARKS_KEPT_MS = 60_000
@@ -186,7 +186,7 @@ class Housekeeping:
         except StillBusy as error:
             logger.warning("a lost worker cannot be buried yet", worker=worker.name, error=str(error))
             return None
-        points.reach("during reclaim")
+        crash_points.reach("during reclaim")
         if reclaimed is None:
             return None
         if worker.host == self._host and (path := presence.recorded(worker.presence, self._presence_folder)):

@@ -38,10 +38,10 @@ from onceward.model.outcome import (
 )
 from onceward.model.source import NotYet
 from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Hold, Keep, Lease, Move, Part, Report, Take, Write
-from onceward.worker.locate import MAIN_ALIAS
+from onceward.worker.find_app import MAIN_ALIAS
 
 if TYPE_CHECKING:
-    from onceward.desk import Desk
+    from onceward.authoring.worker_port import Desk
     from onceward.worker.attempt import Attempt
 
 _LENGTH = struct.Struct("<I")

@@ -13,24 +13,24 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from onceward.authoring.registry import Registry
 from onceward.errors import StoreError
-from onceward.logs import EngineLog
 from onceward.model.task import Lease
-from onceward.store.availability import database
-from onceward.store.expiry import expire_tasks
-from onceward.store.lines import stragglers
+from onceward.settings.effective import InForce
+from onceward.store.attempts.expiry import expire_tasks
+from onceward.store.attempts.workers import still_held
+from onceward.store.drivers.availability import database
+from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.lines.lines import stragglers
 from onceward.store.op import Query
-from onceward.store.session import ConnectionLost, Session, TryAgainLater
-from onceward.store.workers import still_held
-from onceward.worker.code_looks import CodeLooks
+from onceward.support.logs import EngineLog
 from onceward.worker.counts import Swept
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
-from onceward.worker.in_force import InForce
-from onceward.worker.registry import Registry
+from onceward.worker.parked_by_code import CodeLooks
 from onceward.worker.runner import Runner
 from onceward.worker.scheduler import Scheduler, Schedules
-from onceward.worker.shown_lock import ShownLock
 from onceward.worker.wakeup import Listener
+from onceward.worker.worker_lock import ShownLock
 from onceward.worker.writer import Writer
 
 ASK_ABOUT_LEASES_AFTER_MS = 1_000

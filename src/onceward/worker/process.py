@@ -17,42 +17,42 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from onceward.alerts import Watch
-from onceward.config import Config
+from onceward.authoring.child_builder import Spawner
+from onceward.authoring.current_stage import is_worker
+from onceward.authoring.registry import Registry
 from onceward.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
-from onceward.logs import EngineLog, stopping
 from onceward.model.times import NEVER
-from onceward.running_stage import is_worker
-from onceward.store import one_library
-from onceward.store.availability import database
-from onceward.store.budget_waits import declare as declare_budgets
-from onceward.store.budget_waits import sweep_budgets
-from onceward.store.budget_waits import wake_for_code as wake_for_budgets_of_code
-from onceward.store.expiry import know_last_stages
-from onceward.store.idle import anything_left, ready_now, suspects_soon
-from onceward.store.lines import line_told
+from onceward.settings.config import Config
+from onceward.settings.effective import InForce
+from onceward.store.attempts.expiry import know_last_stages
+from onceward.store.attempts.workers import NewWorker, register, stop
+from onceward.store.drivers import sqlite_library_guard
+from onceward.store.drivers.availability import database
+from onceward.store.drivers.session import GONE, ConnectionLost, Session, TryAgainLater
+from onceward.store.governance.budget_waits import declare as declare_budgets
+from onceward.store.governance.budget_waits import sweep_budgets
+from onceward.store.governance.budget_waits import wake_for_code as wake_for_budgets_of_code
+from onceward.store.governance.sources import declare as declare_sources
+from onceward.store.lines.idle import anything_left, ready_now, suspects_soon
+from onceward.store.lines.lines import line_told
+from onceward.store.lines.memory import Line, Reader
 from onceward.store.op import Op, Query, drive
-from onceward.store.operate import wake_for_code
-from onceward.store.reader import Line, Reader
-from onceward.store.session import GONE, ConnectionLost, Session, TryAgainLater
-from onceward.store.sources import declare as declare_sources
-from onceward.store.workers import NewWorker, register, stop
-from onceward.worker import points, presence
+from onceward.store.operations.task_actions import wake_for_code
+from onceward.support.logs import EngineLog, stopping
+from onceward.views.alerts import Watch
+from onceward.worker import crash_points, presence
+from onceward.worker.cache_reader import Lookups
 from onceward.worker.committer import Committer
+from onceward.worker.engine_threads import off_loop
 from onceward.worker.failures import OnFailure
-from onceward.worker.in_force import InForce
 from onceward.worker.interpreter import handle_signals, tuned_interpreter
 from onceward.worker.keeper import Keeper
-from onceward.worker.lookups import Lookups
-from onceward.worker.off_loop import off_loop
-from onceward.worker.orders import Orders, Summary, worker_name
-from onceward.worker.registry import Registry
 from onceward.worker.runner import TICK_S, Runner
 from onceward.worker.scheduler import Schedules, fire_due
-from onceward.worker.spawner import Spawner
 from onceward.worker.threads import StageThreads
 from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, WatchFile
 from onceward.worker.watcher import Watcher
+from onceward.worker.worker_orders import Orders, Summary, worker_name
 from onceward.worker.writer import Writer, Written
 
 IDLE_LOOK_S = 0.1
@@ -118,8 +118,8 @@ class WorkerProcess:
 
     async def run(self) -> Summary:
         """Work until asked to stop, or until idle if that is the order."""
-        one_library.insist_on_apsw()
-        points.arm_from_environment()
+        sqlite_library_guard.insist_on_apsw()
+        crash_points.arm_from_environment()
         self._loop = asyncio.get_running_loop()
         self._asked_to_stop = asyncio.Event()
         if self._stop_requests:
@@ -134,7 +134,7 @@ class WorkerProcess:
                     # again under a new name. (A supervisor starts another child.)
                     self._lost_everything = False
         finally:
-            one_library.insist_no_longer()
+            sqlite_library_guard.insist_no_longer()
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onceward.config import Config
-from onceward.logs import EngineLog
 from onceward.model.watch import PRUNING
-from onceward.store.alerts import claim_look
-from onceward.store.pruning import prune
-from onceward.store.session import Session
+from onceward.settings.config import Config
+from onceward.store.drivers.session import Session
+from onceward.store.operations.alerts import claim_look
+from onceward.store.operations.pruning import prune
+from onceward.support.logs import EngineLog
 
 EVERY_MS = 3_600_000
 

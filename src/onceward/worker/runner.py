@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from onceward.config import Config
-from onceward.logs import EngineLog
-from onceward.lost_context import lose
+from onceward.authoring.child_builder import Spawner
+from onceward.authoring.lost_context import lose
+from onceward.authoring.registry import Registry
+from onceward.authoring.stage import Stage
 from onceward.model.budget import Bill
 from onceward.model.cache import Cached
 from onceward.model.lineage import Family
@@ -43,23 +44,22 @@ from onceward.model.task import (
     lane_of,
 )
 from onceward.model.times import spoken
-from onceward.stage import Stage
-from onceward.store.commits import GivenUp
-from onceward.store.commits import Verdict as Written_
-from onceward.store.reader import Line
-from onceward.worker import points
+from onceward.settings.config import Config
+from onceward.store.attempts.commits import GivenUp
+from onceward.store.attempts.commits import Verdict as Written_
+from onceward.store.lines.memory import Line
+from onceward.support.logs import EngineLog
+from onceward.worker import crash_points
 from onceward.worker.attempt import Attempt, StageTimeout
-from onceward.worker.beginning import NOTHING_DONE, Beginning
+from onceward.worker.claim_ahead import LATE_MS, Intake
+from onceward.worker.decide_move import Judge
 from onceward.worker.desk import AttemptDesk
 from onceward.worker.failures import TOLD, Failures, OnFailure
-from onceward.worker.intake import LATE_MS, Intake
-from onceward.worker.judging import Judge
 from onceward.worker.outcomes import outcome
+from onceward.worker.prepare_attempt import NOTHING_DONE, Beginning
 from onceward.worker.presence import Presence
-from onceward.worker.registry import Registry
-from onceward.worker.spawner import Spawner
+from onceward.worker.source_reports import unused
 from onceward.worker.stage_runs import StageRuns
-from onceward.worker.telling import unused
 from onceward.worker.threads import StageThreads
 from onceward.worker.writer import Wish, Written
 
@@ -283,8 +283,8 @@ class Runner:
             return
         attempt.ended = True
         self._runs.leave(attempt)
-        if points.hook is not None:
-            points.reach(f"after {stage.name}")
+        if crash_points.hook is not None:
+            crash_points.reach(f"after {stage.name}")
         effects = attempt.context.end()
         attempt.bill = effects.bill
         if attempt.lost:
@@ -481,7 +481,7 @@ class Runner:
     def release_all(self) -> None:
         """Give back everything at once; no attempt is burned."""
         self.intake.is_closed = True
-        points.reach("before release")
+        crash_points.reach("before release")
         self._give_back_unbegun()
         for attempt in list(self._attempts.values()):
             if attempt.ended:

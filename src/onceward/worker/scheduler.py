@@ -10,11 +10,11 @@ from functools import partial
 from typing import NamedTuple
 
 from onceward.errors import ConfigError, StoreError
-from onceward.logs import EngineLog
-from onceward.model.asked import checked_values
+from onceward.model.arguments import checked_values
 from onceward.model.schedule import GRACE_MS, Cron
-from onceward.store.schedules import Begin, Begun, ScheduleRow, declare, fire, read_schedules
-from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.operations.schedules import Begin, Begun, ScheduleRow, declare, fire, read_schedules
+from onceward.support.logs import EngineLog
 
 LOOK_EVERY_MS = 1_000
 MEASURE_EVERY_MS = 10_000

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any
 
-from onceward.config import Config
-from onceward.desk import Desk
+from onceward.authoring.current_stage import current
+from onceward.authoring.stage import Stage
+from onceward.authoring.worker_port import Desk
 from onceward.errors import LeaseLost
-from onceward.running_stage import current
-from onceward.stage import Stage
-from onceward.worker import points
+from onceward.settings.config import Config
+from onceward.worker import crash_points
 from onceward.worker.attempt import Attempt
 from onceward.worker.isolated import run_isolated
 from onceward.worker.presence import Presence
@@ -109,8 +109,8 @@ class StageRuns:
         attempt.limit_at = attempt.limit_from(now)
         if self._presence is not None:
             attempt.slot = self._presence.enter(attempt.lease.task, attempt.limit_at, thread)
-        if points.hook is not None:
-            points.reach(f"before {stage.name}")
+        if crash_points.hook is not None:
+            crash_points.reach(f"before {stage.name}")
 
     def leave(self, attempt: Attempt) -> None:
         """The stage is no suspect any more, whatever the process dies of."""

@@ -26,16 +26,16 @@ from pathlib import Path
 from typing import Any
 
 from onceward.errors import StoreError
-from onceward.logs import EngineLog, stopping
-from onceward.store.availability import database
+from onceward.settings.effective import InForce
+from onceward.store.attempts.workers import Death, NewWorker, living, register, stop
+from onceward.store.drivers.availability import database
+from onceward.store.drivers.session import ConnectionLost, TryAgainLater
 from onceward.store.op import Query
-from onceward.store.session import ConnectionLost, TryAgainLater
-from onceward.store.workers import Death, NewWorker, living, register, stop
+from onceward.support.logs import EngineLog, stopping
 from onceward.worker import presence
 from onceward.worker.housekeeping import Housekeeping, killed_for_time
-from onceward.worker.in_force import InForce
-from onceward.worker.orders import RETIRED, Summary, worker_name
 from onceward.worker.watcher import Watcher
+from onceward.worker.worker_orders import RETIRED, Summary, worker_name
 
 STEP_S = 0.05
 STEPS_PER_LOOK = 5

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
-from onceward.logs import EngineLog
-from onceward.store.session import FIRST_PAUSE_S, LONGEST_PAUSE_S, quietly
-from onceward.store.sqlite import SqliteSession
-from onceward.worker.file_writes import FileWrites
+from onceward.store.drivers.session import FIRST_PAUSE_S, LONGEST_PAUSE_S, quietly
+from onceward.store.drivers.sqlite import SqliteSession
+from onceward.support.logs import EngineLog
+from onceward.worker.inotify import FileWrites
 
 WATCH_EVERY_S = 0.002
 WATCH_SELDOM_S = 0.02
@@ -159,7 +159,7 @@ class Listener:
             self._heard(notification)
 
     def _listen(self) -> None:
-        from onceward.store.postgres import connect
+        from onceward.store.drivers.postgres import connect
 
         pause_s = 0.0
         connections = 0

@@ -11,16 +11,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from onceward.alerts import Watch, as_alert
-from onceward.config import Config
 from onceward.errors import StoreError
-from onceward.logs import EngineLog
 from onceward.model.retry import described
 from onceward.model.watch import Finding, failed_watch
-from onceward.store import alerts, watches
-from onceward.store.availability import database
+from onceward.settings.config import Config
+from onceward.store.drivers.availability import database
+from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
 from onceward.store.op import Op
-from onceward.store.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.operations import alerts, watches
+from onceward.support.logs import EngineLog
+from onceward.views.alerts import Watch, as_alert
 from onceward.worker.pruner import Pruner
 
 ENGINE = ""

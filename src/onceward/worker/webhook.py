@@ -9,8 +9,8 @@ from http.client import HTTPException
 from typing import NamedTuple
 from urllib.error import HTTPError
 
-from onceward import posting
-from onceward.alerts import Alert, json_body, slack_body
+from onceward.support import http_post
+from onceward.views.alerts import Alert, json_body, slack_body
 
 TIME_LIMIT_S = 10.0
 HEADERS = {"Content-Type": "application/json; charset=utf-8"}
@@ -29,7 +29,7 @@ def post(url: str, form: str, alert: Alert, *, time_limit_s: float = TIME_LIMIT_
     """Tell a webhook of an alert."""
     body = slack_body(alert) if form == "slack" else json_body(alert)
     try:
-        posting.post(url, body, HEADERS, time_limit_s=time_limit_s)
+        http_post.post(url, body, HEADERS, time_limit_s=time_limit_s)
         return Told(True)
     except HTTPError as error:
         return Told(False, why=f"it answered {error.code}")

@@ -14,15 +14,15 @@ from onceward.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavaila
 from onceward.model.gates import BUDGET
 from onceward.model.pause import Pauses
 from onceward.model.task import Commit, Hold
-from onceward.store.claims import NOTHING, Claimed, WorkerBuried, claim, claim_from, claim_suspects
-from onceward.store.commits import SendAlone, Verdict, commit
-from onceward.store.lines import Sight, heed_pauses, look
+from onceward.store.attempts.claims import NOTHING, Claimed, WorkerBuried, claim, claim_from, claim_suspects
+from onceward.store.attempts.commits import SendAlone, Verdict, commit
+from onceward.store.attempts.quick_claim import Told, claim_at_once, claimed_at_once, may_claim_at_once
+from onceward.store.attempts.workers import mark_low_claim
+from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, WentBack, WriteLost
+from onceward.store.lines.lines import Sight, heed_pauses, look
+from onceward.store.lines.memory import ANY_NUMBER, Line, Reader, is_time_to_sweep, mark_claimed, must_heed_clock
 from onceward.store.op import Op, Rows
-from onceward.store.reader import ANY_NUMBER, Line, Reader, is_time_to_sweep, mark_claimed, must_heed_clock
-from onceward.store.session import ConnectionLost, Session, TryAgainLater, WentBack, WriteLost
-from onceward.store.told import Told, claim_at_once, claimed_at_once, may_claim_at_once
-from onceward.store.workers import mark_low_claim
-from onceward.worker import points
+from onceward.worker import crash_points
 from onceward.worker.counts import Counts
 
 Answer = Callable[[Verdict], None]
@@ -100,7 +100,7 @@ class Writer:
 
         Without patience nothing is waited for: what is to be sent alone is left to the caller, and trouble is raised.
         """
-        points.reach("before commit")
+        crash_points.reach("before commit")
         if not items and wish is not None and wish.line is not None and not self.session.is_near:
             written = self._claim_at_once(wish, wish.line)
             if written is not None:
@@ -116,7 +116,7 @@ class Writer:
             written = self._transaction(items, wish, sight)
         except _NothingThere:
             return Written((), (), NOTHING, wish)
-        points.reach("after commit")
+        crash_points.reach("after commit")
         # From here on no trouble with the database may be raised: the caller would hand everything in again, and what
         # is committed would be committed twice.
         if patiently and not written.all_accepted and any(isinstance(one, SendAlone) for one in written.verdicts):
@@ -139,7 +139,7 @@ class Writer:
         return self._claimed_at_once(wish, told, rows)
 
     def _claimed_at_once(self, wish: Wish, told: Told, rows: Rows) -> Written:
-        points.reach("after commit")
+        crash_points.reach("after commit")
         claimed = claimed_at_once(self.reader, told, rows)
         if claimed.leases:
             self._count_claim(claimed)
@@ -241,7 +241,7 @@ class Writer:
                 verdicts = yield from _without_writes(items, now, claimer)
             else:
                 verdicts = yield from commit([item.commit for item in items], now, claimer)
-        points.reach("inside commit")
+        crash_points.reach("inside commit")
         claimed = NOTHING
         passed = {item.commit.lease.gates for item in items}
         has_settled = any(BUDGET in gates for gates in passed if gates is not None)

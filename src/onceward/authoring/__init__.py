@@ -1,0 +1,1 @@
+"""What a program declares, and what its stages see while they run: pipelines, stages, contexts, calls."""

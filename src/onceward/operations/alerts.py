@@ -1,0 +1,58 @@
+"""Watches and alerts of an app: what it looks for by itself, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from onceward.client.client import Client
+from onceward.errors import ConfigError
+from onceward.model import arguments
+from onceward.support.lazily import modules
+
+if TYPE_CHECKING:
+    from onceward.store.operations import alerts
+    from onceward.views import alerts as shown
+    from onceward.views.alerts import Alert, Watch
+    from onceward.worker import watcher
+else:
+    (shown,) = modules("onceward.views.alerts")
+    (alerts,) = modules("onceward.store.operations.alerts")
+    (watcher,) = modules("onceward.worker.watcher")
+
+
+def checked_watches(given: Iterable[Watch]) -> tuple[Watch, ...]:
+    """The watches of an app; two of one name could not be told apart."""
+    watches = arguments.checked_values(
+        "watches", given, shown.Watch, "Watch('orphans', 'SELECT …', above=0, advice='…')"
+    )
+    names = [watch.name for watch in watches]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"two watches are named {name!r}")
+    return watches
+
+
+class Watching(Client):
+    """An app, for those who want to know of trouble."""
+
+    _watches: tuple[Watch, ...] = ()
+
+    def alerts(self, *, open_only: bool = True, limit: int = 100) -> list[Alert]:
+        """The alerts that last, newest first; or the newest of all."""
+        most = arguments.most_of(limit)
+        rows = self._ask(lambda: alerts.newest(open_only=bool(open_only), limit=most))
+        return [shown.as_alert(row) for row in rows]
+
+    def watch_now(self, *, if_due: bool = False) -> list[Alert]:
+        """Look at all rules and watches at once, and tell the webhook; returns the alerts that last.
+
+        Workers do that by themselves, every `watch_every`. With `if_due` nothing is done if somebody just has.
+        """
+        self.prepare()
+        session = self._store.client_session()  # its own: nobody waits here for a slow watch, or for a webhook
+        try:
+            watcher.Watcher(session, lambda: self.config, self._watches, self._readers.read).step(at_once=not if_due)
+        finally:
+            session.close()
+        return self.alerts(limit=arguments.MOST_LISTED)

@@ -1,0 +1,152 @@
+"""What operators do with budgets: see what was spent and what is left, and change a limit while workers run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Literal
+
+from onceward.client.client import Client
+from onceward.errors import BudgetNotFound, ConfigError
+from onceward.model import arguments
+from onceward.model.budget import APP, EVERY_SCOPE, LINEAGE, Account, Amount, BudgetRule, amount_of, read_amount
+from onceward.model.times import moment
+from onceward.operations.settings import checked_author
+from onceward.store.op import Op
+from onceward.support.lazily import modules
+
+if TYPE_CHECKING:
+    from onceward.store.governance import budget_waits
+else:
+    (budget_waits,) = modules("onceward.store.governance.budget_waits")
+
+MOST_SHOWN = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetStatus:
+    """A budget in its present window, for one of those whom it is for."""
+
+    name: str
+    scope: str
+    """The pipeline, source, lineage or batch; empty for the whole app."""
+    unit: str
+    per: str
+    limit: Decimal
+    spent: Decimal
+    reserved: Decimal
+    """What is set aside for stages that run, and held by tasks beyond them."""
+    held: Decimal
+    """The part of it that tasks hold beyond their stages, with `ctx.hold`."""
+    left: Decimal
+    window_at: datetime | None
+    """When its window began; None where it is about the total."""
+    resets_at: datetime | None
+    waiting: int
+    """How many tasks wait for it."""
+    is_closed: bool
+    """Whether a charge above its estimate has closed it, until it is raised or its window is over."""
+
+
+HOLD_STATES: tuple[Literal["held", "waiting", "lost"], ...] = ("held", "waiting", "lost")
+
+
+@dataclass(frozen=True, slots=True)
+class HoldStatus:
+    """An amount of a budget that a task holds beyond its stages, under a name."""
+
+    task: int
+    kind: str | None
+    """None if the task is gone; what it held is counted as spent within a second."""
+    name: str
+    budget: str
+    scope: str
+    amount: Decimal
+    state: Literal["held", "waiting", "lost"]
+    """`waiting`: the budget has not enough left, and the task waits. `lost`: the task has ended without settling the
+    hold, which counts as spent."""
+    since: datetime
+
+
+class Budgeting(Client):
+    """An app, for those who look after its money."""
+
+    def budgets(self, name: str | None = None, *, limit: int = MOST_SHOWN) -> list[BudgetStatus]:
+        """How budgets stand in their present windows, by name and scope; all of them, or one."""
+        now = self._store.clock.now()
+        sought, most = arguments.some_text_of(name, "name of a budget"), arguments.most_of(limit)
+        found = self._ask(lambda: budget_waits.read_budgets(sought, now, most))
+        statuses = [_status(*one) for one in found]
+        drawn = {one.name for one in statuses}
+        statuses += [
+            _status(self._undrawn(rule, now), 0, 0)
+            for rule in self.registry.budgets.values()
+            if rule.scope == "app" and rule.name not in drawn and name in (None, rule.name)
+        ]
+        return sorted(statuses, key=lambda one: (one.name, one.scope))
+
+    def holds(self, name: str | None = None, *, limit: int = MOST_SHOWN) -> list[HoldStatus]:
+        """What tasks hold of budgets beyond their stages, the oldest first; of all budgets, or of one."""
+        sought, most = arguments.some_text_of(name, "name of a budget"), arguments.most_of(limit)
+        return [
+            HoldStatus(task, kind, held_as, budget, scope, read_amount(amount), HOLD_STATES[state], moment(at))
+            for task, held_as, budget, scope, amount, state, at, kind in self._ask(
+                lambda: budget_waits.read_holds(sought, most)
+            )
+        ]
+
+    def raise_budget(
+        self, name: str, limit: Amount, *, scope: str | None = None, author: str | None = None
+    ) -> list[BudgetStatus]:
+        """Give a budget another limit, from its present window on, until somebody says otherwise; a lower one, too.
+
+        Without `scope` for everybody whom it is for, except those for whom something else was said. Tasks that wait for
+        it and now fit are woken at once. What `Limits(budget=…)` has set is called `"lineage"`, and its scope is the id
+        of the lineage. `author` is who does this, by default the user of this process.
+        """
+        by, now = checked_author(author), self._store.clock.now()
+        arguments.text_of(name, "name of a budget")
+        ceiling = amount_of(limit, f"the limit of budget {name!r}")
+        whose = EVERY_SCOPE if scope is None else scope
+        if name == LINEAGE and scope is None:
+            raise ConfigError("the budget of which lineage? Give its id as the scope")
+        if not isinstance(whose, str) or not arguments.is_held(whose) or (whose == EVERY_SCOPE and scope is not None):
+            raise ConfigError(
+                f"scope={arguments.shown(scope)}: it is a pipeline, a source, a lineage's id or the number of a batch"
+            )
+
+        def act() -> Op[None]:
+            rule = self.registry.budgets.get(name)
+            if rule is None and (yield from budget_waits.unit_of(name)) is None:
+                raise BudgetNotFound(name, list(self.registry.budgets))
+            said = APP if rule is not None and rule.scope == "app" else whose
+            yield from budget_waits.set_limit(name, said, ceiling, by, now)
+
+        self._transact(act)
+        return [one for one in self.budgets(name) if scope is None or one.scope == scope]
+
+    def _undrawn(self, rule: BudgetRule, now: int) -> Account:
+        limits = self._ask(lambda: budget_waits.limits_of(rule.name))
+        window_at, ends_at = rule.window(now)
+        ceiling = limits.get(APP, limits.get(EVERY_SCOPE, rule.ceiling))
+        return Account(rule.name, APP, window_at, rule.unit, ceiling, ends_at=ends_at)
+
+
+def _status(account: Account, held: int, waiting: int) -> BudgetStatus:
+    length = None if account.ends_at is None else account.ends_at - account.window_at
+    return BudgetStatus(
+        name=account.name,
+        scope=account.scope,
+        unit=account.unit,
+        per="total" if length is None else "hour" if length == 3_600_000 else "day",
+        limit=read_amount(account.ceiling),
+        spent=read_amount(account.spent),
+        reserved=read_amount(account.reserved),
+        held=read_amount(held),
+        left=read_amount(account.left),
+        window_at=None if length is None else moment(account.window_at),
+        resets_at=None if account.ends_at is None else moment(account.ends_at),
+        waiting=waiting,
+        is_closed=bool(account.is_closed),
+    )

@@ -1,0 +1,60 @@
+"""What operators do with the response cache: see what it is good for, and have it forget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from onceward.client.client import Client
+from onceward.errors import ConfigError
+from onceward.model import arguments
+from onceward.model.cache import hash_of
+from onceward.store.governance import cache
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatus:
+    """What the cache has of one source, and what it was good for so far."""
+
+    source: str
+    entries: int
+    bytes: int
+    hits: int
+    misses: int
+    retry_hits: int
+    """Those of the hits that were for a task which had failed before, or whose worker was lost."""
+    retry_misses: int
+
+    @property
+    def hit_rate(self) -> float | None:
+        """What part of the answers came from the cache; None if nobody has asked."""
+        return _share(self.hits, self.misses)
+
+    @property
+    def retry_hit_rate(self) -> float | None:
+        """The same for retries only: what they did not have to pay for again."""
+        return _share(self.retry_hits, self.retry_misses)
+
+
+class CacheOperations(Client):
+    """An app, for those who look after its cache."""
+
+    def cache(self, source: str | None = None) -> list[CacheStatus]:
+        """What the cache has of each source, or of one, by name, and how often it had what was wanted."""
+        sought = arguments.some_text_of(source, "name of a source")
+        return [CacheStatus(*row) for row in self._ask(lambda: cache.contents(sought))]
+
+    def clear_cache(self, source: str | None = None, key: Any = None) -> int:
+        """Forget all answers, those of a source, or the one for a key of it; returns how many.
+
+        One that is being asked for while this runs goes to whoever asks, and is not kept.
+        """
+        if key is not None and source is None:
+            raise ConfigError("a key belongs to a source: clear_cache(source, key)")
+        sought = arguments.some_text_of(source, "name of a source")
+        hashed = None if key is None else hash_of(key)
+        return cache.clear(self._transact, sought, hashed, self._store.clock.now())
+
+
+def _share(hits: int, misses: int) -> float | None:
+    return hits / (hits + misses) if hits + misses else None

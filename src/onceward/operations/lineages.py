@@ -1,0 +1,110 @@
+"""What operators do to lineages. Where one is asked for, the number of a task means that task and all that descend
+from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from onceward.client.client import Client
+from onceward.errors import ConfigError
+from onceward.model import arguments
+from onceward.model.budget import read_amount
+from onceward.model.lineage import Limits, checked_limits
+from onceward.store.op import Op
+from onceward.support.lazily import modules
+
+if TYPE_CHECKING:
+    from onceward.store.lineage import pause_lineage as pausing
+    from onceward.store.lineage import raise_limits as bounds
+    from onceward.store.lineage import trees
+    from onceward.store.lineage.trees import Head
+    from onceward.store.operations import task_actions
+    from onceward.views import lineage as lineage_view
+    from onceward.views.lineage import Lineage, LineageId, LineageSummary
+else:
+    (lineage_view,) = modules("onceward.views.lineage")
+    bounds, trees, task_actions, pausing = modules(
+        "onceward.store.lineage.raise_limits",
+        "onceward.store.lineage.trees",
+        "onceward.store.operations.task_actions",
+        "onceward.store.lineage.pause_lineage",
+    )
+
+T = TypeVar("T")
+RETRIED_AT_ONCE = 200
+
+
+class LineageOperations(Client):
+    """An app, for those who look after whole lineages."""
+
+    def lineage(self, id: LineageId, *, subtree: bool = False, limit: int = 10_000) -> Lineage:
+        """The lineage of a task, or the one with this id, as a tree; with `subtree` from that task down.
+
+        It holds at most `limit` tasks, the oldest, and says how many there are besides.
+        """
+        wanted, most = lineage_view.as_id(id), arguments.most_of(limit)
+        tree = self._ask(lambda: trees.tree(wanted, subtree=subtree, limit=most))
+        return lineage_view.as_lineage(tree, self.config.bounds)
+
+    def lineages(self, limit: int = 20, *, largest: bool = False) -> list[LineageSummary]:
+        """The newest lineages, or the largest: those whose root has spawned or was given limits of its own."""
+        most = arguments.most_of(limit)
+        return [lineage_view.as_summary(row) for row in self._ask(lambda: trees.lineages(limit=most, largest=largest))]
+
+    def cancel_lineage(self, id: LineageId, reason: str = "cancelled by an operator") -> list[int]:
+        """Cancel whatever is open in a lineage or a part of it; returns the tasks that were cancelled."""
+        why = arguments.reason_of(reason)
+        return self._on_lineage(id, lambda head, now: task_actions.cancel_all(head, why, now))
+
+    def retry_lineage(self, id: LineageId) -> task_actions.Retried:
+        """Open all failed tasks of a lineage or a part of it again, as `retry` does: some hundred in a transaction, so
+        that nobody waits for long. Returns them, and those that could not be opened."""
+        wanted = lineage_view.as_id(id)
+
+        def look() -> Op[list[int]]:
+            return (yield from task_actions.failed_in((yield from trees.head_of(wanted))))
+
+        failed = self._ask(look)
+        found = task_actions.Retried([], {})
+        for start in range(0, len(failed), RETRIED_AT_ONCE):
+            some = failed[start : start + RETRIED_AT_ONCE]
+            opened = self._transact(lambda some=some: task_actions.reopen_failed(some, self._store.clock.now()))  # type: ignore[misc]
+            found.tasks.extend(opened.tasks)
+            found.refused.update(opened.refused)
+        return found
+
+    def pause_lineage(self, id: LineageId) -> int:
+        """Let nothing of a lineage or a part of it begin before it is resumed; returns how many tasks are open.
+
+        A stage that is running ends in good order, and so does one that a worker has already taken. What is spawned
+        or retried meanwhile is paused too.
+        """
+        return self._on_lineage(id, pausing.pause)
+
+    def resume_lineage(self, id: LineageId) -> int:
+        """Let a lineage or a part of it go on; returns how many open tasks do."""
+        return self._on_lineage(id, pausing.resume)
+
+    def raise_limits(self, id: LineageId, limits: Limits) -> Limits:
+        """Give a lineage or a part of it wider limits; returns those that it has now.
+
+        What somebody below has narrowed stays narrow. A stage that is running knows the new limits when it is next
+        begun; its commit knows them at once.
+        """
+        checked_limits(limits)
+        if limits.when_spent is not None:
+            raise ConfigError("when_spent is decided when a lineage begins; raise its budget alone")
+        given = self.config.bounds
+        now_has = self._on_lineage(id, lambda head, now: bounds.raise_limits(head, limits, given, now))
+        budget = None if now_has.budget is None else read_amount(now_has.budget)
+        return Limits(now_has.max_depth, now_has.max_tasks, now_has.max_children, now_has.deadline_ms / 1_000, budget)
+
+    def _on_lineage(self, id: LineageId, act: Callable[[Head, int], Op[T]]) -> T:
+        wanted = lineage_view.as_id(id)
+
+        def acting() -> Op[T]:
+            head = yield from trees.head_of(wanted)
+            return (yield from act(head, self._store.clock.now()))
+
+        return self._transact(acting)

@@ -1,0 +1,122 @@
+"""Work at set times: how schedules stand, and what operators do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from onceward.authoring.current_stage import spawning_stage
+from onceward.client.enqueueing import Enqueued, Enqueueing
+from onceward.errors import ConfigError, ScheduleNotFound
+from onceward.model import arguments
+from onceward.model.enqueue_options import NO_WISHES
+from onceward.model.schedule import Cron
+from onceward.model.times import moment
+from onceward.store.op import Op
+from onceward.store.operations.schedules import Begun, ScheduleRow, begin_at, declare, read_schedules, set_paused
+from onceward.worker.scheduler import Schedules
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleStatus:
+    """A schedule at one moment."""
+
+    name: str
+    kind: str
+    expression: str
+    tz: str
+    missed: str
+    next_at: datetime
+    """When it fires next. In the past: it is paused, or nobody who knows it is at work."""
+    last_at: datetime | None
+    """The last of its times that was fired."""
+    last_task: int | None
+    fired: int
+    """How many of its times were fired."""
+    paused: bool
+    is_known: bool
+    """Whether it is in the code of this app; what is in no code any more is fired by nobody."""
+
+
+class Scheduling(Enqueueing):
+    """An app, for those who want work done at set times."""
+
+    _schedules: Schedules
+
+    def _known_schedules(self, crons: Iterable[Cron]) -> Schedules:
+        """The schedules of this app, each for a kind that it knows."""
+        known = Schedules(crons, self._begin_scheduled)
+        for cron in known:
+            self.registry[cron.payload.__kind__]
+        return known
+
+    def schedules(self) -> list[ScheduleStatus]:
+        """How all schedules stand, by name: those in the code of this app, and those that were declared before."""
+        now = self._store.clock.now()
+        rows = self._ask(read_schedules)
+        for cron in self._schedules:
+            if cron.name not in rows:  # no worker has been here yet
+                rows[cron.name] = _undeclared(cron, now)
+        return [self._schedule_status(rows[name]) for name in sorted(rows)]
+
+    def pause_schedule(self, name: str) -> None:
+        """Let a schedule fire no more before it is resumed."""
+        self._set_paused(name, True)
+
+    def resume_schedule(self, name: str) -> None:
+        """Let a paused schedule go on. The times in between were missed, and it is as with any others."""
+        self._set_paused(name, False)
+
+    def run_now(self, name: str) -> Enqueued:
+        """Enqueue the work of a schedule now, besides its times, which stay as they are; also if it is paused."""
+        if spawning_stage(root=False, conn=None) is not None:
+            raise ConfigError("run_now begins a lineage of its own; it is nothing for a stage, which spawns its work")
+        arguments.text_of(name, "name of a schedule")
+        if name not in self._schedules:
+            known = ", ".join(cron.name for cron in self._schedules) or "none"
+            raise ConfigError(
+                f"the code of this app has no schedule {name!r} whose work it could enqueue; it has: {known}"
+            )
+        now = self._store.clock.now()
+        [begun] = self._transact(lambda: begin_at(self._schedules[name], [now], self._begin_scheduled, now))
+        return Enqueued(begun.task, begun.is_new, None if begun.is_new else begun.task, begun.reason)
+
+    def _set_paused(self, name: str, paused: bool) -> None:
+        arguments.text_of(name, "name of a schedule")
+        now = self._store.clock.now()
+
+        def change() -> Op[bool]:
+            rows = yield from read_schedules()
+            if name not in rows and name in self._schedules:
+                yield from declare([self._schedules[name]], now)
+            return (yield from set_paused(name, paused, now))
+
+        if not self._transact(change):
+            raise ScheduleNotFound(name)
+
+    def _begin_scheduled(self, cron: Cron, count: int, now: int) -> Op[Sequence[Begun]]:
+        begun = yield from self._enqueue(self._rooting.roots([cron.payload] * count, now, NO_WISHES))
+        return [Begun(one.task, one.created, one.reason) for one in begun]
+
+    def _schedule_status(self, row: ScheduleRow) -> ScheduleStatus:
+        return ScheduleStatus(
+            row.name,
+            row.kind,
+            row.expression,
+            row.tz,
+            row.missed,
+            moment(row.next_at),
+            None if row.last_at is None else moment(row.last_at),
+            row.last_task,
+            row.fired,
+            bool(row.paused),
+            row.name in self._schedules,
+        )
+
+
+def _undeclared(cron: Cron, now: int) -> ScheduleRow:
+    next_at = cron.next_after(now)
+    return ScheduleRow(
+        cron.name, cron.payload.__kind__, cron.expression, cron.tz, cron.missed, next_at, None, None, 0, 0
+    )

@@ -1,0 +1,63 @@
+"""Numbers that contradict each other: each is fine by itself, together they promise what cannot be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from onceward.authoring.pipeline import Pipeline
+from onceward.errors import ConfigError
+from onceward.model.source import CallLimits
+from onceward.model.times import spoken
+from onceward.settings.config import Config
+
+
+def check(config: Config, pipelines: Iterable[Pipeline[Any]] = ()) -> None:
+    """Refuse numbers that contradict each other, with the sum."""
+    _refuse_calls_without_time(
+        "one outside call", 1, config.call_retries, config.call_timeout_ms, config.stage_timeout_ms,
+        "call_retries, call_timeout or stage_timeout",
+    )  # fmt: skip
+    if config.stage_timeout_ms > config.task_limit_ms:
+        raise ConfigError(
+            f"stage_timeout={spoken(config.stage_timeout_ms)} is longer than "
+            f"task_limit={spoken(config.task_limit_ms)}: a stage that took its time would never be tried again"
+        )
+    if config.tick_lease_ms > config.tick_every_ms:
+        raise ConfigError(
+            f"tick_lease={spoken(config.tick_lease_ms)} is longer than tick_every={spoken(config.tick_every_ms)}: "
+            "what a crashed tick had claimed would not run in the next one"
+        )
+    if config.watch_every_ms > config.watch_window_ms:
+        raise ConfigError(
+            f"watch_every={spoken(config.watch_every_ms)} is longer than "
+            f"watch_window={spoken(config.watch_window_ms)}: what happens in between would be seen by nobody"
+        )
+    if config.cache and config.cache_size == 0:
+        raise ConfigError("cache=true with cache_size=0 keeps nothing; to keep no answers say cache=false")
+    usual = CallLimits(config.call_timeout_ms, config.call_retries)
+    for pipeline in pipelines:
+        for stage in pipeline.stages:
+            source, stage_ms, calls = stage.source, stage.limit_ms(config.stage_timeout_ms), stage.calls
+            if (
+                callable(calls)
+                or source is None
+                or stage_ms is None
+                or (stage.declares_timeout and source.timeout_ms is None)
+            ):
+                continue  # who says nothing of its calls has the time that its stage has
+            timeout_ms, retries = source.call_limits(usual)
+            _refuse_calls_without_time(
+                f"stage {pipeline.kind}.{stage.name}", calls, retries, timeout_ms, stage_ms,
+                f"retries or timeout of source {source.name!r}, or calls or timeout of the stage",
+            )  # fmt: skip
+
+
+def _refuse_calls_without_time(who: str, calls: int, retries: int, timeout_ms: int, stage_ms: int, change: str) -> None:
+    needed_ms = calls * (retries + 1) * timeout_ms
+    if needed_ms > stage_ms:
+        times = f"{calls} calls x " if calls > 1 else ""
+        raise ConfigError(
+            f"{who} may take {times}({retries} retries + 1) x {spoken(timeout_ms)} = {spoken(needed_ms)}, "
+            f"its stage has {spoken(stage_ms)}: change {change}"
+        )

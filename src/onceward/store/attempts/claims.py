@@ -1,0 +1,289 @@
+"""Claims and the leases that they give.
+
+One claim makes one random token, and appends one row for each statement that leases. The tasks carry token, fence and
+worker in columns without an index; a write of an attempt names the token, and a row that does not answer was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from onceward.model.decide import readable
+from onceward.model.lineage import NO_DESCENT, Descent
+from onceward.model.status import Event, Status
+from onceward.model.task import NEVER, Lease, Part, lane_of
+from onceward.store.governance import gate_claim
+from onceward.store.governance.budgets import SetAside, reserve, set_aside
+from onceward.store.governance.gate_plan import Leasing, Passage, has_budget
+from onceward.store.history import Entry, log
+from onceward.store.lineage.joins import Ended, after_end, read_families
+from onceward.store.lines.lines import (
+    COMPARE_EVERY_MS,
+    Sight,
+    drop_dead,
+    look_and_make_due,
+    look_for_turns,
+    pop,
+    pop_from,
+    pop_suspects,
+)
+from onceward.store.lines.memory import ANY_NUMBER, Line, Reader, heed_clock, sweep_if_time
+from onceward.store.op import Many, Op, Query, Row
+
+_CLAIM = 29
+"""Where a row of a lease has the number of its claim."""
+
+
+class WorkerBuried(Exception):
+    """Others have declared this worker dead; it must not claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What one claim has taken: leases in the order of their lines, and what is stored of those that are resumed."""
+
+    seq: int
+    leases: list[Lease]
+    parts: dict[int, list[Part]]
+    signals: dict[int, dict[str, bytes]]
+    held_back: int = 0
+    """How many governed tasks could have been taken if the worker had had free slots for them."""
+    wants_thread: bool = False
+    """Whether tasks were left in line that need a thread as soon as they begin."""
+    met_dead: bool = False
+    """Whether it has popped places of tasks that cannot run any more: behind these there may be others that can."""
+
+
+NOTHING = Claimed(0, [], {}, {})
+
+
+def claim(
+    reader: Reader,
+    worker: int,
+    count: int,
+    now: int,
+    sight: Sight | None = None,
+    *,
+    slots: int = 0,
+    threads: int = ANY_NUMBER,
+    has_settled: bool = False,
+) -> Op[Claimed]:
+    """Lease up to `count` ready tasks to a worker, of those in sight if it has looked at the lines just now.
+
+    Of governed ones no more than `slots`: what has passed a gate runs at once, or in a moment. Of those that need a
+    thread as soon as they begin no more than `threads`. `has_settled` is whether this transaction has locked budgets
+    already.
+    """
+    reader.threads, reader.wants_thread = threads, False
+    yield from heed_clock(reader, now)
+    yield from sweep_if_time(reader, now)
+    if reader.limits_of is None:
+        popped = yield from pop(reader, count, now, sight)
+        claimed = yield from _lease(reader, popped, Leasing(worker), now)
+        return claimed if len(claimed.leases) == len(popped) else (yield from _step_over(reader, claimed))
+    room = min(slots, count)
+    leasing = Leasing(worker)
+    busy = reader.busy_governed(now) if sight is None else None
+    if busy is None:
+        reader.gives_way = not reader.gives_way
+        yield from gate_claim.tell(reader, now)
+        if sight is None or sight.is_due(now):
+            sight = yield from look_and_make_due(reader, now, turns=False)
+        governed = yield from gate_claim.look(reader, slots, now)
+    else:
+        governed = yield from gate_claim.look_at_one(reader, busy, room, now)
+    first = yield from gate_claim.pop(governed, leasing, room, before=NEVER if sight is None else sight.oldest(reader))
+    if governed.is_stale and busy is not None:
+        governed = yield from gate_claim.look_at_one(reader, busy._replace(is_compared=False), room, now)
+        first = yield from gate_claim.pop(governed, leasing, room, before=NEVER)
+    taken = sum(len(passage.tasks) for passage in first)
+    is_full = sight is None and 0 < taken == slots
+    ids: list[int] = []
+    then: list[Passage] = []
+    if is_full:
+        reader.next_due_at = reader.gates_busy_until  # the other lines are looked at in a moment
+    elif taken < count:
+        if sight is None:
+            sight = yield from look_and_make_due(reader, now, turns=False)
+        reader.next_due_at = sight.next_due_at
+        ids = yield from pop(reader, count - taken, now, sight)
+        then = yield from gate_claim.pop(governed, leasing, min(slots - taken, count - taken - len(ids)))
+    passages = [*first, *then]
+    popped = [task for passage in passages for task in passage.tasks]
+    costly = [task for passage in passages if has_budget(passage.gates) for task in passage.tasks]
+    paid = yield from set_aside(costly, reader.budgets_of, reader.due_by(now), now, waits=not has_settled)
+    if away := paid.turned_away:
+        passages = governed.put_back(passages, away)
+        popped = [task for task in popped if task not in away or task in paid.failing]
+    claimed = yield from _lease(reader, [*popped, *ids], leasing, now)
+    if len(claimed.leases) < len(popped) + len(ids):
+        passages = governed.put_back(passages, set(popped).difference(lease.task for lease in claimed.leases))
+        claimed = yield from _step_over(reader, claimed)
+    claimed = yield from _paid_for(claimed, paid, now)
+    claimed = _inside(claimed, (yield from gate_claim.settle(governed, passages, claimed.leases)))
+    reader.busy_lane = governed.busy_lane(room)
+    if busy is None:
+        reader.gates_busy_until = now + COMPARE_EVERY_MS
+    if governed.turn_stays:
+        reader.next_due_at = now
+    elif len(claimed.leases) < count and not is_full:
+        yield from look_for_turns(reader)
+    return replace(claimed, held_back=governed.held_back) if governed.held_back else claimed
+
+
+def claim_from(
+    reader: Reader, line: Line, worker: int, count: int, now: int, *, threads: int = ANY_NUMBER
+) -> Op[Claimed]:
+    """Lease up to `count` tasks that stand in one line, unless an operator has paused it."""
+    reader.threads = threads
+    if reader.pauses.of_line(line[0]) is not None:
+        return NOTHING
+    yield from heed_clock(reader, now)
+    ids = yield from pop_from(reader, line, count, now)
+    return (yield from _lease(reader, ids, Leasing(worker), now))
+
+
+def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool = False) -> Op[Claimed]:
+    """Lease suspects that may run together, and nothing else."""
+    # From the start each time: those in smaller company stand first, and may have come later. They are few.
+    reader.seen.clear()
+    reader.highest.clear()
+    yield from heed_clock(reader, now)
+    ids = yield from pop_suspects(reader)
+    paid = SetAside()
+    admitted = None
+    if reader.limits_of is not None and ids:
+        admitted = yield from gate_claim.admit(reader, ids, now)
+        ids = admitted.tasks
+        paid = yield from set_aside(ids, reader.budgets_of, reader.due_by(now), now, waits=not has_settled)
+        ids = [task for task in ids if task not in paid.turned_away or task in paid.failing]
+        passages = admitted.governed.put_back(admitted.passages, paid.turned_away)
+        admitted = admitted._replace(passages=passages)
+    claimed = yield from _lease(reader, ids, Leasing(worker), now)
+    if len(claimed.leases) < len(ids):
+        claimed = yield from _step_over(reader, claimed)
+    claimed = yield from _paid_for(claimed, paid, now)
+    if admitted is not None:
+        placed = yield from gate_claim.settle(admitted.governed, admitted.passages, claimed.leases)
+        claimed = _inside(claimed, placed)
+    return claimed
+
+
+def _step_over(reader: Reader, claimed: Claimed) -> Op[Claimed]:
+    """Drop the dead places at the front of the lines. The claim has met one, and is to be followed by another."""
+    yield from drop_dead(reader)
+    return replace(claimed, met_dead=True)
+
+
+def _paid_for(claimed: Claimed, paid: SetAside, now: int) -> Op[Claimed]:
+    """The same, with what was set aside for its tasks in their names. Those that find a budget spent and shall not wait
+    have failed."""
+    if not paid.held and not paid.failing:
+        return claimed
+    failing = [lease for lease in claimed.leases if lease.task in paid.failing]
+    running = [lease for lease in claimed.leases if lease.task not in paid.failing]
+    yield from reserve(paid, running)
+    ended: list[Ended] = []
+    for lease in failing:
+        reason = readable(paid.failing[lease.task])
+        change = {"ids": [lease.task], "token": lease.token, "stage": lease.stage, "status": int(Status.FAILED)}
+        rows = yield Query("finish", {**change, "reason": reason, "now": now})
+        ended += [Ended(task, Status.FAILED, awaited, batch) for task, awaited, batch in rows]
+        failed = Entry(
+            lease.task, lease.run, lease.fence, Event.FINISHED, Status.FAILED, lease.stage, lease.worker, now, reason
+        )
+        yield from log([failed])
+    if ended:
+        yield from after_end(ended, now)
+    left = paid.left
+    running = [msgspec.structs.replace(one, left=left[one.task]) if one.task in left else one for one in running]
+    return replace(claimed, leases=running)
+
+
+def _inside(claimed: Claimed, placed: Collection[int]) -> Claimed:
+    """The same, where some have places in the gates they have passed."""
+    if not placed:
+        return claimed
+    leases = [
+        msgspec.structs.replace(lease, is_inside=True) if lease.task in placed else lease for lease in claimed.leases
+    ]
+    return replace(claimed, leases=leases)
+
+
+def _lease(reader: Reader, popped: Sequence[int], leasing: Leasing, now: int) -> Op[Claimed]:
+    """Lease what was popped. It was due when it stood in line; a clock that was set back since does not undo that."""
+    if not popped:
+        return NOTHING
+    token, worker, rows = leasing.token, leasing.worker, leasing.rows
+    ids = sorted(set(popped))
+    if rest := sorted(set(ids).difference(leasing.tried)) if leasing.tried else ids:
+        lease = {"token": token, "worker": worker, "now": now}
+        passed = [f"{task}@{leasing.passed[task]}" for task in rest if task in leasing.passed] if leasing.passed else []
+        place = {"passed": passed, "suspects": reader.takes_suspects}
+        more = yield Query("lease_tasks", {**lease, **place, "ids": rest, "due_by": reader.due_by(now)})
+        if more:
+            yield Query("lease_these", {**lease, "ids": [row[0] for row in more]})
+        rows = [*rows, *more]
+    if not rows and not (yield Query("is_living", {"worker": worker})):
+        raise WorkerBuried(f"worker {worker} was declared dead and may not claim any more")
+    if len(rows) < len(ids):
+        yield from _put_back(sorted(set(ids) - {row[0] for row in rows}))
+    if not rows:
+        return NOTHING
+    large: dict[bytes, bytes] = {}
+    if elsewhere := [row[0] for row in rows if row[10] is not None]:
+        blobs = yield Query("read_blobs", {"ids": elsewhere})
+        large = {bytes(hashed): bytes(data) for hashed, data in blobs}
+    by_id = {row[0]: as_lease(row, token, worker, large, now) for row in rows}
+    leases = [by_id[task] for task in dict.fromkeys(popped) if task in by_id]
+    seq = rows[0][_CLAIM]
+    if seq is None:
+        held = {"tasks": [lease.task for lease in leases], "fences": [lease.fence for lease in leases]}
+        [(seq,)] = yield Query("insert_claim", {"token": token, "worker": worker, "now": now, **held})
+    parts: dict[int, list[Part]] = {}
+    signals: dict[int, dict[str, bytes]] = {}
+    touched = [lease.task for lease in leases if lease.touched]
+    if touched:
+        leases = yield from _with_families(leases, touched)
+        for task, stage, part, value, _ in (yield Query("read_checkpoints", {"ids": touched})):
+            parts.setdefault(task, []).append(Part(stage, part, bytes(value)))
+    signalled = [lease.task for lease in leases if lease.signals]
+    if signalled:
+        for task, name, value in (yield Query("read_signals", {"ids": signalled})):
+            signals.setdefault(task, {})[name] = bytes(value)
+    return Claimed(seq, leases, parts, signals)
+
+
+def _with_families(leases: list[Lease], touched: list[int]) -> Op[list[Lease]]:
+    """The same leases, with what those that have run before know of their children."""
+    families = yield from read_families(touched)
+    return [
+        msgspec.structs.replace(lease, family=families[lease.task]) if lease.task in families else lease
+        for lease in leases
+    ]
+
+
+def _put_back(popped: Sequence[int]) -> Op[None]:
+    """What was popped and could not be leased: it has ended or moved on since, perhaps to another line, or our clock is
+    a little behind."""
+    early = yield Query("not_due", {"ids": list(popped)})
+    if early:
+        yield Many(
+            "wait_until_due",
+            [
+                (due_at, task, lane_of(queue, kind, suspect=company > 0), band, company or rank)
+                for task, queue, kind, band, rank, company, due_at in early
+            ],
+        )
+
+
+def as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes], now: int) -> Lease:
+    """A lease from the row of its task; its payload may be one of the large ones."""
+    task, fence = row[:2]
+    payload, blob = row[9:11]
+    data = payload if blob is None else large[bytes(blob)]
+    descent = NO_DESCENT if row[18] is None and not row[16] else Descent(*row[26:29])
+    return Lease(task, fence, token, worker, *row[2:9], data, *row[11:26], descent, claimed_at=now)  # type: ignore[call-arg, misc]

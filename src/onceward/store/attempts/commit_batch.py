@@ -1,0 +1,183 @@
+"""What the commits of one transaction write together, once their fences have held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from onceward.model.budget import Bill
+from onceward.model.gates import BUDGET
+from onceward.model.holds import Settlement
+from onceward.model.status import Event, Status
+from onceward.model.task import (
+    NEVER,
+    SIZE_PART,
+    Advance,
+    Commit,
+    Fill,
+    Filled,
+    HandOver,
+    Hold,
+    Keep,
+    Lease,
+    Move,
+    Part,
+    Report,
+    Take,
+    lane_of,
+)
+from onceward.store.attempts.expiry import expire
+from onceward.store.governance.budgets import settle, settle_so_far
+from onceward.store.governance.cache import count_lookups
+from onceward.store.governance.gate_use import leave
+from onceward.store.governance.holds import settle_holds
+from onceward.store.history import Entry, log
+from onceward.store.lineage.aliases import NewAlias, take_aliases
+from onceward.store.lineage.joins import Ended, join, lock_parents, tell_of_end
+from onceward.store.lineage.spawn_requests import Asked
+from onceward.store.lineage.stage_batches import Opening, Spawned, spawn_all
+from onceward.store.lines.enqueue import kept
+from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.memory import Reader
+from onceward.store.op import Many, Op
+
+_STAYING = frozenset({Keep, Report, Take, Hold, Fill, Filled})
+"""The moves of an attempt that goes on inside the gates it has passed; so does one that advances with gates."""
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What the commits of one transaction have in common to write once their fences have held."""
+
+    now: int
+    entries: list[Entry] = field(default_factory=list)
+    parts: list[tuple[Lease, Part]] = field(default_factory=list)
+    standings: list[Standing] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    opening: list[Opening] = field(default_factory=list)
+    aliases: list[NewAlias] = field(default_factory=list)
+    joins: list[tuple[Lease, HandOver]] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
+    left: list[Commit] = field(default_factory=list)
+    """Those of attempts that had passed gates and are over, or have something to say of sources."""
+    billed: list[tuple[Lease, Bill | None]] = field(default_factory=list)
+    """Attempts for which something was set aside, and which are over."""
+    billed_so_far: list[tuple[Lease, Bill]] = field(default_factory=list)
+    """Attempts that have charged something, and go on."""
+    settling: list[tuple[Lease, Settlement]] = field(default_factory=list)
+    """What stages say of what they hold."""
+    limits: list[tuple[int, int]] = field(default_factory=list)
+    """When the time of tasks that go back in line is over."""
+    expired: dict[str, list[int]] = field(default_factory=dict)
+    """Tasks whose time is over, by what is said of it."""
+    spawned: Spawned | None = None
+    """What became of the children that were asked for."""
+
+    def note(
+        self,
+        lease: Lease,
+        event: Event,
+        status: Status,
+        stage: str | None,
+        note: str | None = None,
+        trace: str | None = None,
+    ) -> None:
+        """Have a row of the log written."""
+        self.entries.append(
+            Entry(lease.task, lease.run, lease.fence, event, status, stage, lease.worker, self.now, note, trace)
+        )
+
+    def goesback_in_line(self, lease: Lease, due_at: int, over_at: int) -> None:
+        """A task goes back in line after its stage has run: its time goes on."""
+        self.standings.append(back_in_line(lease, due_at))
+        if over_at < NEVER:
+            self.limits.append((over_at, lease.task))
+
+    def flush(self) -> Op[None]:
+        """Write everything gathered but what is settled in the end, in the lock order of the engine."""
+        yield from lock_parents(self.ended)
+        if self.parts:
+            places = yield from kept([part.value for _, part in self.parts])
+            yield Many(
+                "insert_checkpoints",
+                [
+                    (lease.task, lease.run, part.stage, part.part, value, blob)
+                    for (lease, part), (value, blob) in zip(self.parts, places, strict=True)
+                ],
+                (self.now,),
+            )
+        if self.entries:
+            yield from log(self.entries)
+        added: list[int] = []
+        opened: list[int] = []
+        if self.asked or self.opening:
+            self.spawned = yield from spawn_all(self.asked, self.opening, self.now, self.aliases)
+            added, opened = self.spawned.added, self.spawned.opened
+        elif self.aliases:
+            yield from take_aliases(self.aliases, self.now)
+        for lease, move in self.joins:
+            yield from join(lease, move, self.now)
+        if self.ended or added or opened:
+            yield from tell_of_end(self.ended, self.now, added, opened)
+        for reason, tasks in sorted(self.expired.items()):
+            yield from expire(tasks, reason, self.now)
+        if self.standings:
+            yield from stand(self.standings, self.now)
+        if self.limits:
+            yield Many("limit_times", sorted(set(self.limits)))
+
+    def settle_up(self, commits: Sequence[Commit], claimer: Reader | None) -> Op[None]:
+        """Leave gates and pay, for all commits of the transaction at once: in the order in which their attempts have
+        ended, because a breaker counts failures in a row; and gates before budgets, as the claim locks them. So a claim
+        tells gates on the way only where nobody has paid."""
+        if self.left:
+            said = list({id(one): one for left in self.left for one in left.told}.values())
+            if not all(one.is_plain_success for one in said):
+                places = {one.lease.task: place for place, one in enumerate(commits)}
+                self.left.sort(key=lambda left: places[left.lease.task])
+            yield from leave(self.left, said, self.now, None if self.has_paid else claimer)
+            if any(one.looked_up for one in said):
+                yield from count_lookups(self.left, self.now)
+        if self.billed:
+            yield from settle(self.billed)
+        if self.billed_so_far:
+            yield from settle_so_far(self.billed_so_far)
+        if self.settling:
+            yield from settle_holds(self.settling, self.now)
+
+    @property
+    def has_paid(self) -> bool:
+        """Whether this transaction locks budgets to settle something."""
+        return bool(self.billed or self.billed_so_far or self.settling)
+
+    def leave(self, one: Commit, move: Move) -> None:
+        """The fence of a commit has held: if its attempt is over it leaves the gates it had passed, and pays."""
+        if one.bill is not None and one.bill.settlements:
+            self.settling += [(one.lease, settlement) for settlement in one.bill.settlements]
+        if type(move) in _STAYING or (type(move) is Advance and move.gates is not None):
+            if one.bill is not None and one.bill.charges:
+                self.billed_so_far.append((one.lease, one.bill))
+            return
+        gates = one.lease.gates
+        if gates is not None or one.told:
+            self.left.append(one)
+        if gates is not None and BUDGET in gates:
+            self.billed.append((one.lease, one.bill))
+
+    def accept_effects(self, one: Commit) -> None:
+        """The fence of a commit has held: its children are asked for, its batches opened, its sizes kept."""
+        if one.sizes is not None:
+            self.parts.append((one.lease, Part(one.move.stage, SIZE_PART, one.sizes)))  # type: ignore[attr-defined]
+        if one.spawns is not None:
+            stage: str = one.move.stage  # type: ignore[attr-defined]
+            for alias in one.spawns.aliases:
+                self.aliases.append(NewAlias(one.lease, alias, one.spawns.unique, one.spawns.fresh_for_ms))
+            for child in one.spawns.asked:
+                self.asked.append(Asked(one.lease, stage, one.spawns.key_hash, one.spawns.defaults, child))
+            for new in one.spawns.batches:
+                self.opening.append(Opening(one.lease, new))
+
+
+def back_in_line(lease: Lease, due_at: int) -> Standing:
+    """The place in line of a task whose stage came to an end, good or bad: it killed nobody, so it is no suspect."""
+    return Standing(lease.task, lane_of(lease.queue, lease.kind, lease.gates), lease.band, lease.rank, due_at)

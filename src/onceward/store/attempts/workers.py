@@ -1,0 +1,302 @@
+"""Workers: how they come, how they show that they live, and what becomes of the leases of those that end or die."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from onceward.model.decide import lost_workers
+from onceward.model.status import Event, Status
+from onceward.model.task import Lease, lane_of
+from onceward.store.attempts.expiry import look_again_at
+from onceward.store.drivers.session import TryAgainLater
+from onceward.store.history import Entry, log
+from onceward.store.lineage.joins import Ended, after_end
+from onceward.store.lines.lines import Standing, stand
+from onceward.store.op import Op, Query, Row
+from onceward.store.rows import as_ids
+
+OUTSIDE_KILLS_ALLOWED = 10
+"""How often in a row a stage that runs alone may be killed by somebody else: some kill what takes too much memory."""
+
+RETURN_MS = 60_000
+"""For how long a server is up before the lock of a worker from before its restart is missed. A worker needs less to
+notice that its connections are gone and to open others."""
+LOCK_KEYS = 1 << 31
+
+
+class StillBusy(Exception):
+    """A worker that seems dead holds locks in the database; it cannot be buried now."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewWorker:
+    """A worker process that is about to begin."""
+
+    name: str
+    host: str
+    pid: int
+    presence: str | None
+    kinds: str
+    queues: str
+    lease_ms: int
+
+
+def register(worker: NewWorker, now: int) -> Op[int]:
+    """Enter a worker; its id is new for every process that ever worked."""
+    [(worker_id,)] = yield Query(
+        "register_worker",
+        {
+            "name": worker.name,
+            "host": worker.host,
+            "pid": worker.pid,
+            "presence": worker.presence,
+            "kinds": worker.kinds,
+            "queues": worker.queues,
+            "lease_ms": worker.lease_ms,
+            "now": now,
+        },
+    )
+    return int(worker_id)
+
+
+def renew(workers: Sequence[int], now: int) -> Op[set[int]]:
+    """Renew all leases of some workers; returns those that are still counted among the living.
+
+    Raises `StillBusy` where one of them is stuck inside a transaction: the others must not wait for it.
+    """
+    yield Query("wait_briefly")
+    try:
+        rows = yield Query("renew", {"ids": list(workers), "now": now})
+    except TryAgainLater as error:
+        raise StillBusy("a worker is stuck inside a transaction") from error
+    return {row[0] for row in rows}
+
+
+def show_lock(worker: int, server_run: str | None, now: int) -> Op[None]:
+    """Say on which run of the server a worker holds its lock, or that it holds none, and renew its leases.
+
+    Raises `StillBusy` where it is stuck inside a transaction.
+    """
+    yield Query("wait_briefly")
+    try:
+        yield Query("show_lock", {"worker": worker, "run": server_run, "now": now})
+    except TryAgainLater as error:
+        raise StillBusy("a worker is stuck inside a transaction") from error
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLocks:
+    """The locks that workers hold at one moment, on one run of the server."""
+
+    server_run: str
+    up_ms: int
+    workers: frozenset[int]
+
+    def is_missing(self, worker: int, server_run: str) -> bool:
+        """Whether a worker that has held its lock on that run of the server holds it no more.
+
+        A lock is gone with its server, and a standby has never had it: then nothing is known, until the worker has had
+        the time to return.
+        """
+        is_same = server_run == self.server_run
+        has_restarted = server_run.split()[0] == self.server_run.split()[0] and self.up_ms >= RETURN_MS
+        return (is_same or has_restarted) and worker % LOCK_KEYS not in self.workers
+
+
+def held_locks() -> Op[HeldLocks | None]:
+    """Which locks are held now; None on SQLite, where there are none."""
+    rows = yield Query("held_locks")
+    if not rows:
+        return None
+    return HeldLocks(rows[0][0], rows[0][1], frozenset(row[2] for row in rows if row[2] is not None))
+
+
+def still_held(leases: Sequence[Lease]) -> Op[set[int]]:
+    """The tasks of those leases that still stand."""
+    rows = yield Query("still_held", {"ids": [lease.task for lease in leases]})
+    tokens = {task: bytes(token) for task, token in rows}
+    return {lease.task for lease in leases if tokens.get(lease.task) == lease.token}
+
+
+def mark_low_claim(worker: int, seq: int) -> Op[None]:
+    """Note that claims before this one hold nothing any more."""
+    yield Query("mark_low_claim", {"worker": worker, "low_claim": seq})
+
+
+def stop(worker: int, how: str, now: int) -> Op[None]:
+    """A worker ends. It has given back what it held; what it could not give back in time goes back in line here.
+
+    Nobody looks at the leases of a worker that has stopped, so none may be left.
+    """
+    rows = yield Query("stop_worker", {"worker": worker, "how": how, "now": now})
+    if not rows:
+        return
+    entries: list[Entry] = []
+    standings: list[Standing] = []
+    for token, row in (yield from _held(worker, rows[0][1])):
+        task, run, fence, kind, queue, band, rank, stage, _crashes, company = row
+        yield Query("take_back", {"ids": [task], "token": token, "now": now})
+        entries.append(Entry(task, run, fence, Event.RELEASED, Status.PENDING, stage, worker, now, None))
+        lane = lane_of(queue, kind, suspect=company > 0)
+        standings.append(Standing(task, lane, band, company or rank, now))
+    yield from log(entries)
+    yield from stand(standings, now)
+    yield from look_again_at([one.task for one in standings], now)
+
+
+def _held(worker: int, low_claim: int) -> Op[list[tuple[bytes, Row]]]:
+    """What a worker holds, each with the token of its lease."""
+    held: list[tuple[bytes, Row]] = []
+    for token, tasks in (yield Query("claims_of_worker", {"worker": worker, "low_claim": low_claim})):
+        found = yield Query("held_by_claim", {"ids": as_ids(tasks), "token": bytes(token)})
+        held += [(bytes(token), row) for row in found]
+    return held
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A worker as the sweeper sees it."""
+
+    id: int
+    name: str
+    host: str
+    pid: int
+    presence: str | None
+    server_run: str | None
+    """The run of the PostgreSQL server on which it holds its lock, if it does."""
+    beat: int
+    beat_at: int
+    lease_ms: int
+
+
+def living() -> Op[list[Seen]]:
+    """All workers that have neither stopped nor been declared dead."""
+    rows = yield Query("living_workers")
+    return [Seen(*row[:9]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """What is known of how a worker died."""
+
+    how: str
+    started: frozenset[int] | None
+    """The tasks whose stages were running; None where nobody can tell, and then all that it held are suspects."""
+    overdue: frozenset[int] = frozenset()
+    """Those that had ignored their time limit, if it was killed for that."""
+    by_outsider: bool = False
+    """Whether somebody else has killed it, so that nothing that ran in it is likely to blame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """What was taken back from a dead worker."""
+
+    worker: str
+    released: int = 0
+    suspects: int = 0
+    timed_out: int = 0
+    quarantined: tuple[int, ...] = ()
+
+
+def bury(
+    worker: Seen, death: Death, deaths_allowed: int, retry_delay_ms: Callable[[int], int], now: int
+) -> Op[Reclaimed | None]:
+    """Declare a worker dead and put what it held back in line; None if it turns out to be alive or buried already.
+
+    Raises `StillBusy` where a transaction of it is still open: one that was frozen inside a commit keeps its locks, and
+    who waits for them can renew nothing meanwhile.
+    """
+    yield Query("wait_briefly")
+    try:
+        return (yield from _bury(worker, death, deaths_allowed, retry_delay_ms, now))
+    except TryAgainLater as error:
+        raise StillBusy(f"{worker.name} {death.how}, but a transaction of it is still open") from error
+
+
+def _bury(
+    worker: Seen, death: Death, deaths_allowed: int, retry_delay_ms: Callable[[int], int], now: int
+) -> Op[Reclaimed | None]:
+    """Take everything from a worker.
+
+    What had not started goes back as if nothing had happened. What ran when the worker died gets a crash mark and
+    will run with half as many neighbours, in the end alone; only a death while alone counts, and a kill by an outsider
+    does not, unless there is no end of them. Where a worker was killed for a stage that ignored its time limit, that
+    stage has failed once and its neighbours not at all.
+    """
+    rows = yield Query("bury_worker", {"worker": worker.id, "beat": worker.beat, "how": death.how, "now": now})
+    if not rows:
+        return None
+    held = yield from _held(worker.id, rows[0][2])
+    suspects = _suspects(held, death)
+    kills = 0
+    if len(suspects) == 1 and death.by_outsider:
+        [(marks,)] = yield Query("crash_marks", {"task": min(suspects)})
+        kills = marks + 1
+    counts = len(suspects) == 1 and (not death.by_outsider or kills >= OUTSIDE_KILLS_ALLOWED)
+    note = f"{worker.name} {death.how}"
+    quarantined: list[int] = []
+    timed_out = released = 0
+    standings: list[Standing] = []
+    entries: list[Entry] = []
+    ended: list[Ended] = []
+    plain: dict[bytes, list[int]] = {}
+    for token, row in held:
+        task, run, fence, kind, queue, band, rank, stage, crashes, company = row
+        # Whoever was a suspect before, and has not been heard since, still is one.
+        event, status, lane_rank = Event.RECLAIMED, Status.PENDING, company or rank
+        due_at, suspect = now, company > 0
+        if task in death.overdue:
+            due_at = now + retry_delay_ms(1)
+            status, event, timed_out = Status.RETRYABLE, Event.TIMED_OUT, timed_out + 1
+            yield Query("record_timeout", {"task": task, "token": token, "due_at": due_at, "reason": death.how})
+        elif task in suspects and counts:
+            event, suspect, lane_rank = Event.CRASHED, True, 1
+            status = Status.FAILED if kills or crashes + 1 >= deaths_allowed else Status.PENDING
+            reason = lost_workers(kills or crashes + 1)
+            ended_at = now if status is Status.FAILED else None
+            marked = yield Query(
+                "record_crash",
+                {
+                    "task": task,
+                    "token": token,
+                    "status": int(status),
+                    "company": 1,
+                    "reason": reason,
+                    "ended_at": ended_at,
+                },
+            )
+            if status is Status.FAILED:
+                quarantined.append(task)
+                ended += [Ended(task, status, awaited, batch) for task, awaited, batch in marked]
+        else:
+            plain.setdefault(token, []).append(task)
+            if task in suspects:
+                event, suspect, lane_rank = Event.CRASHED, True, _company_of(len(suspects))
+            else:
+                released += 1
+        entries.append(Entry(task, run, fence, event, status, stage, worker.id, now, note))
+        if status is not Status.FAILED:
+            standings.append(Standing(task, lane_of(queue, kind, suspect=suspect), band, lane_rank, due_at))
+    for token, tasks in plain.items():
+        yield Query("take_back", {"ids": tasks, "token": token, "now": now})
+    if suspects and not counts:
+        yield Query("suspect", {"ids": sorted(suspects), "company": _company_of(len(suspects))})
+    yield from log(entries)
+    yield from after_end(ended, now)
+    yield from stand(standings, now)
+    yield from look_again_at([one.task for one in standings], now)
+    return Reclaimed(worker.name, released, len(suspects), timed_out, tuple(quarantined))
+
+
+def _suspects(held: Sequence[tuple[bytes, Row]], death: Death) -> Collection[int]:
+    if death.overdue:
+        return frozenset()
+    tasks = {row[0] for _, row in held}
+    return tasks if death.started is None else tasks & death.started
+
+
+def _company_of(together: int) -> int:
+    """How many suspects of a group may run together next time: half of it."""
+    return max(1, together // 2)

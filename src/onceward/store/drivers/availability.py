@@ -1,0 +1,48 @@
+"""Whether the database of this process can be used: one line in the log when it goes away, one when it is back.
+
+Every session that meets trouble says so here, as often as it tries. The database is back when each of them has come
+through again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from weakref import WeakSet
+
+from onceward.support.logs import EngineLog
+
+logger = EngineLog("onceward.store")
+
+
+class Availability:
+    """What the sessions of a process have met."""
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self._since = 0.0
+        self._troubled: WeakSet[object] = WeakSet()
+        self._lock = threading.Lock()
+
+    def lost(self, session: object, error: Exception) -> None:
+        """Note that a session could not do its work, and log it if the database was there before."""
+        with self._lock:
+            self._troubled.add(session)
+            is_news, self.is_away = not self.is_away, True
+            if is_news:
+                self._since = time.monotonic()
+        if is_news:
+            logger.warning("the database cannot be used, trying again", error=str(error).strip())
+
+    def found(self, session: object) -> None:
+        """Note that a session has done its work, and log it if the database was away until now."""
+        with self._lock:
+            self._troubled.discard(session)
+            is_news = self.is_away and not self._troubled
+            self.is_away = self.is_away and not is_news
+            away_s = time.monotonic() - self._since
+        if is_news:
+            logger.info("the database is back", after_s=round(away_s, 1))
+
+
+database = Availability()

@@ -1,0 +1,465 @@
+"""Enqueueing inside the caller's own transaction: what it commits is in line, what it rolls back never was.
+
+An enqueue is several statements, so it is framed: by a savepoint inside a transaction of the caller's, by a transaction
+of its own on a connection that commits every statement. It is kept whole or not at all, and after an error the
+caller's transaction can go on. Errors of the caller's driver stay what they are.
+
+Connections are recognised by the names of their classes; no library is imported that the caller has not imported.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cache
+from typing import Any, NamedTuple
+
+from onceward.errors import ConfigError, SchemaTooOld, WrongTwin
+from onceward.model.connection import Dialect
+from onceward.store import queries
+from onceward.store.drivers.sqlite import bound
+from onceward.store.op import Many, Query, Request, Row, Rows, Uuids
+from onceward.store.queries import Statement
+
+Placeholder = Callable[[str, int], str]
+_statements = cache(queries.Statements)
+_MISSING_TABLE = re.compile(r'no such table: (?:onceward_|sqlite_sequence)|relation "onceward_\w+" does not exist')
+
+_TAKEN = (
+    "enqueue takes a connection of sqlite3, apsw or psycopg, a Connection or Session of SQLAlchemy, or "
+    "django.db.connection; aenqueue takes a psycopg.AsyncConnection, a connection of asyncpg, or an AsyncConnection "
+    "or AsyncSession of SQLAlchemy; the database is SQLite or PostgreSQL"
+)
+
+
+class State(NamedTuple):
+    """What a connection is in the middle of."""
+
+    in_transaction: bool
+    commits_each_statement: bool
+
+
+class Frame(NamedTuple):
+    """The statements around an enqueue: before it, after it, and when it has failed."""
+
+    begin: str
+    keep: str | None
+    undo: tuple[str, ...]
+
+
+_SAVEPOINT = Frame(
+    "SAVEPOINT onceward_enqueue",
+    "RELEASE SAVEPOINT onceward_enqueue",
+    ("ROLLBACK TO SAVEPOINT onceward_enqueue", "RELEASE SAVEPOINT onceward_enqueue"),
+)
+_FRAMES: dict[tuple[Dialect, State], Frame] = {
+    ("sqlite", State(True, True)): _SAVEPOINT,
+    ("sqlite", State(True, False)): _SAVEPOINT,
+    ("sqlite", State(False, True)): Frame("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",)),
+    # Begun as the driver would at the first write, and left for the caller to commit. A savepoint alone would be the
+    # outermost, and its release a commit.
+    ("sqlite", State(False, False)): Frame("BEGIN IMMEDIATE", None, ("ROLLBACK",)),
+    ("postgres", State(True, True)): _SAVEPOINT,
+    ("postgres", State(True, False)): _SAVEPOINT,
+    ("postgres", State(False, True)): Frame("BEGIN", "COMMIT", ("ROLLBACK",)),
+    ("postgres", State(False, False)): _SAVEPOINT,  # here the driver has begun before it
+}
+
+
+class _Requests:
+    """How one driver spells requests."""
+
+    def __init__(self, connection: Any, dialect: Dialect, placeholder: Placeholder) -> None:
+        self.dialect: Dialect = dialect
+        self._connection = connection
+        self._texts = _statements(dialect, placeholder)
+        self._by_place = placeholder is queries.dollar
+
+    def _spelled(self, request: Request) -> Iterator[tuple[str, Any]]:
+        """The statements that a request comes to, with their parameters."""
+        if not isinstance(request, Query | Many):
+            raise TypeError(f"not a request for the caller's own connection: {request!r}")
+        statement = self._texts[request.name]
+        for values in self._values(request, statement):
+            yield statement.text, tuple(values[name] for name in statement.places) if self._by_place else values
+
+    def _values(self, request: Query | Many, statement: Statement) -> Iterator[Mapping[str, Any]]:
+        if isinstance(request, Query):
+            if statement.text:
+                yield self._bound(request.params)
+        elif self.dialect == "sqlite":
+            for row in request.full_rows:
+                yield self._bound(dict(zip(statement.places, row, strict=True)))
+        elif request.rows:
+            yield dict(zip(statement.columns, request.columns, strict=True))
+
+    def _bound(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.dialect == "sqlite":
+            return {name: bound(value) for name, value in values.items()}
+        return {name: _uuids(value) if type(value) is Uuids else value for name, value in values.items()}
+
+
+def _uuids(values: Uuids) -> list[uuid.UUID]:
+    return [uuid.UUID(bytes=value) for value in values]
+
+
+def _refuse_missing_tables(error: BaseException) -> None:
+    if _MISSING_TABLE.search(str(error)):
+        raise SchemaTooOld(
+            "the database of this connection has no tables of Onceward. Is it the App's own database? "
+            "Then run: onceward migrate"
+        ) from error
+
+
+class ForeignDriver(_Requests, ABC):
+    """A connection of the caller's, on which operations run."""
+
+    @abstractmethod
+    def execute(self, text: str, params: Any = None) -> Rows:
+        """Run one statement and return all its rows."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """What the connection is in the middle of."""
+
+    def run(self, request: Request) -> Rows:
+        """Run one request and return all its rows."""
+        rows: list[Row] = []
+        for text, params in self._spelled(request):
+            rows += self.execute(text, params)
+        return rows
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Keep everything that runs inside, or nothing."""
+        frame = _FRAMES[self.dialect, self.state()]
+        self.execute(frame.begin)
+        try:
+            yield
+            if frame.keep is not None:
+                self.execute(frame.keep)
+        except BaseException as error:
+            # Some errors have undone the transaction already, or ended the connection: nothing to go back to.
+            with suppress(Exception):
+                for text in frame.undo:
+                    self.execute(text)
+            _refuse_missing_tables(error)
+            raise
+
+
+class AsyncForeignDriver(_Requests, ABC):
+    """A connection of the caller's that is awaited, on which operations run."""
+
+    @abstractmethod
+    async def aexecute(self, text: str, params: Any = None) -> Rows:
+        """Run one statement and return all its rows."""
+
+    @abstractmethod
+    async def astate(self) -> State:
+        """What the connection is in the middle of."""
+
+    async def arun(self, request: Request) -> Rows:
+        """Run one request and return all its rows."""
+        rows: list[Row] = []
+        for text, params in self._spelled(request):
+            rows += await self.aexecute(text, params)
+        return rows
+
+    @asynccontextmanager
+    async def awhole(self) -> AsyncIterator[None]:
+        """Keep everything that runs inside, or nothing."""
+        frame = _FRAMES[self.dialect, await self.astate()]
+        await self.aexecute(frame.begin)
+        try:
+            yield
+            if frame.keep is not None:
+                await self.aexecute(frame.keep)
+        except BaseException as error:
+            with suppress(Exception):  # as in whole
+                for text in frame.undo:
+                    await self.aexecute(text)
+            _refuse_missing_tables(error)
+            raise
+
+
+def _sqlite3_state(connection: Any) -> State:
+    # Since Python 3.12 `autocommit` decides; its third value, -1, leaves it to the isolation level as before.
+    autocommit = getattr(connection, "autocommit", -1)
+    commits = autocommit is True or (autocommit == -1 and connection.isolation_level is None)
+    return State(connection.in_transaction, commits)
+
+
+def _psycopg_state(connection: Any) -> State:
+    return State(connection.info.transaction_status != 0, bool(connection.autocommit))
+
+
+class _Sqlite3(ForeignDriver):
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection, "sqlite", queries.colon)
+
+    def execute(self, text: str, params: Any = None) -> Rows:
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        rows: Rows = cursor.execute(text, params or {}).fetchall()
+        return rows
+
+    def state(self) -> State:
+        return _sqlite3_state(self._connection)
+
+
+class _Apsw(ForeignDriver):
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection, "sqlite", queries.colon)
+
+    def execute(self, text: str, params: Any = None) -> Rows:
+        cursor = self._connection.cursor()
+        cursor.row_trace = lambda _cursor, row: row  # in place of one of the connection's
+        rows: Rows = cursor.execute(text, params).fetchall()
+        return rows
+
+    def state(self) -> State:
+        return State(self._connection.in_transaction, True)
+
+
+@cache
+def _plain_adapters() -> Any:
+    """How psycopg reads and writes values where nobody has taught it anything else, for a connection or for all."""
+    from types import SimpleNamespace
+
+    from psycopg import adapt, postgres
+
+    plain = adapt.AdaptersMap(types=postgres.types)
+    postgres.register_default_adapters(SimpleNamespace(adapters=plain, connection=None))
+    return plain
+
+
+def _speak_plainly(cursor: Any) -> None:
+    """Have a cursor read and write values as psycopg does by itself, whatever the caller has taught the connection."""
+    from psycopg.adapt import AdaptersMap
+
+    cursor._adapters = AdaptersMap(_plain_adapters())
+    cursor._reset()
+
+
+class _Psycopg(ForeignDriver):
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection, "postgres", queries.percent)
+
+    def execute(self, text: str, params: Any = None) -> Rows:
+        from psycopg import Cursor, rows
+
+        # Not the connection's own kinds of cursor and row: they may take other placeholders, or give other shapes.
+        with Cursor(self._connection, row_factory=rows.tuple_row) as cursor:
+            _speak_plainly(cursor)
+            if self._connection.pgconn.pipeline_status:  # in a pipeline nothing has come back before its end
+                with self._connection.pipeline():
+                    cursor.execute(text, params)
+            else:
+                cursor.execute(text, params)
+            return cursor.fetchall() if cursor.description else []
+
+    def state(self) -> State:
+        return _psycopg_state(self._connection)
+
+
+class _AsyncPsycopg(AsyncForeignDriver):
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection, "postgres", queries.percent)
+
+    async def aexecute(self, text: str, params: Any = None) -> Rows:
+        from psycopg import AsyncCursor, rows
+
+        async with AsyncCursor(self._connection, row_factory=rows.tuple_row) as cursor:
+            _speak_plainly(cursor)
+            if self._connection.pgconn.pipeline_status:
+                async with self._connection.pipeline():
+                    await cursor.execute(text, params)
+            else:
+                await cursor.execute(text, params)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def astate(self) -> State:
+        return _psycopg_state(self._connection)
+
+
+_ARRAY = re.compile(r"(\$\d+)::(?!text\b)(?=\w+\[\])")
+
+
+@cache
+def _with_arrays_of_texts(text: str) -> str:
+    return _ARRAY.sub(r"\1::text[]::", text)
+
+
+def _as_text(value: Any) -> str | None:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"\\x{value.hex()}"
+    return None if value is None else str(value)
+
+
+class _Asyncpg(AsyncForeignDriver):
+    """Statements leave out the codecs that the caller has set; only in arrays would asyncpg use them all the same.
+
+    So arrays travel as arrays of texts, for which asyncpg has a codec that is never replaced.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection, "postgres", queries.dollar)
+
+    async def aexecute(self, text: str, params: Any = None) -> Rows:
+        from asyncpg import Record
+
+        values = [[_as_text(one) for one in value] if isinstance(value, list) else value for value in params or ()]
+        rows: Rows = await self._connection._execute(
+            _with_arrays_of_texts(text), values, 0, None, ignore_custom_codec=True, record_class=Record
+        )
+        return rows
+
+    async def astate(self) -> State:
+        return State(self._connection.is_in_transaction(), True)
+
+
+_DJANGO: dict[str, Dialect] = {"sqlite": "sqlite", "postgresql": "postgres"}
+
+
+class _Django(ForeignDriver):
+    """Statements go through Django's cursor, so that its logs and wrappers see them."""
+
+    def __init__(self, connection: Any) -> None:
+        if connection.vendor not in _DJANGO:
+            raise ConfigError(f"a Django connection to {connection.vendor} cannot enqueue; {_TAKEN}")
+        super().__init__(connection, _DJANGO[connection.vendor], queries.percent)
+
+    def execute(self, text: str, params: Any = None) -> Rows:
+        with self._connection.cursor() as cursor:
+            cursor.execute(text, params)
+            return cursor.fetchall() if cursor.description else []
+
+    def state(self) -> State:
+        self._connection.ensure_connection()
+        raw = self._connection.connection
+        return _sqlite3_state(raw) if self.dialect == "sqlite" else _psycopg_state(raw)
+
+
+_SQLALCHEMY: dict[tuple[str, str], tuple[Dialect, Placeholder]] = {
+    ("sqlite", "pysqlite"): ("sqlite", queries.colon),
+    ("sqlite", "aiosqlite"): ("sqlite", queries.colon),
+    ("postgresql", "psycopg"): ("postgres", queries.percent),
+    ("postgresql", "psycopg2"): ("postgres", queries.percent),
+    ("postgresql", "asyncpg"): ("postgres", queries.dollar),
+}
+
+
+def _sqlalchemy_spelling(dialect: Any) -> tuple[Dialect, Placeholder]:
+    try:
+        return _SQLALCHEMY[dialect.name, dialect.driver]
+    except KeyError:
+        known = ", ".join(f"{name}+{driver}" for name, driver in _SQLALCHEMY)
+        raise ConfigError(f"SQLAlchemy on {dialect.name}+{dialect.driver} cannot enqueue; it can on {known}") from None
+
+
+_OF_OURS = {"bool": 16, "bytea": 17, "bigint": 20, "smallint": 21, "integer": 23, "text": 25, "uuid": 2950}
+"""The types that statements of an enqueue name, by their numbers in PostgreSQL."""
+
+
+def _refuse_codecs(connection: Any) -> None:
+    """Refuse a connection of asyncpg with codecs of the caller's that SQLAlchemy would use for an enqueue."""
+    codec = connection.get_settings().get_data_codec
+    for name, oid in _OF_OURS.items():
+        if codec(oid) is not codec(oid, ignore_custom_codec=True):
+            raise ConfigError(
+                f"this connection has a codec of your own for {name}, which SQLAlchemy would use for the rows of a "
+                "task too; enqueue on a connection without it, or on the connection of asyncpg itself"
+            )
+
+
+class _Sqlalchemy(ForeignDriver):
+    """Statements go through SQLAlchemy's connection, so that it knows of the transaction and logs them."""
+
+    def __init__(self, given: Any) -> None:
+        connection = given.connection() if hasattr(given, "get_bind") else given  # a session begins here
+        super().__init__(connection, *_sqlalchemy_spelling(connection.dialect))
+
+    def execute(self, text: str, params: Any = None) -> Rows:
+        result = self._connection.exec_driver_sql(text, params)
+        rows: Rows = result.fetchall() if result.returns_rows else []
+        return rows
+
+    def state(self) -> State:
+        if not self._connection.in_transaction():
+            self._connection.begin()  # what it would do at the first statement; a listener may send a BEGIN there
+        driver = self._connection.connection.driver_connection
+        match self._connection.dialect.driver:
+            case "pysqlite" | "aiosqlite":
+                return _sqlite3_state(driver)
+            case "asyncpg":
+                _refuse_codecs(driver)
+                return State(driver.is_in_transaction(), self._connection.connection.dbapi_connection.autocommit)
+        return _psycopg_state(driver)
+
+
+class _AsyncSqlalchemy(AsyncForeignDriver):
+    """The blocking driver, run the way SQLAlchemy runs blocking code on an awaited connection."""
+
+    def __init__(self, given: Any) -> None:
+        given = given() if callable(given) else given  # the session of a scope
+        bind = given.get_bind() if hasattr(given, "get_bind") else given
+        super().__init__(given, *_sqlalchemy_spelling(bind.dialect))
+
+    async def aexecute(self, text: str, params: Any = None) -> Rows:
+        rows: Rows = await self._connection.run_sync(lambda given: _Sqlalchemy(given).execute(text, params))
+        return rows
+
+    async def astate(self) -> State:
+        state: State = await self._connection.run_sync(lambda given: _Sqlalchemy(given).state())
+        return state
+
+
+_BLOCKING: dict[str, Callable[[Any], ForeignDriver]] = {
+    "sqlite3.Connection": _Sqlite3,
+    "apsw.Connection": _Apsw,
+    "psycopg.Connection": _Psycopg,
+    "sqlalchemy.engine.base.Connection": _Sqlalchemy,
+    "sqlalchemy.orm.session.Session": _Sqlalchemy,
+    "sqlalchemy.orm.scoping.scoped_session": _Sqlalchemy,
+    "django.db.backends.base.base.BaseDatabaseWrapper": _Django,
+    "django.utils.connection.ConnectionProxy": _Django,
+}
+_AWAITED: dict[str, Callable[[Any], AsyncForeignDriver]] = {
+    "psycopg.AsyncConnection": _AsyncPsycopg,
+    "asyncpg.connection.Connection": _Asyncpg,
+    "asyncpg.pool.PoolConnectionProxy": _Asyncpg,
+    "sqlalchemy.ext.asyncio.engine.AsyncConnection": _AsyncSqlalchemy,
+    "sqlalchemy.ext.asyncio.session.AsyncSession": _AsyncSqlalchemy,
+    "sqlalchemy.ext.asyncio.scoping.async_scoped_session": _AsyncSqlalchemy,
+}
+
+
+def driver_for(connection: object) -> ForeignDriver:
+    """The driver for a connection of the caller's that blocks."""
+    for name in _class_names(connection):
+        if name in _BLOCKING:
+            return _BLOCKING[name](connection)
+        if name in _AWAITED:
+            raise WrongTwin(f"{name} is awaited; use: await app.aenqueue(..., conn=...)")
+    raise _unknown(connection)
+
+
+def async_driver_for(connection: object) -> AsyncForeignDriver:
+    """The driver for a connection of the caller's that is awaited."""
+    for name in _class_names(connection):
+        if name in _AWAITED:
+            return _AWAITED[name](connection)
+        if name in _BLOCKING:
+            raise WrongTwin(f"{name} blocks; use: app.enqueue(..., conn=...), without await")
+    raise _unknown(connection)
+
+
+def _class_names(connection: object) -> list[str]:
+    return [f"{kind.__module__}.{kind.__qualname__}" for kind in type(connection).__mro__]
+
+
+def _unknown(connection: object) -> ConfigError:
+    return ConfigError(f"conn= was given {_class_names(connection)[0]}, whose transaction cannot be joined; {_TAKEN}")

@@ -1,0 +1,360 @@
+"""PostgreSQL, through psycopg. Nothing here needs a session, so a pooler in transaction mode will do (R11)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from onceward import extras
+from onceward.errors import ConfigError, StoreError, StoreFull, StoreUnavailable, WriteRefused
+from onceward.model.connection import Dialect
+from onceward.model.times import StoreClock
+from onceward.store import queries
+from onceward.store.drivers.lent_connection import GuardedConnection
+from onceward.store.drivers.session import GONE, ConnectionLost, Session, TryAgainLater, WentBack, quietly
+from onceward.store.op import Call, Many, Query, Request, Rows
+from onceward.support.logs import EngineLog
+from onceward.support.redaction import know_address, redacted
+
+try:
+    import psycopg
+    from psycopg import errors as pg
+    from psycopg.pq import TransactionStatus
+
+    from onceward.store.drivers import postgres_arrays
+    from onceward.store.drivers.server_liveness import WatchedConnection
+    from onceward.store.drivers.wire import Statement, Wire
+except ImportError as missing:  # pragma: no cover - the extra is part of the development set-up
+    raise ConfigError(f"PostgreSQL cannot be used: {extras.missing('psycopg')}") from missing
+
+OnConnect = Callable[[Any], None]
+logger = EngineLog("onceward.store")
+
+_STATEMENTS = queries.Statements("postgres", queries.dollar)
+_IN_WORDS = queries.Statements("postgres", queries.brace)
+_BY_NAME = queries.Statements("postgres", queries.percent)
+_BEGIN_WITH_RECEIPT = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_receipt'].text}"
+_BEGIN_AFTER_ANOTHER = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_next_receipt'].text}"
+_UNLESS_SAID: dict[str, Any] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""By which a server that has gone without a word is noticed within half a minute."""
+LONGEST_IDLE_MS = 30_000
+"""How long a transaction of ours may wait for its process before the server ends it, and others have its locks."""
+_CANCEL_LIMIT_S = 1.0
+QUIET_S = 10.0
+"""For how long nobody is notified after the queue for that was full."""
+_TOO_MUCH = "54000"
+_NOTIFY, _SAY_NOTHING = "pg_notify('onceward', ", "strpos('onceward', "
+_END_IDLE_TRANSACTIONS = "SELECT set_config('idle_in_transaction_session_timeout', %s, false)"
+_NOTICED_BY_SERVER = (
+    "SET tcp_user_timeout = 30000;"
+    "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
+)
+"""By which the server notices as soon that we have: it would wait for two hours, and all locks with it."""
+
+
+_OF_SEVERAL_SERVERS = {"target_session_attrs": "read-write"}
+"""Where an address names several, the one that takes writes is meant: a standby may know less than was confirmed."""
+
+
+def connect(url: str, name: str) -> WatchedConnection:
+    """A connection, on which every statement is a transaction of its own. What the address says of it counts more."""
+    said = psycopg.conninfo.conninfo_to_dict(url)
+    are_several = any("," in str(said.get(name)) for name in ("host", "hostaddr"))
+    usual = {**_UNLESS_SAID, **(_OF_SEVERAL_SERVERS if are_several else {})}
+    return WatchedConnection.to({**usual, "application_name": name, **said, "client_encoding": "UTF8"})
+
+
+class PostgresSession(Session):
+    """One connection to PostgreSQL."""
+
+    dialect: Dialect = "postgres"
+
+    def __init__(
+        self,
+        url: str,
+        clock: StoreClock,
+        on_connect: OnConnect | None = None,
+        *,
+        read_only: bool = False,
+        patience_s: float = 60.0,
+        prepare: bool = True,
+    ) -> None:
+        super().__init__(clock, patience_s)
+        self._url = url
+        self._on_connect = on_connect
+        self._read_only = read_only
+        self._prepare = prepare
+        self._connection: WatchedConnection | None = None
+        self._wire: Wire | None = None
+        self._quiet_until = 0.0
+        """Until when nobody is notified: the queue of the server for that was full."""
+
+    def opened(self) -> psycopg.Connection[Any]:
+        if self._connection is None:
+            try:
+                self._connection = connect(self._url, "onceward")
+                self._set_up(self._connection)
+            except psycopg.Error as error:
+                self.discard()
+                raise _meant(error) from error
+            except BaseException:
+                self.discard()
+                raise
+            self._wire = Wire(self._connection, prepare=self._prepare)
+            self.openings += 1
+            self.measure_clock()
+        return self._connection
+
+    def _set_up(self, connection: psycopg.Connection[Any]) -> None:
+        connection.add_notify_handler(_ignore)
+        if not self._prepare:
+            connection.prepare_threshold = None
+        else:
+            connection.execute(_NOTICED_BY_SERVER)
+            if not self._read_only:
+                # Planned once, because planning takes longer than what it plans; and a plan that was made on a small
+                # table must not be a scan of the large one it has become.
+                connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off")
+                connection.execute(_END_IDLE_TRANSACTIONS, [str(LONGEST_IDLE_MS)])
+        if self._on_connect is not None:
+            self._on_connect(connection)
+        postgres_arrays.teach(connection.adapters)
+
+    def meant(self, error: Exception) -> Exception:
+        return _meant(error) if isinstance(error, psycopg.Error) else error
+
+    def discard(self) -> None:
+        if self._connection is not None:
+            quietly(self._connection.close)
+        self._connection = self._wire = None
+
+    def in_transaction(self) -> bool:
+        return self._connection is not None and self._connection.pgconn.transaction_status != TransactionStatus.IDLE
+
+    def is_lost(self) -> bool:
+        return self._wire is not None and self._wire.is_lost()
+
+    def run(self, request: Request) -> Rows:
+        connection = self.opened()
+        wire = self._wire
+        assert wire is not None
+        try:
+            if isinstance(request, Call):
+                self._lend(connection, request)
+                return []
+            asked = _asked(request)
+            if asked is not None and self._quiet_until and _NOTIFY in asked.text:
+                asked = self._unless_quiet(asked)
+            return [] if asked is None else wire.run(asked)
+        except psycopg.Error as error:
+            if isinstance(error, pg.InvalidSqlStatementName):
+                wire.forget()
+            if isinstance(request, Call):
+                raise  # what it means was decided when the connection came back
+            if not self.in_transaction():  # a statement that is a transaction of its own
+                self._be_quiet_if_full(error)
+            raise _meant(error) from error
+
+    def _unless_quiet(self, asked: Statement) -> Statement:
+        if time.monotonic() < self._quiet_until:
+            return asked._replace(text=asked.text.replace(_NOTIFY, _SAY_NOTHING))
+        self._quiet_until = 0.0
+        return asked
+
+    def _be_quiet_if_full(self, error: psycopg.Error) -> None:
+        """A transaction that notifies cannot commit while the queue for that is full. Then it is done again without,
+        and those who wait find its work when they look."""
+        if error.sqlstate == _TOO_MUCH and not self._quiet_until:
+            logger.warning("nobody can be notified of new work for now; it is found by looking", error=_said(error))
+            self._quiet_until = time.monotonic() + QUIET_S
+            raise TryAgainLater(_said(error)) from error
+
+    def begin_with_receipt(self, token: bytes, before: bytes | None) -> None:
+        # In one message, and with its values in the text: the way to the server and back costs more than what it does.
+        now = self.clock.now()
+        if before is None:
+            self._say(_BEGIN_WITH_RECEIPT.format(token=_as_text(token), now=now))
+        elif self._say(_BEGIN_AFTER_ANOTHER.format(token=_as_text(token), now=now, before=_as_text(before))) > 1:
+            raise WentBack(GONE)
+
+    def commit(self) -> None:
+        self.opened()
+        assert self._wire is not None
+        try:
+            self._wire.run_text(_IN_WORDS["commit"].text)
+        except psycopg.Error as error:
+            self._be_quiet_if_full(error)
+            raise _meant(error) from error
+
+    def _say(self, text: str) -> int:
+        """Run what has no parameters; returns how many rows came back."""
+        self.opened()
+        assert self._wire is not None
+        try:
+            return self._wire.run_text(text)
+        except psycopg.Error as error:
+            raise _meant(error) from error
+
+    def _lend(self, connection: psycopg.Connection[Any], request: Call) -> None:
+        began = time.monotonic()
+        try:
+            self.lend(GuardedConnection(connection, self.dialect, is_shared=True), request)
+        except ConnectionLost:
+            if (time.monotonic() - began) * 1_000 >= LONGEST_IDLE_MS:
+                raise WriteRefused(
+                    "a function given to ctx.write has kept its transaction waiting for "
+                    f"{LONGEST_IDLE_MS / 1_000:g} s, and everybody else with it: find out in the stage what is to be "
+                    "written, and only write it there"
+                ) from None
+            raise
+        if connection.info.transaction_status != TransactionStatus.INTRANS:
+            raise WriteRefused("a function given to ctx.write has ended the transaction it was part of")
+
+    def abandon(self) -> Callable[[], None] | None:
+        # Only its socket is shut, for both ends: the driver may be waiting for it in the other thread.
+        connection, self._connection, self._wire = self._connection, None, None
+        if connection is None:
+            return None
+        quietly(lambda: connection.cancel_safe(timeout=_CANCEL_LIMIT_S))
+        quietly(lambda: _hang_up(connection.fileno()))
+        return lambda: quietly(connection.close)
+
+
+def _hang_up(descriptor: int) -> None:
+    with socket.socket(fileno=os.dup(descriptor)) as copy:
+        copy.shutdown(socket.SHUT_RDWR)
+
+
+def _ignore(_: object) -> None:
+    """A notification that was meant for somebody else: behind a pooler it comes to whoever has the connection on which
+    that one has listened. Without a handler all of them would be kept."""
+
+
+def _as_text(value: bytes) -> str:
+    return f"'\\x{value.hex()}'"
+
+
+def _asked(request: Query | Many) -> Statement | None:
+    """A request as it is sent; None if there is nothing to do."""
+    statement = _STATEMENTS[request.name]
+    if isinstance(request, Query):
+        return _with_values(statement, postgres_arrays.listed(request.params)) if statement.text else None
+    if not request.rows:
+        return None
+    is_one = len(request.rows) == 1
+    values = request.full_rows[0] if is_one else _columns(request, statement)
+    return _with_values(statement, dict(zip(statement.columns, values, strict=True)), for_one=is_one)
+
+
+def _with_values(statement: queries.Statement, params: dict[str, Any], *, for_one: bool = False) -> Statement:
+    return Statement(
+        statement.text_for_one if for_one else statement.text, [params[place] for place in statement.places]
+    )
+
+
+def _columns(request: Many, statement: queries.Statement) -> list[Any]:
+    """The values that all rows have in common, then the rows column by column; a column of nothing is None."""
+    varying = statement.kinds[len(request.same) :]
+    columns = zip(varying, zip(*request.rows, strict=True), strict=True)
+    return [
+        *request.same,
+        *(postgres_arrays.column(kind, values) if _has_any(values) else None for kind, values in columns),
+    ]
+
+
+def _has_any(values: tuple[Any, ...]) -> bool:
+    return values.count(None) < len(values)
+
+
+def _meant(error: psycopg.Error) -> Exception:
+    """What an error of PostgreSQL means to the engine."""
+    match error:
+        case pg.DiskFull():
+            return StoreFull("the disk of the PostgreSQL server is full; nothing was lost: free some space and go on")
+        case pg.DeadlockDetected() | pg.SerializationFailure() | pg.LockNotAvailable():
+            return TryAgainLater(_said(error))
+        case pg.IdleInTransactionSessionTimeout():
+            return ConnectionLost(_said(error))
+        case pg.InvalidSqlStatementName():
+            return TryAgainLater("what was prepared on this connection is gone; behind a pooler set prepare to false")
+        case pg.ReadOnlySqlTransaction():
+            return StoreUnavailable("this PostgreSQL server takes no writes; is it a standby?")
+        case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification() | pg.InvalidCatalogName():
+            return StoreUnavailable(_said(error))
+        case pg.ProgramLimitExceeded() | pg.StatementTooComplex() | pg.TooManyColumns() | pg.TooManyArguments():
+            return error  # too much for this server, however often it is tried; most often a text in somebody's index
+        case pg.InsufficientPrivilege():
+            return StoreError(_said(error))
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            text = _said(error)
+            if "does not exist" in text or "authentication failed" in text:
+                return StoreUnavailable(text)
+            return ConnectionLost(text)
+    return error
+
+
+def _said(error: psycopg.Error) -> str:
+    """What the driver says; of an address that it cannot read, it shows all."""
+    return redacted(str(error).strip())
+
+
+class PostgresStore:
+    """A PostgreSQL database. Every session is a connection of its own."""
+
+    dialect: Dialect = "postgres"
+    is_memory = False
+
+    def __init__(
+        self, url: str, clock: StoreClock, on_connect: OnConnect | None = None, *, prepare: bool = True
+    ) -> None:
+        self.url = url
+        know_address(url)
+        self.clock = clock
+        self._on_connect = on_connect
+        self._prepare = prepare
+
+    def session(self, *, read_only: bool = False, patience_s: float = 60.0) -> PostgresSession:
+        """A new session."""
+        return PostgresSession(
+            self.url, self.clock, self._on_connect, read_only=read_only, patience_s=patience_s, prepare=self._prepare
+        )
+
+    def client_session(self, *, read_only: bool = False) -> PostgresSession:
+        """The session of a program that enqueues and asks."""
+        return self.session(read_only=read_only)
+
+    def hold_lock(self, connection: WatchedConnection, worker: int) -> str | None:
+        """Hold the lock of a worker for as long as a connection lives; the run of the server on which it counts.
+
+        None behind a pooler, which would leave the lock with another program.
+        """
+        if connection.backend is None or not self._prepare:
+            return None
+        if self._on_connect is not None:
+            self._on_connect(connection)
+        connection.execute(_NOTICED_BY_SERVER)
+        held = connection.execute(_BY_NAME["hold_lock"].text, {"worker": worker}).fetchone()
+        return None if held is None else held[0]
+
+    @property
+    def place(self) -> str:
+        """Where the database is, for people, without its password."""
+        info = psycopg.conninfo.conninfo_to_dict(self.url)
+        port = f":{info['port']}" if info.get("port") else ""
+        return f"postgresql://{info.get('host') or 'localhost'}{port}/{info.get('dbname') or ''}"
+
+    @property
+    def presence_folder(self) -> Path | None:
+        """Where workers of this machine keep their presence files."""
+        return Path(tempfile.gettempdir()) / f"onceward-workers-{os.geteuid()}"

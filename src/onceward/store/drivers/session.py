@@ -1,0 +1,510 @@
+"""One connection and its transactions: whole or not at all, and never in doubt.
+
+A commit whose reply is lost may have happened (measured: 6 % of the errors when backends are killed). So every
+transaction of ours writes a receipt, a random key in a table of its own. After a lost commit a new connection inserts
+the same key with a negative time: if a receipt is there, the transaction had committed; if not, it had not, and never
+will, because its key is taken. A transaction still in flight makes that insert wait. Nothing else needs to be read.
+
+A database can also forget what it had confirmed: a standby that was behind takes over, an older copy is restored.
+Whoever holds leases must not go on from there. So a session that insists looks, at the beginning of every transaction,
+for the receipt of the one before it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from onceward.errors import ForkedConnection, OutcomeUnknown, StoreError, StoreFull, StoreUnavailable, WriteRefused
+from onceward.model.connection import Dialect
+from onceward.model.times import StoreClock
+from onceward.store.drivers.availability import database
+from onceward.store.drivers.lent_connection import GuardedConnection, call_all
+from onceward.store.drivers.timed_thread import Borrower, Overdue
+from onceward.store.op import Call, Op, Query, Request, Rows, Whole, drive
+
+Result = TypeVar("Result")
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+TELL_AFTER_S = 2.0
+"""After how long somebody is told that the database is still tried for."""
+GONE = "the database has lost transactions that it had confirmed: an older copy of it is in its place"
+RECEIPT_IS_THERE_MS = 1_800_000
+"""For how long a receipt is there for certain: half of the time for which they are kept."""
+
+
+class ConnectionLost(Exception):
+    """The connection is gone, and with it what was not committed. Raised and caught in this layer only."""
+
+
+class WriteLost(ConnectionLost):
+    """A function given to `ctx.write` has lost the transaction it was part of."""
+
+
+class WentBack(StoreError):
+    """The database does not know a transaction that it had confirmed. What rests on it must not be gone on with."""
+
+
+class TryAgainLater(Exception):
+    """The database asks for the whole transaction once more: a deadlock, a lock that was not free in time."""
+
+
+class NoTimeLeft(Exception):
+    """The functions of this transaction have taken so long that the next one has to wait for another."""
+
+
+class _Confirmed(NamedTuple):
+    """A transaction that is known to be committed, and when that was by both clocks."""
+
+    token: bytes
+    at: int
+    monotonic_at: int
+
+
+@dataclass(slots=True)
+class Doubts:
+    """How often a commit had no reply, and what it turned out to be."""
+
+    unknown: int = 0
+    committed: int = 0
+    not_committed: int = 0
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One attempt at a transaction."""
+
+    receipt: bytes
+    is_sent: bool = False
+    """Whether it may have committed."""
+    result: Any = None
+
+
+class Patience:
+    """Trying for something until a time: after a lost connection at once, then with longer and longer pauses."""
+
+    def __init__(self, seconds: float, session: Session) -> None:
+        self._session = session
+        self._began = time.monotonic()
+        self._until = self._began + seconds
+        self._pause_s = FIRST_PAUSE_S
+        self._has_tried_again = False
+        self._has_told = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no time left."""
+        return time.monotonic() >= self._until
+
+    def pause(self, error: Exception) -> None:
+        """Wait a little, after this. Who is tried for as long as a person would notice is told of, once.
+
+        A connection is most often lost alone, and the next one can be had at once.
+        """
+        if isinstance(error, ConnectionLost) and not self._has_tried_again:
+            self._has_tried_again = True
+            return
+        if not self._has_told and time.monotonic() - self._began >= TELL_AFTER_S:
+            self._has_told = True
+            database.lost(self._session, error)
+        time.sleep(self._pause_s * (0.5 + secrets.randbelow(1000) / 1000))
+        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+
+
+class Session(ABC):
+    """A connection that one thread uses at a time. It opens itself when first needed and again when it was lost."""
+
+    dialect: Dialect
+    is_near = False
+    """Whether a transaction takes no more than this process and its disk: no other machine has to answer."""
+
+    def __init__(self, clock: StoreClock, patience_s: float) -> None:
+        self.clock = clock
+        self.doubts = Doubts()
+        self.insists = False
+        """Whether a transaction is refused, `WentBack`, where the one before it is gone."""
+        self.openings = 0
+        """How often it has connected to a server; a file is always there."""
+        self.beside: Session | None = None
+        """Another writer of the same process: its last transaction must be there as well."""
+        self._seen_beside: bytes | None = None
+        self.lendings = 0
+        """How often the connection was lent to functions of the application."""
+        self.lending_limit_s: float | None = None
+        """How long such functions may take in one transaction; None for any time, in the thread of the caller."""
+        self._lending_left_s = 0.0
+        self._borrower = Borrower()
+        self.last_trouble: Exception | None = None
+        """Why the last try of a transaction came to nothing."""
+        self._last: _Confirmed | None = None
+        self._patience_s = patience_s
+        self._pid = os.getpid()
+
+    @abstractmethod
+    def run(self, request: Request) -> Rows:
+        """Run one request on the open connection; errors are those of this module, of ours, or the driver's."""
+
+    @abstractmethod
+    def opened(self) -> Any:
+        """The raw connection, opened if it was not."""
+
+    def meant(self, error: Exception) -> Exception:
+        """What an error of the driver means to the engine; itself if nothing else. For those who use the raw
+        connection."""
+        return error
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Drop the connection, whatever state it is in."""
+
+    @abstractmethod
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+
+    def is_as_new(self) -> bool:
+        """Whether somebody else may use the connection as if it had just been opened."""
+        return True
+
+    def make_room(self) -> bool:
+        """Free what the database takes up of a full disk without needing it; whether there is anything of that."""
+        return False
+
+    def log_bytes(self) -> int:
+        """How large the log of the database is, where that is a file of ours."""
+        return 0
+
+    def is_lost(self) -> bool:
+        """Whether the database has hung up since it was asked last. A file does not."""
+        return False
+
+    def begin_with_receipt(self, token: bytes, before: bytes | None) -> None:
+        """Begin a transaction that leaves a receipt, where the one before it, if it is given, has left its own."""
+        self.run(Query("begin"))
+        receipt = {"token": token, "now": self.clock.now()}
+        if before is None:
+            self.run(Query("write_receipt", receipt))
+        elif len(self.run(Query("write_next_receipt", {**receipt, "before": before}))) > 1:
+            raise WentBack(GONE)
+
+    @property
+    def last_receipt(self) -> bytes | None:
+        """The receipt of the last transaction of a session that insists, if it must be there: nobody can have pruned it
+        yet, by either clock."""
+        last = self._last
+        if last is None or not self.insists:
+            return None
+        age_ms = max(self.clock.now() - last.at, self.clock.monotonic() - last.monotonic_at)
+        return last.token if age_ms < RECEIPT_IS_THERE_MS else None
+
+    @property
+    def must_look_beside(self) -> bool:
+        """Whether a transaction of the session beside this one is not known to be there yet."""
+        return self.beside is not None and self.beside.last_receipt not in (None, self._seen_beside)
+
+    def _look_beside(self) -> bytes | None:
+        """Insist on the last transaction of the session beside this one; returns its receipt."""
+        token = None if self.beside is None else self.beside.last_receipt
+        if token not in (None, self._seen_beside) and not self.run(Query("read_receipt", {"token": token})):
+            raise WentBack(GONE)
+        return token
+
+    def lend(self, connection: GuardedConnection, request: Call) -> None:
+        """Run functions of the application on the connection. What they raise is theirs unless the transaction is gone:
+        that, a lock and a full disk are told as trouble of the database, with what was raised as the cause."""
+        self.lendings += 1
+        is_open = self.in_transaction()
+        try:
+            if self.lending_limit_s is None:
+                call_all(request.functions, connection)
+            else:
+                self._lend_for_a_while(connection, request)
+        except Exception as error:
+            raise self._of_lending(error, connection, is_open and not self.has_transaction())  # noqa: B904 - it has its cause, or is the error itself
+        finally:
+            connection.shut()
+        if self.is_lost():
+            raise WriteLost("the connection was lost while a function given to ctx.write had it")
+
+    def _lend_for_a_while(self, connection: GuardedConnection, request: Call) -> None:
+        if self._lending_left_s <= 0:
+            raise NoTimeLeft("the functions of this transaction have had their time")
+        began = time.monotonic()
+        try:
+            self._borrower.run(lambda: call_all(request.functions, connection), self._lending_left_s)
+        except Overdue:
+            connection.shut()
+            self._borrower.leave(self.abandon())
+            self._borrower = Borrower()
+            raise TimeoutError(
+                f"the functions given to ctx.write took longer than {self.lending_limit_s:g} s (write_timeout): "
+                "find out in the stage what is to be written, and only write it there"
+            ) from None
+        finally:
+            self._lending_left_s -= time.monotonic() - began
+
+    def _of_lending(self, error: Exception, connection: GuardedConnection, is_lost: bool) -> Exception:
+        """What an error of a function means that had the connection."""
+        if isinstance(error, NoTimeLeft):
+            return error
+        meant = self.meant(error)
+        found: Exception = error
+        if is_lost:
+            found = WriteLost(f"a function given to ctx.write has lost its transaction: {error}")
+        elif isinstance(meant, WriteRefused | TryAgainLater):
+            found = meant
+        elif connection.raised is error:  # by our own files, not by those of another database
+            if isinstance(meant, StoreFull):
+                found = meant
+            elif isinstance(meant, ConnectionLost) and self.is_near:
+                found = TryAgainLater(str(meant))
+        if found is not error:
+            found.__cause__ = error
+        return found
+
+    def has_transaction(self) -> bool:
+        """Whether the transaction that was begun is still open, with all its savepoints."""
+        return self.in_transaction() and not self.is_lost()
+
+    def abandon(self) -> Callable[[], None] | None:
+        """Drop the connection although another thread may be using it: what it does there comes to nothing. Returns
+        what is left to do for that thread when it has ended."""
+        self.discard()
+        return None
+
+    def commit(self) -> None:
+        """Commit the transaction that is open."""
+        self.run(Query("commit"))
+
+    def close(self) -> None:
+        """Close the connection; a later use opens it again."""
+        self.discard()
+        self._borrower.leave()
+        self._borrower = Borrower()
+
+    def transact(self, operation: Callable[[], Op[Result]]) -> Result:
+        """Run an operation in a transaction of its own. After this returns its writes are durable.
+
+        Lost connections and deadlocks are met by running it again from the start, for as long as the session's
+        patience lasts; a commit is never repeated.
+        """
+
+        def carry_out(attempt: _Attempt) -> Any:
+            self.begin_with_receipt(attempt.receipt, self.last_receipt)
+            beside = None if self.beside is None else self._look_beside()
+            self._lending_left_s = self.lending_limit_s or 0.0
+            attempt.result = drive(operation(), self)
+            attempt.is_sent = True
+            self.commit()
+            self._confirm(attempt.receipt)
+            self._seen_beside = beside
+            return attempt.result
+
+        return self._patiently_once(carry_out, lambda attempt: attempt.result)  # type: ignore[no-any-return]
+
+    def transact_whole(self, whole: Whole) -> Rows:
+        """Run a transaction of one statement, with one message to the database and one back; as `transact`."""
+
+        def carry_out(attempt: _Attempt) -> Rows:
+            if self.is_lost():
+                raise ConnectionLost("it has hung up")  # what was never sent is not in doubt
+            attempt.is_sent = True
+            receipts = {"receipt": attempt.receipt, "before": self.last_receipt}
+            rows = self.run(whole.query._replace(params={**whole.query.params, **receipts}))
+            if rows:
+                self._confirm(attempt.receipt)
+            return rows
+
+        return self._patiently_once(carry_out, lambda attempt: self.answer_to(whole, attempt.receipt))
+
+    def answer_to(self, whole: Whole, receipt: bytes) -> Rows:
+        """What a statement has returned that is known to have committed; `OutcomeUnknown` if that cannot be read.
+
+        Read in a transaction: a standby that is behind refuses that, and so does a session that insists on its past.
+        """
+
+        def read_again() -> Op[Rows]:
+            return (yield whole.again)
+
+        try:
+            return self.transact(read_again)
+        except WentBack:
+            raise
+        except Exception as error:
+            doubt = OutcomeUnknown(f"what was committed without a reply could not be read: {error}")
+            doubt.token = receipt
+            raise doubt from error
+
+    def _patiently_once(
+        self, carry_out: Callable[[_Attempt], Result], answer_lost: Callable[[_Attempt], Result]
+    ) -> Result:
+        """Carry a transaction out, again and again until it has committed once; `answer_lost` is what it has returned,
+        where that was found out later."""
+        patience = Patience(self._patience_s, self)
+        has_made_room = False
+        self._refuse_fork()
+        if self.in_transaction():
+            raise StoreError("a transaction is open on this connection; one inside another could not be kept apart")
+        while True:
+            attempt = _Attempt(secrets.token_bytes(16))
+            try:
+                self.opened()
+                done = carry_out(attempt)
+            except ConnectionLost as error:
+                self.last_trouble = error
+                self.discard()
+                if attempt.is_sent and self._settled(attempt, patience):
+                    return answer_lost(attempt)
+                if patience.is_over:
+                    raise StoreUnavailable(f"the database could not be reached: {error}") from error
+                patience.pause(error)
+            except TryAgainLater as error:
+                self.last_trouble = error
+                self.undo()
+                if patience.is_over:
+                    raise StoreUnavailable(f"the database stayed locked: {error}") from error
+                patience.pause(error)
+            except StoreFull as error:
+                self.undo()
+                if has_made_room or not self._patience_s or not self.make_room():
+                    raise
+                has_made_room = True
+                patience.pause(error)
+            except BaseException:
+                self.undo()
+                raise
+            else:
+                if database.is_away:
+                    database.found(self)
+                return done
+
+    def insist_for(self, seconds: float) -> None:
+        """Set how long lost connections and locks are met by trying again."""
+        self._patience_s = seconds
+
+    @contextmanager
+    def without_waiting(self) -> Iterator[None]:
+        """Meanwhile nothing is waited for: what is locked or away is at once an error, also if it came to a commit."""
+        patience_s, self._patience_s = self._patience_s, 0.0
+        try:
+            yield
+        finally:
+            self._patience_s = patience_s
+
+    def patiently(self, work: Callable[[], Result]) -> Result:
+        """Do something that may be done again from the start: asking, or what commits by itself. Past lost connections
+        and locks, for as long as the session's patience lasts."""
+        self._refuse_fork()
+        patience = Patience(self._patience_s, self)
+        while True:
+            try:
+                self.opened()
+                done = work()
+            except (ConnectionLost, TryAgainLater) as error:
+                if isinstance(error, ConnectionLost):
+                    self.discard()
+                else:
+                    self.undo()
+                if patience.is_over:
+                    raise StoreUnavailable(f"the database could not be used: {error}") from error
+                patience.pause(error)
+            except BaseException:
+                self.undo()
+                raise
+            else:
+                if database.is_away:
+                    database.found(self)
+                return done
+
+    def ask(self, operation: Callable[[], Op[Result]]) -> Result:
+        """Run an operation that only reads, outside of a transaction, patiently."""
+        return self.patiently(lambda: drive(operation(), self))
+
+    def read(self, query: Query) -> Rows:
+        """Run a query that only reads, outside of a transaction, patiently."""
+        return self.patiently(lambda: self.run(query))
+
+    def measure_clock(self) -> None:
+        """Set our clock by the database's."""
+        self.opened()
+        rows = self.run(Query("store_now"))
+        self.clock.measured(rows[0][0] if rows else None)
+
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        """A look at one moment of the database, for reading only; lends the raw connection."""
+        self.patiently(lambda: self.run(Query("begin_reading")))
+        try:
+            yield self.opened()
+        except BaseException:
+            self.undo()
+            raise
+        try:
+            self.commit()  # nothing was written; a rollback would make the driver prepare everything anew
+        except ConnectionLost:  # and what was read is none the worse for it
+            self.discard()
+
+    def undo(self) -> None:
+        """Roll back what is open; a connection that cannot even do that is dropped."""
+        try:
+            if self.in_transaction():
+                self.run(Query("rollback"))
+        except Exception:  # whatever is wrong with this connection, a new one begins clean
+            self.discard()
+
+    def settle(self, doubt: OutcomeUnknown) -> bool:
+        """Ask again whether a doubtful transaction has committed. Until that is known it must not be run again."""
+        return self._has_committed(doubt.token, Patience(self._patience_s, self))
+
+    def _settled(self, attempt: _Attempt, patience: Patience) -> bool:
+        self.doubts.unknown += 1
+        try:
+            return self._has_committed(attempt.receipt, patience)
+        except OutcomeUnknown as doubt:
+            doubt.token, doubt.result = attempt.receipt, attempt.result
+            raise
+
+    def _has_committed(self, token: bytes, patience: Patience) -> bool:
+        while True:
+            try:
+                self.opened()
+                self.run(Query("begin"))
+                # Waits for the doubtful transaction if it is still in flight. What is found afterwards is its
+                # receipt, or our negative one, which bars it for ever.
+                [(at,)] = self.run(Query("bar_receipt", {"token": token, "now": self.clock.now()}))
+                self.commit()
+            except Exception as error:  # whatever it is, it says nothing of the transaction that is in doubt
+                self.discard()
+                if patience.is_over:
+                    raise OutcomeUnknown(
+                        f"the database went away during a commit and could not be asked whether it happened: {error}"
+                    ) from error
+                patience.pause(error)
+            else:
+                if at > 0:
+                    self.doubts.committed += 1
+                    self._confirm(token)
+                else:
+                    self.doubts.not_committed += 1
+                return bool(at > 0)
+
+    def _confirm(self, token: bytes) -> None:
+        if self.insists:
+            self._last = _Confirmed(token, self.clock.now(), self.clock.monotonic())
+
+    def _refuse_fork(self) -> None:
+        if os.getpid() != self._pid:
+            raise ForkedConnection(
+                "this connection was opened before a fork and must not be used after it; "
+                "make the App in the child process, or start workers with processes= instead of forking"
+            )
+
+
+def quietly(close: Callable[[], object]) -> None:
+    """Close something that may already be broken."""
+    with suppress(Exception):
+        close()

@@ -1,0 +1,206 @@
+"""Tasks that wait for a budget, and what wakes them: it is raised, its next window begins, or money is free again.
+
+Woken are the oldest, as many as may fit. Whoever comes too late, because others were faster, waits again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from onceward.model.budget import (
+    CALLS,
+    EVERY_SCOPE,
+    LINEAGE,
+    USD,
+    WHOLE,
+    Account,
+    BudgetRule,
+    account_waited_for,
+    may_fit,
+)
+from onceward.model.gates import BUDGET, read_gates
+from onceward.model.status import Event, Status
+from onceward.model.task import lane_of
+from onceward.store.drivers.session import Session, TryAgainLater
+from onceward.store.governance.budgets import open_lineage_budgets, settle_orphans
+from onceward.store.governance.holds import lose_holds
+from onceward.store.history import Entry, log
+from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.memory import BudgetsOf
+from onceward.store.op import Many, Op, Query, Rows
+from onceward.support.logs import EngineLog
+
+WOKEN_AT_ONCE = 500
+
+logger = EngineLog("onceward.budgets")
+
+
+class _Locked(Exception):
+    """A budget, or a task that waits for one, is locked: it can wait until the next look."""
+
+
+def sweep_budgets(session: Session, now: int) -> int:
+    """Settle what lost attempts have left behind, and wake whom there is enough for; returns how many that were."""
+    try:
+        if orphans := session.read(Query("orphaned_reservations")):
+            if any(not hold for *_, hold in orphans):
+                session.transact(lambda: _briefly(settle_orphans()))
+            if any(hold for *_, hold in orphans):
+                session.transact(lambda: _briefly(lose_holds()))
+        waits = [row[0] for row in session.read(Query("budget_waits"))]
+        has_room = bool(session.ask(lambda: _with_room(waits, now))) if waits else False
+        if has_room:
+            return session.transact(lambda: _briefly(wake_for_budgets(now)))
+    except _Locked as error:
+        logger.warning("budgets cannot be looked after now", error=str(error))
+    return 0
+
+
+def _briefly(operation: Op[int]) -> Op[int]:
+    """An operation of those who also renew leases: they must not wait for somebody who is stuck in a transaction."""
+    yield Query("wait_briefly")
+    try:
+        return (yield from operation)
+    except TryAgainLater as error:
+        raise _Locked("somebody is in the middle of a transaction with them") from error
+
+
+def _with_room(waits: Iterable[str], now: int) -> Op[dict[str, Account | None]]:
+    """Of what tasks wait for, the budgets of which something is left; None where nothing was ever drawn."""
+    wanted = {account_waited_for(one): one for one in waits}
+    rows = yield Many("newest_accounts", [(*account, now) for account in sorted(wanted)])
+    found: dict[str, Account | None] = dict.fromkeys(wanted.values())
+    for row in rows:
+        account = Account(*row)
+        waiting_for = wanted[account.name, account.scope]
+        if account.left_at(now) > 0:
+            found[waiting_for] = account
+        else:
+            del found[waiting_for]
+    return found
+
+
+def wake_for_budgets(now: int) -> Op[int]:
+    """Wake the oldest that wait for a budget, as many as may fit into what is left of it; returns how many."""
+    waits = [row[0] for row in (yield Query("budget_waits"))]
+    woken = 0
+    for waiting_for, account in sorted((yield from _with_room(waits, now)).items()) if waits else ():
+        fitting = yield from _oldest_that_fit(waiting_for, account, now)
+        if fitting:
+            woken += yield from _wake(fitting, waiting_for, "has something left", now)
+    return woken
+
+
+def _oldest_that_fit(waiting_for: str, account: Account | None, now: int) -> Op[list[int]]:
+    """The oldest that fit into what is left of a budget together, behind however many that are too large for it."""
+    name, scope = account_waited_for(waiting_for)
+    most = None if account is None or account.unit == CALLS else account.left_at(now)
+    asked = {"waiting_for": waiting_for, "name": name, "scope": scope, "most": most, "count": WOKEN_AT_ONCE}
+    after = 0
+    while rows := (yield Query("oldest_that_may_fit", {**asked, "after": after})):
+        amounts = [_needed(name, account, *row[1:]) for row in rows]
+        fitting = may_fit(amounts, sum(amounts) if account is None else account.left_at(now))
+        if fitting:
+            return [rows[place][0] for place in fitting]
+        after = rows[-1][0]
+    return []
+
+
+def _needed(name: str, account: Account | None, estimate: int | None, gates: str | None, to_hold: int) -> int:
+    """What a task needs of the budget that it waits for: to set aside for its stage, or to hold beyond it."""
+    if account is not None and account.unit == CALLS:
+        return WHOLE * next((gate.tokens for gate in read_gates(gates or "") if gate.name == BUDGET + name), 1)
+    draws = name == LINEAGE or any(gate.name == BUDGET + name for gate in read_gates(gates or ""))
+    return max(to_hold, (estimate or 0) if draws or not to_hold else 0)
+
+
+def _wake(tasks: list[int], waiting_for: str, why: str, now: int) -> Op[int]:
+    rows = yield Query("wake_for_budget", {"ids": tasks, "waiting_for": waiting_for, "now": now})
+    name, scope = account_waited_for(waiting_for)
+    note = f"budget {name}{f' of {scope}' if scope else ''} {why}"
+    yield from log(
+        Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, note)
+        for task, run, fence, _, _, _, _, stage, _ in rows
+    )
+    yield from stand(
+        (
+            Standing(task, lane_of(queue, kind, suspect=company > 0), band, company or rank, now)
+            for task, _, _, kind, queue, band, rank, _, company in rows
+        ),
+        now,
+    )
+    return len(rows)
+
+
+def wake_for_code(kinds: Sequence[str], rules_of: BudgetsOf, now: int) -> Op[None]:
+    """Wake those of some kinds that wait for a budget from which the code of their stage draws no more."""
+    for kind, stage, waiting_for in (yield Query("budget_waits_of_kinds", {"kinds": list(kinds)})):
+        name, _ = account_waited_for(waiting_for)
+        if name == LINEAGE or name in {rule.name for rule in rules_of(kind, stage)}:
+            continue
+        waiting = {"kind": kind, "stage": stage, "waiting_for": waiting_for, "count": WOKEN_AT_ONCE}
+        while rows := (yield Query("waiting_at_stage", waiting)):
+            yield from _wake(sorted(row[0] for row in rows), waiting_for, "is no longer asked", now)
+
+
+def budget_waited_for(waiting_for: str | None, now: int) -> Op[Account | None]:
+    """The budget that a task waits for, as it stands."""
+    rows = yield Many("newest_accounts", [(*account_waited_for(waiting_for or ""), now)])
+    return Account(*rows[0]) if rows else None
+
+
+def declare(rules: Iterable[BudgetRule], now: int) -> Op[None]:
+    """Let budgets have the limits that the code gives them, where no operator has said otherwise, and its windows."""
+    for rule in sorted(rules, key=lambda rule: rule.name):
+        yield from _declare_windows(rule, now)
+        declared = {"name": rule.name, "ceiling": rule.ceiling, "now": now}
+        if others := (yield Query("other_ceilings", declared)):
+            yield Many("hold_budgets", [tuple(row) for row in others])
+            yield Query("declare_ceiling", declared)
+
+
+def _declare_windows(rule: BudgetRule, now: int) -> Op[None]:
+    """End the windows of a budget that begins anew at other times by now. One of them may have begun when the present
+    one did: then it goes on as that."""
+    window_at, ends_at = rule.window(now)
+    length_ms = 0 if ends_at is None else ends_at - window_at
+    declared = {"name": rule.name, "window_at": window_at, "until": ends_at or 0, "length_ms": length_ms, "now": now}
+    if others := (yield Query("other_windows", declared)):
+        yield Many("hold_budgets", [tuple(row) for row in others])
+        yield Query("declare_windows", declared)
+
+
+def set_limit(name: str, scope: str, ceiling: int, author: str, now: int) -> Op[int]:
+    """Give a budget another limit, for its present window and those to come; returns how many tasks were woken."""
+    said = {"name": name, "scope": scope, "ceiling": ceiling, "now": now}
+    yield Query("lock_budget_limits")
+    if scope == EVERY_SCOPE:  # who has no code says that of a budget of the app too, which is nobody in particular
+        yield Query("drop_budget_limits_of_app", {"name": name})
+    yield Query("set_budget_limit", {**said, "author": author})
+    if name == LINEAGE and scope != EVERY_SCOPE:
+        yield from open_lineage_budgets([(scope, ceiling, False)])
+    yield Query("change_ceilings", said)
+    return (yield from wake_for_budgets(now))
+
+
+def limits_of(name: str) -> Op[dict[str, int]]:
+    """What operators have made of a budget, by whom it is for."""
+    rows = yield Query("budget_limits", {"names": [name]})
+    return {scope: ceiling for _, scope, ceiling in rows}
+
+
+def unit_of(name: str) -> Op[str | None]:
+    """The unit of a budget that was drawn from before."""
+    rows = yield Query("units_of_budget", {"name": name})
+    return rows[0][0] if rows else USD if name == LINEAGE else None
+
+
+def read_budgets(name: str | None, now: int, limit: int) -> Op[list[tuple[Account, int, int]]]:
+    """Budgets as they stand in their present windows, each with what tasks hold of it and how many wait for it."""
+    rows = yield Query("read_budgets", {"name": name, "now": now, "limit": limit})
+    return [(Account(*row[:-2]), row[-2], row[-1]) for row in rows]
+
+
+def read_holds(name: str | None, limit: int) -> Op[Rows]:
+    """What tasks hold of budgets, or of one, the oldest first."""
+    return (yield Query("read_holds", {"name": name, "limit": limit}))

@@ -1,0 +1,419 @@
+"""Budgets: what is set aside before a stage runs, and what becomes of it when the stage has ended.
+
+A claim sets aside what its tasks may cost, all of a task or nothing, in rows that belong to the task and the token of
+the claim; so nobody can spend what another may still need, and no ceiling is passed. The commit that ends an attempt
+takes its rows away and says what was spent. Rows whose task no longer carries their token are the rest of attempts that
+were lost: they are spent, because nobody knows better.
+
+The rows of budgets are locked after everything else, gates included, and in order. A claim in a transaction that has
+settled something holds some of them already: it waits for no other, and leaves tasks that need one where they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from onceward.model.budget import (
+    CALLS,
+    LINEAGE,
+    MOST_AT_ONCE,
+    USD,
+    WHOLE,
+    Account,
+    AccountKey,
+    Bill,
+    BudgetRule,
+    Counted,
+    above_limit,
+    settled,
+    too_little,
+    wait_of,
+)
+from onceward.model.gates import BUDGET, read_gates
+from onceward.model.source import NotYet
+from onceward.model.status import Event, Status
+from onceward.model.task import NEVER, Lease, NewTask, lane_of
+from onceward.store.drivers.session import TryAgainLater
+from onceward.store.history import Entry, log
+from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.memory import BudgetsOf
+from onceward.store.op import Many, Op, Query, Row
+from onceward.store.rows import as_uuid
+from onceward.support.logs import EngineLog
+
+logger = EngineLog("onceward.budgets")
+
+
+class _Draw(NamedTuple):
+    """What a task needs of a budget."""
+
+    key: AccountKey
+    amount: int
+    rule: BudgetRule | None = None
+    """None for the budget of a lineage, which is not in the code."""
+
+
+@dataclass(slots=True)
+class SetAside:
+    """What budgets say to the tasks of a claim."""
+
+    held: dict[int, list[_Draw]] = field(default_factory=dict)
+    waiting: dict[int, str] = field(default_factory=dict)
+    failing: dict[int, str] = field(default_factory=dict)
+    left: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    """What is left of their budgets besides what is set aside for them."""
+    largest: dict[str, tuple[Account, int]] = field(default_factory=dict)
+    """By what tasks wait for: the budget, and the most that one of them may need."""
+    put_back: list[Standing] = field(default_factory=list)
+    """Those whose budget somebody else has locked: they are looked at again at once."""
+
+    @property
+    def turned_away(self) -> set[int]:
+        """Those that do not run."""
+        return {*self.waiting, *self.failing, *(one.task for one in self.put_back)}
+
+
+def set_aside(tasks: Sequence[int], rules_of: BudgetsOf, due_by: int, now: int, *, waits: bool) -> Op[SetAside]:
+    """Set aside what tasks that are about to be claimed may cost, in their order: the same that the claim takes, which
+    were due by then. Those for whom there is not enough wait from here on; those that shall fail are named. `waits` is
+    whether this transaction may wait for others."""
+    decided = SetAside()
+    rows = (yield Query("budget_needs", {"ids": sorted(tasks), "due_by": due_by})) if tasks else ()
+    draws = {row[0]: _draws(row, rules_of, now) for row in rows if BUDGET in row[3]}
+    if not draws:
+        return decided
+    by_task = {row[0]: row for row in rows}
+    wanted = {draw.key: draw.rule for some in draws.values() for draw in some}
+    accounts = yield from hold(wanted, now, waits=waits)
+    locked = set() if waits else (yield from locked_by_others(wanted, accounts))
+    left = {key: account.left for key, account in accounts.items()}
+    for task in dict.fromkeys(tasks):
+        mine = draws.get(task, ())
+        if any(draw.key in locked for draw in mine):
+            decided.put_back.append(_where_it_stood(by_task[task], now))
+        else:
+            _decide(task, by_task[task][2] if mine else None, mine, accounts, left, decided)
+    yield from change((draw.key, (draw.amount, 0, 0)) for some in decided.held.values() for draw in some if draw.amount)
+    yield from _park(decided, left, now)
+    yield from stand(decided.put_back, now)
+    return decided
+
+
+def locked_by_others(
+    wanted: Mapping[AccountKey, BudgetRule | None], accounts: Mapping[AccountKey, Account]
+) -> Op[set[AccountKey]]:
+    """The budgets that were wanted, are there, and could not be locked at once."""
+    missing = {key: rule for key, rule in wanted.items() if key not in accounts}
+    doubtful = sorted(key for key, rule in missing.items() if rule is None)  # a lineage need not have one
+    rows = (yield Many("known_budgets", doubtful)) if doubtful else ()
+    return {key for key, rule in missing.items() if rule is not None} | {(row[0], row[1], row[2]) for row in rows}
+
+
+def _where_it_stood(row: Row, now: int) -> Standing:
+    task, kind, _, gates, *_, queue, band, rank, company = row
+    return Standing(task, lane_of(queue, kind, gates, suspect=company > 0), band, company or rank, now)
+
+
+def _draws(row: Row, rules_of: BudgetsOf, now: int) -> list[_Draw]:
+    _, kind, stage, gates, estimate, lineage, batch, scopes, *_ = row
+    passing = read_gates(gates)
+    named = {gate.name[1:]: gate.tokens for gate in passing if gate.name[0] == BUDGET}
+    source = next((gate.name for gate in passing if gate.is_source), None)
+    found = []
+    for rule in rules_of(kind, stage):
+        whose = rule.whose(kind, source, str(as_uuid(lineage)), batch)
+        if rule.name in named and whose is not None:
+            # Without an estimate nobody knows: then it is all of it.
+            amount = named[rule.name] * WHOLE if rule.unit == CALLS else rule.ceiling if estimate is None else estimate
+            found.append(_Draw((rule.name, whose, rule.window(now)[0]), amount, rule))
+    if LINEAGE in named or any(rule.unit == USD for rule in rules_of(kind, stage)):
+        found += [_Draw((LINEAGE, scope, 0), estimate or 0) for scope in scopes_of(lineage, scopes)]
+    return found
+
+
+def scopes_of(lineage: object, scopes: bytes | None) -> list[str]:
+    """A lineage, and the branches in it, each of which may have a budget."""
+    below = bytes(scopes or b"")
+    inner = [str(as_uuid(below[start : start + 16])) for start in range(0, len(below), 16)]
+    return [str(as_uuid(lineage)), *inner]
+
+
+def _decide(
+    task: int,
+    stage: str | None,
+    draws: Sequence[_Draw],
+    accounts: Mapping[AccountKey, Account],
+    left: dict[AccountKey, int],
+    decided: SetAside,
+) -> None:
+    mine = [draw for draw in draws if draw.key in accounts]
+    for draw in mine:
+        account, rule = accounts[draw.key], draw.rule
+        if rule is not None and draw.amount > (most := max(rule.ceiling, account.ceiling)):
+            decided.failing[task] = above_limit(stage, draw.amount, rule.name, most, rule.unit)
+            return
+        if account.is_closed or draw.amount > left[draw.key]:  # also whoever needs nothing: it may charge all the same
+            if account.fails if rule is None else rule.fails:
+                short = too_little(account, left[draw.key], draw.amount)
+                decided.failing[task] = f"budget {account.name} is spent: {short}"
+            else:
+                waiting_for = wait_of(account.name, account.scope)
+                decided.waiting[task] = waiting_for
+                before = decided.largest.get(waiting_for)
+                decided.largest[waiting_for] = (account, max(draw.amount, before[1] if before else 0))
+            return
+    decided.held[task] = mine
+    remaining = []
+    for draw in mine:
+        left[draw.key] -= draw.amount
+        remaining.append((draw.key[0], left[draw.key]))
+    decided.left[task] = tuple(remaining)
+
+
+def _park(decided: SetAside, left: Mapping[AccountKey, int], now: int) -> Op[None]:
+    by_wait: dict[str, list[int]] = {}
+    for task, waiting_for in decided.waiting.items():
+        by_wait.setdefault(waiting_for, []).append(task)
+    entries: list[Entry] = []
+    for waiting_for, tasks in sorted(by_wait.items()):
+        account, most = decided.largest[waiting_for]
+        whose = f" of {account.scope}" if account.scope else ""
+        note = f"budget {account.name}{whose} has not enough left: {too_little(account, left[account.key], most)}"
+        change = {"ids": sorted(tasks), "waiting_for": waiting_for, "never": NEVER, "reason": note, "now": now}
+        for task, run, fence, stage in (yield Query("park_for_budget", change)):
+            entries.append(Entry(task, run, fence, Event.PARKED, Status.WAITING, stage, None, now, note))
+    if entries:
+        yield from log(entries)
+
+
+def reserve(paid: SetAside, leases: Sequence[Lease]) -> Op[None]:
+    """Write down for which attempts something was set aside; of tasks that could not be leased it is free again."""
+    held, leased = paid.held, {lease.task for lease in leases}
+    yield from change(
+        (draw.key, (-draw.amount, 0, 0)) for task, some in held.items() if task not in leased for draw in some
+    )
+    rows = [(lease.task, lease.token, *draw.key, draw.amount) for lease in leases for draw in held.get(lease.task, ())]
+    if rows:
+        yield Many("insert_reservations", sorted(rows))
+
+
+def reserve_more(lease: Lease, budgets: Sequence[str], now: int) -> Op[NotYet | None]:
+    """Set aside one more call of budgets for an attempt that runs; or say when there may be one. Where the window that
+    the attempt draws from is over, never: the next attempt draws from another one."""
+    mine = [
+        (name, scope, window_at)
+        for name, scope, window_at, _ in (yield Query("reservations_of", {"task": lease.task, "token": lease.token}))
+        if name in budgets
+    ]
+    accounts = yield from hold(dict.fromkeys(mine), now)
+    for account in accounts.values():
+        if account.left < WHOLE:
+            ends_at = account.ends_at
+            return NotYet(BUDGET + account.name, NEVER if ends_at is None or ends_at <= now else ends_at)
+    if not accounts:
+        return None
+    yield from change((key, (WHOLE, 0, 0)) for key in accounts)
+    yield Many("change_reservations", [(lease.task, lease.token, name, scope, WHOLE) for name, scope, _ in accounts])
+    return None
+
+
+def hold(
+    wanted: Mapping[AccountKey, BudgetRule | None], now: int, *, waits: bool = True
+) -> Op[dict[AccountKey, Account]]:
+    """Lock the rows of budgets, and make those that are not there yet and are in the code: these first, because what
+    operators have made of them is locked before budgets. Who may not wait gets those that nobody else has locked."""
+    if not wanted:
+        return {}
+    if waits:
+        rows = yield Many("hold_all_budgets", [(*key, int(wanted[key] is not None)) for key in sorted(wanted)])
+    else:
+        rows = yield Many("hold_free_budgets", sorted(wanted))
+    found = [Account(*row) for row in rows]
+    known = {account.key for account in found}
+    missing = {key: rule for key, rule in wanted.items() if key not in known and rule is not None}
+    if missing and waits:
+        yield from _open(missing, now)
+        found = [Account(*row) for row in (yield Many("hold_budgets", sorted(wanted)))]
+    elif missing and (yield from _open_briefly(missing, now)):
+        found = [Account(*row) for row in (yield Many("hold_free_budgets", sorted(wanted)))]
+    return {account.key: account for account in found}
+
+
+def _open_briefly(missing: Mapping[AccountKey, BudgetRule], now: int) -> Op[bool]:
+    """Open budgets, unless somebody is in the way, who may be waiting for us."""
+    yield Query("savepoint")
+    yield Query("wait_briefly")
+    try:
+        yield Query("try_budget_limits")
+        yield from _open(missing, now)
+    except TryAgainLater:
+        yield Query("rollback_to_savepoint")
+        yield Query("release_savepoint")
+        return False
+    yield Query("wait_as_ever")
+    yield Query("release_savepoint")
+    return True
+
+
+def _open(missing: Mapping[AccountKey, BudgetRule], now: int) -> Op[None]:
+    said = yield Query("hold_budget_limits", {"names": sorted({name for name, _, _ in missing})})
+    limits = {(name, scope): ceiling for name, scope, ceiling in said}
+    new = []
+    for (name, scope, window_at), rule in sorted(missing.items()):
+        ceiling = limits.get((name, scope), limits.get((name, "*"), rule.ceiling))
+        new.append((name, scope, window_at, rule.unit, ceiling, ceiling, rule.window(now)[1], 0))
+    yield Many("open_budgets", new)
+
+
+def open_lineage_budgets(budgets: Iterable[tuple[str, int, bool]]) -> Op[None]:
+    """Lineages, branches or batches have a budget of their own: by the id of each, in 10^-9 USD, and whether tasks fail
+    when it is spent."""
+    rows = [(LINEAGE, scope, 0, USD, ceiling, ceiling, None, int(fails)) for scope, ceiling, fails in sorted(budgets)]
+    if rows:
+        yield Many("open_budgets", rows)
+
+
+def change(changes: Iterable[tuple[AccountKey, tuple[int, int, int]]]) -> Op[None]:
+    """Change rows of budgets: what is reserved, what is spent, and what of that nobody had set aside."""
+    sums: dict[AccountKey, list[int]] = {}
+    for key, (reserved, spent, above) in changes:
+        mine = sums.setdefault(key, [0, 0, 0])
+        mine[0] += reserved
+        mine[1] += spent
+        mine[2] += above
+    if sums:
+        rows = [(*key, reserved, min(spent, MOST_AT_ONCE), min(above, MOST_AT_ONCE))
+                for key, (reserved, spent, above) in sorted(sums.items())]  # fmt: skip
+        yield Many("change_budgets", rows)
+
+
+# When a stage has ended
+
+
+def settle(billed: Sequence[tuple[Lease, Bill | None]]) -> Op[None]:
+    """Attempts are over: what they have charged is spent, and the rest is free again or spent too."""
+    bills = {lease.task: (lease.token, bill) for lease, bill in billed}
+    rows = yield Query("end_reservations", {"ids": sorted(bills)})
+    yield from change(_settling(rows, bills))
+    yield from _add_costs(billed)
+
+
+def settle_orphans() -> Op[int]:
+    """What is set aside for attempts of which nobody will hear is spent; returns for how many."""
+    orphans = [(task, bytes(token)) for task, token, hold in (yield Query("orphaned_reservations")) if not hold]
+    if not orphans:
+        return 0
+    rows = yield Many("drop_reservations", sorted(set(orphans)))
+    yield from change(_settling(rows, {}))
+    return len(rows)
+
+
+def _settling(
+    rows: Iterable[Row], bills: Mapping[int, tuple[bytes, Bill | None]]
+) -> Iterable[tuple[AccountKey, tuple[int, int, int]]]:
+    for task, token, name, scope, window_at, amount in rows:
+        mine, bill = bills.get(task, (b"", None))
+        bill = bill if bill is not None and bytes(token) == mine else Bill()
+        outcome = settled(amount, bill.charged(name), frees=bill.frees)
+        if outcome.above:
+            tell_of_overcharge(task, name, scope, outcome.above)
+        yield (name, scope, window_at), (-amount, outcome.spent, outcome.above)
+
+
+def settle_so_far(billed: Sequence[tuple[Lease, Bill]]) -> Op[None]:
+    """Attempts that go on have charged something: it is spent, and no longer set aside."""
+    changes = []
+    shrunk = []
+    for lease, bill in billed:
+        for name, scope, window_at, amount in (
+            yield Query("reservations_of", {"task": lease.task, "token": lease.token})
+        ):
+            charged = bill.charged(name) or 0
+            taken = min(charged, amount)
+            if charged > amount:
+                tell_of_overcharge(lease.task, name, scope, charged - amount)
+            if charged:
+                changes.append(((name, scope, window_at), (-taken, charged, charged - taken)))
+                shrunk.append((lease.task, lease.token, name, scope, -taken))
+    yield from change(changes)
+    if shrunk:
+        yield Many("change_reservations", shrunk)
+    yield from _add_costs(billed)
+
+
+def _add_costs(billed: Iterable[tuple[Lease, Bill | None]]) -> Op[None]:
+    billed_usd = ((lease.task, bill.usd) for lease, bill in billed if bill is not None and bill.usd)
+    costs = sorted((task, min(usd, MOST_AT_ONCE)) for task, usd in billed_usd)
+    if costs:
+        yield Many("add_costs", costs)
+
+
+def tell_of_overcharge(task: int, name: str, scope: str, above: int) -> None:
+    """Warn that more was spent than had been set aside."""
+    logger.warning(
+        "charged more than the estimate: the budget is closed until it is raised or its window is over",
+        task=task,
+        budget=name,
+        scope=scope,
+        above=above / WHOLE,
+    )
+
+
+# Budgets that count tasks
+
+
+def counting(
+    counted: Iterable[Counted], kind: str, lineage: str, batch: int | None, now: int
+) -> dict[AccountKey, BudgetRule]:
+    """The rows of the budgets that count a task which is about to be made."""
+    found = {}
+    for rule, source in ((one.rule, one.source) for one in counted):
+        whose = rule.whose(kind, source, lineage, batch)
+        if whose is not None:
+            found[rule.name, whose, rule.window(now)[0]] = rule
+    return found
+
+
+def count_tasks(counts: Mapping[AccountKey, int]) -> Op[None]:
+    """So many tasks were made."""
+    yield from change((key, (0, count * WHOLE, 0)) for key, count in counts.items() if count)
+
+
+def spent_on_tasks(account: Account) -> str:
+    """Why one task more is refused."""
+    whose = f" of {account.scope}" if account.scope else ""
+    return f"budget {account.name}{whose} is spent: {account.ceiling // WHOLE:,} tasks"
+
+
+def admit(tasks: Mapping[int, NewTask], batch: int | None, now: int) -> Op[dict[int, str]]:
+    """Count roots that are about to be made; returns, by their places, why some may not be."""
+    wanted = {
+        place: counting(task.counted, task.kind, str(task.lineage), batch, now)
+        for place, task in tasks.items()
+        if task.counted
+    }
+    if not wanted:
+        return {}
+    accounts = yield from hold({key: rule for mine in wanted.values() for key, rule in mine.items()}, now)
+    left = {key: account.left for key, account in accounts.items()}
+    refused: dict[int, str] = {}
+    counts: dict[AccountKey, int] = {}
+    for place, mine in wanted.items():
+        full = next((key for key in mine if left[key] < WHOLE), None)
+        if full is not None:
+            refused[place] = spent_on_tasks(accounts[full])
+            continue
+        for key in mine:
+            left[key] -= WHOLE
+            counts[key] = counts.get(key, 0) + 1
+    yield from count_tasks(counts)
+    return refused
+
+
+def not_made(task: NewTask, counted_at: int) -> Op[None]:
+    """A root that was counted is not needed: it was there already."""
+    if task.counted:
+        keys = counting(task.counted, task.kind, str(task.lineage), None, counted_at)
+        yield from count_tasks(dict.fromkeys(keys, -1))

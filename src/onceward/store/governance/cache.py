@@ -1,0 +1,176 @@
+"""The response cache in the database: looked up without a transaction, filled by one at a time, never too large.
+
+Whoever finds no answer makes the row of it their own before they ask the source, under the fence of their attempt. The
+others see by that row that somebody asks, as long as the task of that attempt carries its token.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from onceward.model.cache import Cached, Taken
+from onceward.model.gates import source_of
+from onceward.model.task import Commit, Fill, Filled, Lease
+from onceward.store.drivers.session import Session
+from onceward.store.lines.enqueue import kept
+from onceward.store.op import Many, Op, Query, Row, Rows
+
+ROW_BYTES = 200
+"""What an answer takes beside its value, roughly."""
+EVICTED_AT_ONCE = 500
+MOST_PORTIONS = 10
+"""How many transactions one call of `evict` takes: whoever calls it has more to do, and comes again."""
+
+
+def look_up(source: str, hashed: bytes) -> Op[Cached | None]:
+    """What the cache has for a key of a source."""
+    rows = yield Query("look_up", {"source": source, "hash": hashed})
+    for value, stored_at, expires_at, used_at, is_being_filled in rows:
+        return Cached(None if value is None else bytes(value), stored_at, expires_at, used_at, bool(is_being_filled))
+    return None
+
+
+def fill(lease: Lease, move: Fill, now: int) -> Op[Taken | None]:
+    """Make an attempt the one that asks for an answer, unless another one does or the answer is there."""
+    place = {"source": move.source, "hash": move.hash}
+    mine = {**place, "task": lease.task, "token": lease.token, "now": now, "until": now + move.limit_ms}
+    if (yield Query("begin_filling", mine)):
+        return None
+    rows = yield Query("hold_answer", place)
+    if not rows or not (yield from _is_useless(rows[0], move.unfit, now)):
+        return Taken()
+    yield Query("fill_again", mine)
+    yield from _drop_blobs([rows[0][1]])
+    return None
+
+
+def _is_useless(row: Row, unfit: int | None, now: int) -> Op[bool]:
+    """Whether nobody has anything of an answer, or of waiting for it."""
+    has_value, _, stored_at, expires_at, filler, token = row
+    if expires_at <= now:
+        return True
+    if has_value:
+        return bool(stored_at == unfit)
+    return not (yield Query("holds_task", {"task": filler, "token": bytes(token)}))
+
+
+def filled(lease: Lease, move: Filled, now: int) -> Op[None]:
+    """Store the answer that an attempt has asked for, or let others ask for it."""
+    mine = {"source": move.source, "hash": move.hash, "task": lease.task, "token": lease.token}
+    if move.value is None:
+        yield Query("end_filling", mine)
+        return
+    [(value, blob)] = yield from kept([move.value])
+    stored = {"value": value, "value_blob": blob, "size": ROW_BYTES + len(move.value)}
+    if not (yield Query("store_answer", {**mine, **stored, "now": now, "until": now + move.keep_ms})):
+        yield from _drop_blobs([blob])
+
+
+def count_lookups(left: Sequence[Commit], now: int) -> Op[None]:
+    """Count at each source what the cache had and had not for the stages that have ended, and note what they used."""
+    counted: dict[str, Counter[str]] = {}
+    used: set[tuple[str, bytes]] = set()
+    for each in left:
+        for one in each.told:
+            if one.hits or one.misses:
+                here = counted.setdefault(one.gate, Counter())
+                here.update(hits=one.hits, misses=one.misses)
+                if each.lease.failures or each.lease.crashes:
+                    here.update(retry_hits=one.hits, retry_misses=one.misses)
+            used.update(one.used)
+    if used:
+        yield Many("use_answers", sorted(used), (now,))
+    if counted:
+        columns = ("hits", "misses", "retry_hits", "retry_misses")
+        yield Many("count_lookups", [(gate, *map(counted[gate].__getitem__, columns)) for gate in sorted(counted)])
+
+
+def evict(session: Session, most_bytes: int, now: int) -> int:
+    """Delete what is too old, then what was not used for longest until the rest fits; returns how many answers."""
+    gone = 0
+    for _ in range(MOST_PORTIONS):
+        chosen = _read(session, Query("expired_answers", {"now": now, "count": EVICTED_AT_ONCE}))
+        if not chosen:
+            chosen = _too_many(session, most_bytes)
+        dropped = session.transact(partial(_evict, chosen)) if chosen else 0
+        gone += dropped
+        if not dropped:  # nothing is to be done, or all of them are in use this moment
+            break
+    return gone
+
+
+def _too_many(session: Session, most_bytes: int) -> Rows:
+    """Those that were not used for longest, as many as have to go so that the rest fits."""
+    [(there,)] = _read(session, Query("cached_bytes"))
+    chosen: list[Row] = []
+    if there > most_bytes:
+        for source, hashed, used_at, size in _read(session, Query("oldest_answers", {"count": EVICTED_AT_ONCE})):
+            if there <= most_bytes:
+                break
+            chosen.append((source, hashed, used_at))
+            there -= size
+    return chosen
+
+
+def _evict(answers: Rows) -> Op[int]:
+    rows = yield Many("evict_answers", [tuple(row) for row in answers])
+    yield from _drop_blobs(row[0] for row in rows)
+    return len(rows)
+
+
+def clear(transact: Callable[[Callable[[], Op[int]]], int], source: str | None, hashed: bytes | None, now: int) -> int:
+    """Delete all answers, those of a source, or one, in small transactions. One that is on its way is not kept."""
+    gone = 0
+    while count := transact(partial(_clear, source, hashed, now)):
+        gone += count
+    return gone
+
+
+def _clear(source: str | None, hashed: bytes | None, now: int) -> Op[int]:
+    which = {"source": source, "hash": hashed, "now": now, "count": EVICTED_AT_ONCE}
+    rows = yield Query("clear_answers", which)
+    yield from _drop_blobs(row[0] for row in rows)
+    return len(rows)
+
+
+class CacheRow(NamedTuple):
+    """What the cache has of one source, and what it was good for."""
+
+    source: str
+    entries: int = 0
+    bytes: int = 0
+    hits: int = 0
+    misses: int = 0
+    retry_hits: int = 0
+    retry_misses: int = 0
+
+
+def contents(source: str | None) -> Op[list[CacheRow]]:
+    """What the cache has of each source, or of one, by name."""
+    stored = {name: (entries, size) for name, entries, size in (yield Query("cached_sources"))}
+    counted: dict[str, list[int]] = {}
+    for gate, *counts in (yield Query("lookups")):
+        so_far = counted.get(source_of(gate), [0] * len(counts))
+        counted[source_of(gate)] = [one + other for one, other in zip(so_far, counts, strict=True)]
+    return [
+        CacheRow(name, *stored.get(name, (0, 0)), *counted.get(name, ()))
+        for name in sorted(stored.keys() | counted.keys())
+        if source is None or name == source
+    ]
+
+
+def _drop_blobs(hashes: Iterable[bytes | None]) -> Op[None]:
+    """Delete large values that answers had, where nothing else points at them."""
+    large = sorted({bytes(hashed) for hashed in hashes if hashed is not None})
+    if large:
+        locked = yield Many("lock_blobs", [(hashed,) for hashed in large])
+        if locked:
+            yield Many("prune_blobs", [(bytes(row[0]),) for row in locked])
+
+
+def _read(session: Session, query: Query) -> Rows:
+    """Look for work without keeping anybody from writing."""
+    return session.read(query)

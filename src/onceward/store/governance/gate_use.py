@@ -1,0 +1,133 @@
+"""A stage that runs and the gates: one more to pass for an outside call, all to leave, and what to tell them.
+
+Whoever leaves makes room for those who wait; whoever was served, or was not, says so, and the breaker of its source
+hears of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onceward.model.gates import Told
+from onceward.model.retry import LONGEST_WISH_MS
+from onceward.model.source import GateLimits, GateState, NotYet, after_outcomes, after_taking, allowance
+from onceward.model.task import NEVER, Commit, Lease
+from onceward.store.governance.gate_claim import TOLD_EVERY_MS, as_of_now
+from onceward.store.lines.memory import Reader
+from onceward.store.lines.pause_scopes import read_pauses
+from onceward.store.op import Many, Op, Query
+
+ASKED_US = "it asked us to wait"
+
+
+def close(gate: str, pause_ms: int, now: int) -> Op[NotYet]:
+    """Close a gate for as long as its source has just asked to be left alone; a longer pause stays as it is."""
+    until = now + min(pause_ms, LONGEST_WISH_MS)
+    while not (yield Query("close_gate", {"gate": gate, "until": until, "why": ASKED_US})):
+        yield Many("insert_gates", [(gate,)])
+    return NotYet(gate, until)
+
+
+def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> Op[NotYet | None]:
+    """Let a task that runs already pass a gate, for one outside call; or say when that may be.
+
+    Without tokens only the gate itself is asked: the task has passed it already, and it may have closed since.
+    """
+    if (yield from read_pauses()).of_gate(gate) is not None:
+        return NotYet(gate, NEVER)
+    while not (held := (yield Query("hold_gate", {"gate": gate}))):
+        yield Many("insert_gates", [(gate,)])  # nobody has passed it yet, or it was pruned because nobody did for long
+    [(_, *row)] = held
+    state = yield from as_of_now(gate, GateState.stored(*row), now)
+    if not tokens:
+        is_open = state.enabled and state.paused_until <= now
+        return None if is_open else NotYet(gate, state.paused_until if state.enabled else NEVER)
+    inside = probes = 0
+    if limits.has_slots or state.is_probing(now):
+        if rows := (yield Query("inside_gates", {"names": [gate]})):
+            [(_, inside, probes)] = rows
+        if (yield Query("is_inside", {"gate": gate, "task": lease.task, "token": lease.token})):
+            inside, probes = inside - 1, 0  # its own place is not in its way
+    allowed = allowance(limits, state, inside, probes, tokens, now)
+    if not allowed.count:
+        return NotYet(gate, allowed.again_at, is_full=allowed.is_full)
+    yield Many("take_from_gates", [(gate, after_taking(limits, state.tat, tokens, now), tokens, None)], (now,))
+    if limits.has_slots or state.is_probing(now):
+        yield Many("insert_slots", [(gate, lease.task, lease.token, int(state.is_probing(now)), now)])
+    return None
+
+
+def leave(left: Sequence[Commit], said: Sequence[Told], now: int, claimer: Reader | None = None) -> Op[None]:
+    """Stages that had passed gates have ended, in this order: they make room, and say how their sources have served
+    them. Most say the same, and `said` has each thing once. If a reader claims in the same transaction, its claim tells
+    those gates that it passes anyway. Where several gates are to hear different things they are locked first, in order,
+    and those of whom the lookups in the cache are counted afterwards with them."""
+    inside = sorted([one.lease.task for one in left if one.lease.is_inside])
+    if inside:
+        freed = sorted({row[0] for row in (yield Query("leave_gates", {"ids": inside}))})
+        if freed:
+            yield Query("wake_turns", {"gates": freed, "now": now})
+    gates = {one.gate for one in said if one.says_something}
+    others = {one.gate for one in said if one.says_something and not one.is_plain_success}
+    healthy = gates - others
+    counted = {one.gate for one in said if one.hits or one.misses}
+    if (others or counted) and len(gates | counted) > 1:
+        yield Query("hold_gates", {"names": sorted(gates | counted)})
+    elif claimer is not None:
+        later = {gate for gate in healthy if claimer.tells(gate, now)}
+        claimer.glad |= later
+        healthy -= later
+    if healthy:
+        yield Query("tell_success", {"gates": sorted(healthy), "now": now, "before": now - TOLD_EVERY_MS})
+    for gate in sorted(others):
+        yield from _tell(
+            gate, [one for each in left for one in each.told if one.gate == gate and one.says_something], now
+        )
+
+
+def _tell(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:
+    """What one gate hears of the calls through it."""
+    rows = yield Query("hold_gate", {"gate": gate})
+    if not rows:
+        return
+    state = GateState.stored(*rows[0][1:]).as_of(now)
+    outcomes = [outcome for one in all_told for outcome in one.outcomes]
+    breaker = next((one.breaker for one in all_told), None)
+    after = after_outcomes(breaker, state, outcomes, now)
+    asked_ms = [min(one.pause_ms, LONGEST_WISH_MS) for one in all_told if one.pause_ms is not None]
+    asked_until = now + max(asked_ms) if asked_ms else 0
+    failures = outcomes.count(False)
+    error = next((one.error for one in reversed(all_told) if one.error is not None), None)
+    unused_us = sum(one.unused_us for one in all_told)
+    if unused_us:  # whoever waits for tokens may pass earlier than was thought
+        yield Query("wake_turns", {"gates": [gate], "now": now})
+    opened = after.opened > state.opened
+    why = None
+    if not after.enabled:
+        why = f"disabled after {_in_a_row(after.streak)}"
+    elif opened:
+        why = f"paused after {_in_a_row(after.streak)}"
+    elif asked_until > after.paused_until:
+        why = ASKED_US
+    yield Query(
+        "change_gate",
+        {
+            "gate": gate,
+            "tat": state.tat - unused_us,
+            "taken_at": state.taken_at,
+            "enabled": int(after.enabled),
+            "streak": after.streak,
+            "paused_until": max(after.paused_until, asked_until),
+            "is_half_open": int(after.is_half_open),
+            "opened": after.opened,
+            "why": why,
+            "failures": failures,
+            "last_success_at": now if True in outcomes else None,
+            "last_failure_at": now if failures else None,
+            "last_error": error,
+        },
+    )
+
+
+def _in_a_row(streak: int) -> str:
+    return f"{streak} failures in a row" if streak != 1 else "a failure"

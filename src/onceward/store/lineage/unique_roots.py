@@ -1,0 +1,116 @@
+"""Roots that the guard has a say in: with limits of their own, or with an identity that is to be there once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from onceward.errors import IllegalTransition
+from onceward.model.lineage import EVERYWHERE, stays
+from onceward.model.status import Status
+from onceward.model.task import NewTask, lane_of
+from onceward.store.governance.budgets import admit, open_lineage_budgets
+from onceward.store.lineage.spawn_requests import Identity
+from onceward.store.lines.enqueue import kept, reserve_ids
+from onceward.store.lines.lines import Standing, stand
+from onceward.store.op import Many, Op, Query, Row
+from onceward.store.rows import as_bytes
+
+
+class Rooted(NamedTuple):
+    """What became of a root: a new task, one that was there already, or none, because a budget of tasks is spent."""
+
+    task: int | None
+    is_new: bool
+    refused: str | None = None
+
+
+def take_in_order(tasks: Iterable[NewTask]) -> Op[dict[bytes, int]]:
+    """Take the identities of roots that are about to be enqueued one by one: all at once and sorted, because others may
+    enqueue the same ones in another order. Returns the numbers under which those are taken that were free."""
+    wanted = list(dict.fromkeys(task.identity for task in tasks if task.unique == "everywhere"))
+    if len(wanted) < 2:
+        return {}
+    numbers = dict(zip(wanted, (yield from reserve_ids(len(wanted))), strict=True))
+    hashes = sorted(wanted)
+    ours = {"scope": EVERYWHERE, "hashes": hashes, "tasks": [numbers[hashed] for hashed in hashes]}
+    rows = yield Query("take_in_order", ours)
+    return {bytes(hashed): task for hashed, task in rows if task == numbers[bytes(hashed)]}
+
+
+def enqueue_root(
+    task: NewTask,
+    now: int,
+    batch: int | None = None,
+    scopes: bytes | None = None,
+    *,
+    number: int | None = None,
+) -> Op[Rooted]:
+    """Enqueue a root that has limits of its own, or that may be there already: then no budget counts it. With a number,
+    its identity is taken under that."""
+    if number is None:
+        [number] = yield from reserve_ids(1)
+    holder = number
+    if task.unique == "everywhere":
+        [(_, _, holder)] = yield Many("take_identities", [(EVERYWHERE, task.identity, number)])
+        if holder != number:
+            found = yield Query("holders", {"ids": [holder]})
+            if found and stays(Status(found[0][2]), found[0][3], task.fresh_for_ms, now):
+                return Rooted(holder, is_new=False)
+    for why in (yield from admit({number: task}, batch, now)).values():
+        if task.unique == "everywhere" and holder == number:
+            yield Many("drop_identities", [(EVERYWHERE, task.identity, number)])
+        return Rooted(None, is_new=False, refused=why)
+    if holder != number:
+        yield Many("take_over_identities", [(EVERYWHERE, task.identity, number)])
+    bounds = task.bounds
+    if bounds is not None:
+        deadline_at = task.created_at + bounds.deadline_ms
+        limits = (bounds.max_depth, bounds.max_tasks, bounds.max_children)
+        yield Many("open_lineages", [(task.lineage, number, *limits, deadline_at, 1, task.created_at)])
+        if bounds.budget is not None:
+            yield from open_lineage_budgets([(str(task.lineage), bounds.budget, bounds.fails)])
+    [payload] = yield from kept([task.payload])
+    yield Many(
+        "insert_children",
+        [
+            (
+                number, task.kind, task.version, task.queue, task.band, task.key, task.identity, *payload, task.lineage,
+                None, 0, batch, task.due_at, None, None if bounds is None else msgspec.json.encode(bounds), scopes,
+                0 if bounds is None else 1, task.gates, task.estimate,
+            )
+        ],
+        (task.created_at,),
+    )  # fmt: skip
+    yield from stand([Standing(number, lane_of(task.queue, task.kind, task.gates), task.band, 0, task.due_at)], now)
+    return Rooted(number, is_new=True)
+
+
+def take_identity_back(task: int) -> Op[None]:
+    """A task is opened again: it must have its identities, and nobody else may be at the same work."""
+    rows = yield Query("identities_of", {"task": task})
+    own = [identity for lineage, hashed, *got in rows for identity in _where(as_bytes(lineage), bytes(hashed), *got)]
+    held: list[Row] = []
+    if len(rows) == 1:
+        held += yield Many("hold_identities", sorted(one for one, _ in own))
+    else:
+        for one, is_alias in sorted(own):  # in the order in which the spawn guard takes them
+            if is_alias:
+                held += yield Many("take_identities", [(*one, task)])
+            else:
+                held += yield Many("hold_identities", [one])
+    taken = [row for row in held if row[2] != task]
+    if not taken:
+        return
+    for holder, _, status, *_ in (yield Query("holders", {"ids": sorted({row[2] for row in taken})})):
+        if not Status(status).is_terminal:
+            raise IllegalTransition(f"task {task} cannot be opened again: task {holder} is at the same work now")
+    yield Many("take_over_identities", [(bytes(scope), bytes(one), task) for scope, one, _ in taken])
+
+
+def _where(lineage: bytes, hashed: bytes, here: int | None, everywhere: int | None) -> list[tuple[Identity, bool]]:
+    """Where a task had an identity, and whether that is an alias. Nobody knows where its own one stood."""
+    scopes = [scope for scope, got in ((lineage, here), (EVERYWHERE, everywhere)) if got is None or got]
+    return [((scope, hashed), here is not None) for scope in scopes]

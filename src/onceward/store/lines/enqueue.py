@@ -1,0 +1,153 @@
+"""Enqueueing: a task, its payload and its place in line, in one transaction: ours or the caller's own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from onceward.model.task import LARGEST_INLINE, Alike, NewTask, lane_of
+from onceward.store.lines.lines import Standing, stand
+from onceward.store.op import Cuts, Many, Op, Query, Uuids, Whole
+
+MOST_IN_ONE_STATEMENT = 1_000
+
+
+def kept(values: Sequence[bytes | None]) -> Op[list[tuple[bytes | None, bytes | None]]]:
+    """Where each value is stored: in its row, or in a blob by its hash; as the two columns of the row."""
+    places: list[tuple[bytes | None, bytes | None]] = []
+    blobs: dict[bytes, bytes] = {}
+    for value in values:
+        if value is None or len(value) <= LARGEST_INLINE:
+            places.append((value, None))
+        else:
+            hashed = hashlib.blake2b(value, digest_size=32).digest()
+            blobs[hashed] = value
+            places.append((None, hashed))
+    if blobs:
+        yield Many("insert_blobs", sorted(blobs.items()))
+    return places
+
+
+def reserve_ids(count: int) -> Op[list[int]]:
+    """The numbers of so many tasks that are to be made, in order."""
+    rows = yield Query("reserve_ids", {"count": count})
+    return sorted([number for first, last in rows for number in range(first, last + 1)])
+
+
+def enqueue(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
+    """Insert plain tasks and put them in line; returns their ids in order."""
+    alike: dict[tuple[str, int, str, int, int, int, bool, bool], list[int]] = {}
+    for place, task in enumerate(tasks):
+        is_governed = task.gates is not None or task.estimate is not None
+        same = (task.kind, task.version, task.queue, task.band, task.due_at, task.created_at)
+        alike.setdefault((*same, task.key is None, is_governed), []).append(place)
+    ids: dict[int, int] = {}
+    for (*_, has_no_key, is_governed), places in alike.items():
+        some = [tasks[place] for place in places]
+        if is_governed:
+            numbers = yield from _enqueue_governed(some, now)
+        else:
+            one = some[0]
+            new = Alike(
+                one.kind, one.version, one.queue, one.band, one.due_at, one.created_at,
+                None if has_no_key else [task.key or "" for task in some], [task.identity for task in some],
+                [task.payload for task in some], [task.lineage.bytes for task in some],
+            )  # fmt: skip
+            numbers = yield from enqueue_alike(new)
+        ids.update(zip(places, numbers, strict=True))
+    return [ids[place] for place in range(len(tasks))]
+
+
+def enqueue_alike(new: Alike) -> Op[list[int]]:
+    """Insert tasks that are alike and put them in line; returns their ids in order."""
+    if len(new.payloads) <= MOST_IN_ONE_STATEMENT:
+        return (yield from _enqueue_some(new))
+    ids: list[int] = []
+    for start in range(0, len(new.payloads), MOST_IN_ONE_STATEMENT):
+        some = slice(start, start + MOST_IN_ONE_STATEMENT)
+        ids += yield from _enqueue_some(
+            new._replace(
+                keys=None if new.keys is None else new.keys[some],
+                identities=new.identities[some],
+                payloads=new.payloads[some],
+                lineages=new.lineages[some],
+            )
+        )
+    return ids
+
+
+def _enqueue_some(new: Alike) -> Op[list[int]]:
+    kind, version, queue, band, due_at, created_at, keys, identities, given, lineages = new
+    payloads, in_blob = yield from laid_out(given)
+    place = {"lane": lane_of(queue, kind), "band": band}
+    rows = yield Query(
+        "insert_tasks",
+        {
+            **place, "kind": kind, "version": version, "queue": queue, "due_at": due_at, "created_at": created_at,
+            "keys": keys, "identities": identities, "payloads": payloads, "in_blob": in_blob,
+            "lineages": Uuids(lineages), "rows": Cuts(payloads, in_blob, keys),
+        },
+    )  # fmt: skip
+    if rows:
+        return sorted([row[0] for row in rows])
+    [(last, rank, seq)] = yield Query("where_new_ones_stand", place)
+    first = last - len(payloads) + 1
+    if due_at <= created_at:
+        where = {**place, "rank": rank, "at": created_at, "seq": seq}
+        yield Query("stand_new", {**where, "first": first, "last": last})
+    else:
+        yield Many("wait_until_due", [(due_at, task, place["lane"], band, 0) for task in range(first, last + 1)])
+    return list(range(first, last + 1))
+
+
+def enqueue_at_once(new: Alike) -> Whole | None:
+    """One task, as a transaction of its own; None if it takes more than one statement."""
+    if len(new.payloads) > 1 or new.due_at > new.created_at or len(new.payloads[0]) > LARGEST_INLINE:
+        return None
+    lane, lineage = lane_of(new.queue, new.kind), new.lineages[0].hex()
+    return Whole(
+        Query(
+            "enqueue_one",
+            {
+                "kind": new.kind, "version": new.version, "queue": new.queue, "band": new.band, "lane": lane,
+                "told": f"{new.band} {lane}", "key": None if new.keys is None else new.keys[0],
+                "identity": new.identities[0], "payload": new.payloads[0], "lineage": lineage, "now": new.created_at,
+            },
+        ),
+        Query("enqueued_one", {"lineage": lineage}),
+    )  # fmt: skip
+
+
+def laid_out(payloads: list[bytes]) -> Op[tuple[list[bytes], list[int | None] | None]]:
+    """Payloads of new tasks, those that are too large for a row kept in blobs and their hashes in their places; with 1
+    for each hash, or nothing at all where none is."""
+    if max(map(len, payloads)) <= LARGEST_INLINE:
+        return payloads, None
+    places = yield from kept(payloads)
+    in_blob = [None if hashed is None else 1 for _, hashed in places]
+    return [hashed or data or b"" for data, hashed in places], in_blob
+
+
+def _enqueue_governed(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
+    """Insert tasks that differ in what they are about and in their gates, and put them in their lines."""
+    payloads = yield from kept([task.payload for task in tasks])
+    one = tasks[0]
+    rows = yield Many(
+        "insert_governed",
+        [
+            (task.key, task.identity, *payload, task.lineage, task.gates, task.estimate)
+            for task, payload in zip(tasks, payloads, strict=True)
+        ],
+        (one.kind, one.version, one.queue, one.band, one.due_at, one.created_at),
+    )
+    # Numbered in the order of the rows, but not always returned in it.
+    numbered = sorted((task, stands) for task, stands in rows)
+    yield from stand(
+        [
+            Standing(number, lane_of(task.queue, task.kind, task.gates), task.band, 0, task.due_at)
+            for task, (number, stands) in zip(tasks, numbered, strict=True)
+            if not stands
+        ],
+        now,
+    )
+    return [number for number, _ in numbered]

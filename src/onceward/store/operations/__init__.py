@@ -1,0 +1,16 @@
+"""What operators and maintenance write: cancel, retry, schedules, settings, alerts, pruning.
+
+Modules in `__all__` are for the whole engine, the others for the store alone.
+"""
+
+__all__ = [
+    "alerts",
+    "hourly_usage",
+    "importing",
+    "pruning",
+    "schedules",
+    "settings",
+    "task_actions",
+    "ticks",
+    "watches",
+]

@@ -163,7 +163,7 @@ def fails_at_the_commit(connection: Connection) -> None:
 
 
 SQLITE = [opens_another_file, corrupts_an_index, rolls_back]
-POSTGRES = [kills_its_backend, connects_elsewhere, fails_at_the_commit]
+POSTGRES = [kills_its_backend, is_not_allowed, connects_elsewhere, fails_at_the_commit]
 
 
 def test_a_write_that_costs_its_transaction_is_sent_alone_and_ends_its_own_task(url: str) -> None:
@@ -188,6 +188,28 @@ def test_a_slow_write_ends_by_its_own_time_limit_while_others_go_on(url: str) ->
     scene.assert_kept_apart()
     reasons = {scene.app.task(task.id).reason for task in scene.bad}
     assert all("TimeoutError: the functions given to ctx.write took longer than 1 s" in (one or "") for one in reasons)
+
+
+@pytest.mark.parametrize(
+    ("setting", "prepare"), [("transaction_timeout", True), ("idle_in_transaction_session_timeout", False)]
+)
+def test_a_write_that_outlasts_a_time_limit_of_the_administrator_ends_its_own_task(
+    migrated_postgres_url: str, setting: str, prepare: bool
+) -> None:
+    """The server ends the session of the worker in the midst of it. With prepared statements it has a limit on idle
+    transactions of its own."""
+
+    def sleep(connection: Connection) -> None:
+        time.sleep(1)
+        connection.execute("SELECT 1")
+
+    with psycopg.connect(migrated_postgres_url, autocommit=True) as connection:
+        connection.execute(
+            f"DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET {setting} = 700', current_database()); END $$"
+        )
+    scene = Scene(migrated_postgres_url, [sleep], prepare=prepare)
+    assert scene.run() < LIMIT_S
+    scene.assert_kept_apart()
 
 
 def test_a_write_that_takes_long_but_has_the_time_for_it_is_committed(url: str) -> None:

@@ -17,6 +17,8 @@ OTHERS_S = 0.1
 """How long after that other processes may still begin a call."""
 RAISED_S = 0.02
 """How long an error may take from where it is noted to `ctx.call`, beside twenty busy threads."""
+CLOCKS_S = 0.02
+"""By how much two processes may read the clock of their database differently: half of what a message takes."""
 TASKS = 4_000
 
 
@@ -37,9 +39,10 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
 
 
 def noted(folder: Path) -> list[Noted]:
-    """What the calls have noted, in order."""
+    """What the calls have noted, in order. Of the last line only a part may be there yet."""
     path = folder / "noted"
-    lines = path.read_text().splitlines() if path.exists() else []
+    text = path.read_text() if path.exists() else ""
+    lines = text[: text.rfind("\n") + 1].splitlines()
     return [Noted(float(at), int(pid), what, *map(float, rest)) for at, pid, what, *rest in map(str.split, lines)]
 
 
@@ -66,7 +69,8 @@ def test_nobody_calls_a_source_that_has_asked_to_be_left_alone(fleet: Fleet, sor
         began = [one for one in noted(fleet.folder) if one.what == "began" and one.at > heard.at]
         early = [one for one in began if one.at < over_at - 0.005]
         mine = [f"{one.at - heard.at:.3f}" for one in early if one.pid == heard.pid and one.at > heard.at + RAISED_S]
-        late = [f"{one.at - heard.at:.3f}" for one in early if one.pid != heard.pid and one.at > heard.at + OTHERS_S]
+        others = [one for one in early if one.pid != heard.pid and one.at < over_at - CLOCKS_S]
+        late = [f"{one.at - heard.at:.3f}" for one in others if one.at > heard.at + OTHERS_S]
         assert (mine, late) == ([], []), f"{seconds} s: {len(mine)} of its own process, {len(late)} of the other"
         after = [one for one in began if over_at + 0.1 < one.at < over_at + 0.6]
         assert len(after) > 20, f"{seconds} s: the pause was served longer than it was asked for"

@@ -291,6 +291,26 @@ MUTANTS = (
         ("tests/unit/test_declarations.py",),
     ),
     Mutant(
+        "import without a past",
+        "where an imported item came from, and the details of its error, are forgotten",
+        (Edit("importing.py", "[was, *item.facts]", "[was]"),),
+        ("tests/worker/test_import.py"
+         "::test_where_an_item_came_from_and_the_details_of_its_error_are_kept_in_its_log",),
+    ),
+    Mutant(
+        "refusal without a key",
+        "the sentence of a refused cycle does not say which key",
+        (Edit("model/lineage.py", "is the same work ({spawn.in_words})", "is the same work"),),
+        ("tests/worker/test_spawning.py"
+         "::test_the_sentence_of_a_refusal_holds_the_key_also_of_a_payload_without_one",),
+    ),
+    Mutant(
+        "a line for each refusal",
+        "a stage that asks again and again for what is refused fills the log",
+        (Edit("model/log_quota.py", "if known[1] >= MOST_LINES:", "if False:"),),
+        ("tests/worker/test_spawning.py::test_a_lineage_has_five_lines_of_refusals_a_minute_and_a_count_of_the_others",),
+    ),
+    Mutant(
         "lineage out of order",
         "a commit of several stages of a lineage locks them group by group",
         (Edit(COMMITS, "elif statements > 1 and (", "elif False and ("),),

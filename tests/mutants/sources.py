@@ -73,4 +73,18 @@ MUTANTS = (
         ),
         ("tests/worker/test_same_errors.py::test_an_error_whose_class_is_known_to_pass_never_counts",),
     ),
+    Mutant(
+        "retries by code alone",
+        "how often and how soon stages are tried again does not follow from the settings",
+        (Edit("worker/decide_move.py", "in_force(attempt.pipeline.retry, self.config.usual_retries)",
+              "attempt.pipeline.retry"),),
+        ("tests/worker/test_settings.py"
+         "::test_a_stage_is_tried_again_as_the_settings_say_where_its_pipeline_does_not",),
+    ),
+    Mutant(
+        "breakers by code alone",
+        "when a source is left alone does not follow from the settings",
+        (Edit("worker/source_reports.py", "rule_in_force(told.breaker, usual)", "told.breaker"),),
+        ("tests/worker/test_settings.py::test_a_source_is_left_alone_as_the_settings_say_where_it_does_not",),
+    ),
 )  # fmt: skip

@@ -119,7 +119,8 @@ def test_nothing_is_looked_at_without_a_pause(name: str, value: Any, says: str) 
 @pytest.mark.parametrize(
     "name",
     [
-        "concurrency", "threads", "max_lost_workers", "call_retries", "tick_tasks", "chain", "cache_size",
+        "concurrency", "threads", "max_lost_workers", "retries", "same_errors", "breaker_failures", "call_retries",
+        "tick_tasks", "chain", "cache_size",
         "watch_samples", "watch_repeats", "watch_key_repeats", "watch_depth", "watch_timeouts", "watch_expired",
         "watch_reclaims", "watch_log",
     ],

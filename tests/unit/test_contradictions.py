@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceward import App, Budget, Config, ConfigError, Context, Payload, Pipeline
+from onceward import App, Breaker, Budget, Config, ConfigError, Context, Payload, Pipeline, Retry
 from onceward.model.source import Source
 from onceward.settings.consistency import check
 
@@ -41,11 +41,23 @@ def test_no_profile_contradicts_itself(profile: Any) -> None:
         ({"tick_lease": "6m"}, "tick_lease=6m is longer than tick_every=5m"),
         ({"watch_every": "2h"}, "watch_every=2h is longer than watch_window=1h"),
         ({"cache_size": 0}, "cache=true with cache_size=0 keeps nothing"),
+        ({"retry_base": "2m", "retry_cap": "1m"}, "retry_cap='1m' is shorter than retry_base='2m'"),
     ],
 )
 def test_a_contradiction_is_refused_with_both_numbers(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         App("sqlite:///:memory:", config=Config(**options))
+
+
+def test_a_retry_and_a_breaker_that_do_not_go_with_the_settings_are_refused() -> None:
+    job = Pipeline(Job, retry=Retry(base="2h"))
+    App("sqlite:///:memory:", [job]).close()
+    with pytest.raises(ConfigError, match="pipeline 'job': cap '1h' is shorter than base '2h': change its Retry, "):
+        App("sqlite:///:memory:", [job], config=Config(retry_cap="1h"))
+    app_of(Source("web", breaker=Breaker(disable_after=5))).close()
+    app_of(Source("web", breaker=Breaker(failures=5, disable_after=5)), config=Config(breaker_failures=6)).close()
+    with pytest.raises(ConfigError, match="source 'web': disable_after=5 comes before breaker_failures=6: it would"):
+        app_of(Source("web", breaker=Breaker(disable_after=5)), config=Config(breaker_failures=6))
 
 
 def test_a_cache_that_is_off_may_have_no_room() -> None:

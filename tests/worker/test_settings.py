@@ -9,7 +9,22 @@ from typing import Any
 
 import pytest
 
-from onceward import App, Config, ConfigError, Context, Limits, Payload, Pipeline, Setting, SettingValue
+from onceward import (
+    App,
+    Breaker,
+    Config,
+    ConfigError,
+    Context,
+    Limits,
+    Payload,
+    Pipeline,
+    Retry,
+    Setting,
+    SettingValue,
+    Source,
+    SourceState,
+    Status,
+)
 from onceward.settings.effective import LOOK_EVERY_MS
 from onceward.store.op import Query
 from onceward.testing import Harness
@@ -307,3 +322,92 @@ def test_the_table_says_the_type_of_a_live_setting_and_what_it_is_for(asked: Har
         ("max_children", "7", "int", "How many children a task may ask for."),
         ("wait", "2h", "duration", "How long to wait."),
     ]
+
+
+class Fetch(Payload, kind="fetch"):
+    """Fails."""
+
+    number: int = 0
+
+
+def failing(error: type[Exception], **options: Any) -> Pipeline[Fetch]:
+    source = options.pop("source", None)
+    made = Pipeline(Fetch, **options)
+
+    @made.stage(source=source)
+    def fetch(ctx: Context[Fetch]) -> None:
+        raise error("no")
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("retry", "settings", "ran"),
+    [
+        (Retry(jitter=False), {}, [0, 1, 2, 4]),
+        (Retry(jitter=False), {"retries": 4, "retry_base": "10s", "retry_cap": "25s"}, [0, 10, 20, 25, 25]),
+        (Retry(retries=1, base="3s", cap="9s", jitter=False), {"retries": 4, "retry_base": "1s"}, [0, 3]),
+        (Retry(retries=None, jitter=False), {"same_errors": 2, "retries": 9}, [0, 1]),
+        (Retry(retries=None, same_errors=3, jitter=False), {"same_errors": 2}, [0, 1, 2]),
+        (Retry(jitter=False), {"same_errors": 2}, [0, 1, 2, 4]),
+    ],
+    ids=["nothing said", "as set", "its own", "the same errors as set", "the same errors, its own", "by number"],
+)
+def test_a_stage_is_tried_again_as_the_settings_say_where_its_pipeline_does_not(
+    start: Start, retry: Retry, settings: dict[str, Any], ran: list[int]
+) -> None:
+    harness = start(failing(ValueError, retry=retry))
+    for name, value in settings.items():
+        harness.app.set(name, value)
+    harness.clock.advance(2 * LOOK_EVERY_MS / 1_000)
+    began = harness.clock.now()
+    task = harness.enqueue(Fetch())
+    harness.drain()
+    assert (harness.task(task).status, harness.task(task).failures) == (Status.FAILED, len(ran) - 1)
+    assert round((harness.clock.now() - began) / 1_000) == sum(ran)
+
+
+@pytest.mark.parametrize("way", ["the stage", "a call"])
+@pytest.mark.parametrize(
+    ("breaker", "settings", "failures", "pause_s"),
+    [
+        (Breaker(), {}, 5, 300),
+        (Breaker(), {"breaker_failures": 2, "breaker_pause": "7s"}, 2, 7),
+        (Breaker(disable_after=50), {"breaker_failures": 2, "breaker_pause": "7s"}, 2, 7),
+        (Breaker(failures=3, pause="9s"), {"breaker_failures": 2, "breaker_pause": "7s"}, 3, 9),
+    ],
+    ids=["nothing said", "as set", "as set, but for one", "its own"],
+)
+def test_a_source_is_left_alone_as_the_settings_say_where_it_does_not(
+    start: Start, way: str, breaker: Breaker, settings: dict[str, Any], failures: int, pause_s: int
+) -> None:
+    web = Source("web", retries=0, concurrency=1, breaker=breaker)
+    made = Pipeline(Fetch, retry=Retry(retries=0))
+    began: list[int] = []
+
+    @made.stage(source=web)
+    def fetch(ctx: Context[Fetch]) -> None:
+        def fail() -> None:
+            began.append(ctx.payload.number)
+            raise ConnectionError("refused")
+
+        ctx.call(web, fail) if way == "a call" else fail()
+
+    harness = start(made)
+    for name, value in settings.items():
+        harness.app.set(name, value)
+    harness.clock.advance(2 * LOOK_EVERY_MS / 1_000)
+    harness.app.enqueue_many([Fetch(number) for number in range(8)])
+    harness.drain(wait_for_due=False)
+    [found] = harness.app.sources()
+    assert (found.state, found.streak, len(began)) == (SourceState.PAUSED, failures, failures)
+    assert found.paused_until is not None
+    assert round((found.paused_until.timestamp() * 1_000 - harness.clock.now()) / 1_000) == pause_s
+
+
+def test_the_envelope_counts_the_retries_that_are_set() -> None:
+    with App("sqlite:///:memory:", [failing(ValueError)], config=Config(retries=7)) as app:
+        [one] = app.envelope().pipelines
+        assert (one.retries, one.attempts_per_task) == (7, 8 + 2)
+    with App("sqlite:///:memory:", [failing(ValueError, retry=Retry(retries=1))], config=Config(retries=7)) as app:
+        assert app.envelope().pipelines[0].retries == 1

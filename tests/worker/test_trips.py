@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -76,7 +77,7 @@ def test_every_step_of_a_commit_may_fail_and_only_its_own_task_feels_it(
 ) -> None:
     """Each step is a request of the transaction that holds a commit of the bad task."""
     trips = 0
-    for step in range(0, 40, 3):
+    for step in count():
         harness = start(*steps(), migrations=[NOTES])
         tasks = harness.app.enqueue_many([Job(100 * step + number) for number in range(TASKS)])
         bad, tripped = tasks[BAD].id, []
@@ -87,14 +88,14 @@ def test_every_step_of_a_commit_may_fail_and_only_its_own_task_feels_it(
         ) -> Op[Any]:  # fmt: skip
             inner, answer = commit(commits, now, claimer), None
             is_concerned = len(tripped) < 3 and any(one.lease.task == bad for one in commits)
-            count = 0
+            place = 0
             try:
                 while True:
                     request = inner.send(answer)  # type: ignore[arg-type]
-                    if is_concerned and count == step:
+                    if is_concerned and place == step:
                         tripped.append(step)
                         raise RuntimeError("tripped")
-                    count += 1
+                    place += 1
                     answer = yield request
             except StopIteration as end:
                 return end.value

@@ -19,6 +19,15 @@ _LONGEST_SHOWN = 200
 T = TypeVar("T")
 
 
+class _Unsaid:
+    def __repr__(self) -> str:
+        return "as the setting says"
+
+
+UNSAID: Any = _Unsaid()
+"""The default of an argument that the settings say where a program does not."""
+
+
 def shown(value: object) -> str:
     """A value as an error quotes it: never endless, and never an error of its own."""
     try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
 
 from onceward.errors import CallsExceeded, ConfigError, SpawnRefused
-from onceward.model.arguments import checked_flag, checked_whole, shown
+from onceward.model.arguments import UNSAID, checked_flag, checked_whole, shown
 from onceward.model.times import HUNDRED_YEARS_MS, Duration, milliseconds
 from onceward.support.redaction import redacted
 
@@ -21,10 +22,22 @@ IN_WRITE = "in ctx.write("
 MOST_RETRIES = 1_000_000_000
 LONGEST_WISH_MS = 86_400_000
 """A server's wish wins over the policy of the pipeline, but it cannot put a task, or its source, off for ever."""
-MOST_SAME_ERRORS = 5
-"""How often in a row the same unclassified error may come where time alone bounds the retries."""
 
 Errors = tuple[type[BaseException], ...]
+
+
+class UsualRetries(NamedTuple):
+    """What holds where a `Retry` does not say it: the settings `retries`, `retry_base`, `retry_cap`, `same_errors`."""
+
+    retries: int = 3
+    base: Duration = "1s"
+    cap: Duration = "24h"
+    same_errors: int = 5
+    """How often in a row the same unclassified error may come where time alone bounds the retries."""
+
+
+USUAL_RETRIES = UsualRetries()
+_USUAL_ONES = ("retries", "base", "cap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +51,15 @@ class Retry:
     `same_errors=n` gives up when the same unclassified error came n times in a row; an error that is known to pass
     never counts. Where nothing is given it is 5 with `retries=None`, and never otherwise; `"off"` is never.
     `storm_brake=n` gives up when n tasks of this pipeline in the same lineage have failed for good with that error.
+
+    What is not given of `retries`, `base`, `cap` and that 5 is as the settings `retries`, `retry_base`, `retry_cap` and
+    `same_errors` say: 3 retries from 1 s up to 24 h where nobody has changed them.
     """
 
-    retries: int | None = 3
-    base: Duration = "1s"
+    retries: int | None = UNSAID
+    base: Duration = UNSAID
     factor: float = 2.0
-    cap: Duration = "24h"
+    cap: Duration = UNSAID
     jitter: bool = True
     permanent: Errors = ()
     transient: Errors = ()
@@ -53,8 +69,14 @@ class Retry:
     cap_ms: int = field(init=False, repr=False)
     most_same_errors: int | None = field(init=False, repr=False)
     """How often in a row the same unclassified error may come; None for no bound."""
+    given: frozenset[str] = field(init=False, repr=False)
+    """What does not come from the settings, of what may."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "given", frozenset(one for one in _USUAL_ONES if getattr(self, one) is not UNSAID))
+        for name in _USUAL_ONES:
+            if name not in self.given:
+                object.__setattr__(self, name, getattr(USUAL_RETRIES, name))
         checked_whole("retries", self.retries, 0, MOST_RETRIES, none="until the time limit")
         is_number = isinstance(self.factor, int | float) and not isinstance(self.factor, bool)
         if not is_number or not 1 <= self.factor <= 100:
@@ -62,9 +84,9 @@ class Retry:
         checked_flag("jitter", self.jitter)
         object.__setattr__(self, "base_ms", milliseconds(self.base))
         object.__setattr__(self, "cap_ms", milliseconds(self.cap))
-        if self.cap_ms < self.base_ms:
+        if self.cap_ms < self.base_ms and self.given >= {"base", "cap"}:
             raise ConfigError(f"cap {self.cap!r} is shorter than base {self.base!r}")
-        same_errors, usual = self.same_errors, MOST_SAME_ERRORS if self.retries is None else None
+        same_errors, usual = self.same_errors, USUAL_RETRIES.same_errors if self.retries is None else None
         is_off = isinstance(same_errors, str) and same_errors == "off"
         most_same = None if is_off else usual if same_errors is None else same_errors
         object.__setattr__(self, "most_same_errors", most_same)
@@ -82,6 +104,15 @@ class Retry:
         if isinstance(error, self.transient):
             return False
         return isinstance(error, (SpawnRefused, CallsExceeded, *self.permanent))
+
+
+@lru_cache(maxsize=1_024)
+def in_force(retry: Retry, usual: UsualRetries) -> Retry:
+    """A policy that says everything: where it says nothing itself, what the settings say."""
+    said = {name: getattr(retry if name in retry.given else usual, name) for name in _USUAL_ONES}
+    if said["retries"] is None and retry.same_errors is None:
+        said["same_errors"] = usual.same_errors
+    return replace(retry, **said)
 
 
 _TRANSIENT_STATUSES = frozenset({408, 425, 429, *range(500, 600)})

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -18,7 +19,7 @@ import msgspec
 
 from onceward.errors import ConfigError
 from onceward.model import codec
-from onceward.model.arguments import checked_function, checked_value, checked_whole, shown
+from onceward.model.arguments import UNSAID, checked_function, checked_value, checked_whole, shown
 from onceward.model.times import NEVER, Duration, milliseconds
 
 MOST_PER_SECOND = 100_000
@@ -78,32 +79,59 @@ class BreakerRule(msgspec.Struct, frozen=True, gc=False):
     failures: int
     pause_ms: int
     disable_after: int | None
+    are_failures_given: bool = True
+    is_pause_given: bool = True
+
+
+class UsualBreaker(NamedTuple):
+    """What holds where a `Breaker` does not say it: the settings `breaker_failures` and `breaker_pause`."""
+
+    failures: int = 5
+    pause: Duration = "5m"
+
+
+USUAL_BREAKER = UsualBreaker()
+
+
+@lru_cache(maxsize=1_024)
+def rule_in_force(rule: BreakerRule, usual: UsualBreaker) -> BreakerRule:
+    """A breaker with what the settings say where its program says nothing."""
+    failures = rule.failures if rule.are_failures_given else usual.failures
+    pause_ms = rule.pause_ms if rule.is_pause_given else milliseconds(usual.pause)
+    return BreakerRule(failures, pause_ms, rule.disable_after)
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
     """When a source is left alone: after so many failures in a row, for a while; then one probe decides.
 
-    With `disable_after` it is switched off after so many in a row, until an operator switches it on again.
+    With `disable_after` it is switched off after so many in a row, until an operator switches it on again. What is not
+    given is as the settings `breaker_failures` and `breaker_pause` say: 5 failures, 5 minutes.
     """
 
-    failures: int = 5
-    pause: Duration = "5m"
+    failures: int = UNSAID
+    pause: Duration = UNSAID
     disable_after: int | None = None
     rule: BreakerRule = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        are_failures_given, is_pause_given = self.failures is not UNSAID, self.pause is not UNSAID
+        if not are_failures_given:
+            object.__setattr__(self, "failures", USUAL_BREAKER.failures)
+        if not is_pause_given:
+            object.__setattr__(self, "pause", USUAL_BREAKER.pause)
         _checked_count("failures", self.failures)
         if self.disable_after is not None:
             _checked_count("disable_after", self.disable_after)
-            if self.disable_after < self.failures:
+            if are_failures_given and self.disable_after < self.failures:
                 raise ConfigError(
                     f"disable_after={self.disable_after} comes before failures={self.failures}: it would never pause"
                 )
         pause_ms = milliseconds(self.pause)
         if pause_ms < 1:
             raise ConfigError(f"a breaker with pause={self.pause!r} never pauses; to have none say breaker=None")
-        object.__setattr__(self, "rule", BreakerRule(self.failures, pause_ms, self.disable_after))
+        rule = BreakerRule(self.failures, pause_ms, self.disable_after, are_failures_given, is_pause_given)
+        object.__setattr__(self, "rule", rule)
 
 
 def _checked_count(name: str, value: object) -> None:

@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 from onceward.errors import ConfigError
 from onceward.model.arguments import checked_flag, checked_value, checked_values, checked_whole, checked_word, shown
 from onceward.model.lineage import Bounds, Limits
+from onceward.model.retry import MOST_RETRIES, USUAL_RETRIES, UsualRetries
 from onceward.model.setting import Kind, Setting, Where, as_variable, kind_of_annotation
+from onceward.model.source import MOST_AT_ONCE, USUAL_BREAKER, UsualBreaker
 from onceward.model.times import Duration, milliseconds, spoken
 from onceward.model.watch import Thresholds
 from onceward.support.redaction import know_secret
@@ -37,7 +39,10 @@ _RANGES = {
     "concurrency": (1, 100_000),
     "threads": (1, 10_000),
     "max_lost_workers": (1, 1_000_000),
+    "retries": (0, MOST_RETRIES),
+    "same_errors": (1, MOST_RETRIES),
     "call_retries": (0, 1_000_000),
+    "breaker_failures": (1, MOST_AT_ONCE),
     "tick_tasks": (1, 1_000_000_000),
     "chain": (0, 1_000_000),
     "cache_size": (0, 2**60),
@@ -47,7 +52,7 @@ _LEAST_MS = {"poll": 10, "heartbeat": 1, "check": 1, "watch_every": 1_000}
 """How often something may be looked at: oftener, and looking would be all that is done."""
 _SOME_TIME = (
     "task_limit", "stage_timeout", "write_timeout", "database_wait", "call_timeout", "tick_limit", "tick_lease",
-    "tick_every", "cache_ttl", "watch_every", "watch_window", "watch_snapshot",
+    "breaker_pause", "tick_every", "cache_ttl", "watch_every", "watch_window", "watch_snapshot",
 )  # fmt: skip
 
 
@@ -94,6 +99,18 @@ class Config:
     stage_timeout: Duration = _number("30m", "How long an attempt of a stage may take that does not say so itself.")
     write_timeout: Duration = _number("5s", "How long the functions may take that a stage gives to ctx.write.")
     database_wait: Duration = _number("60s", "How long a call of an app insists while its database is away.")
+    retries: int = _number(
+        USUAL_RETRIES.retries, "How often a stage is tried again whose pipeline does not say so itself."
+    )
+    retry_base: Duration = _number(USUAL_RETRIES.base, "Up to how long the first retry waits; later ones twice that.")
+    retry_cap: Duration = _number(USUAL_RETRIES.cap, "Up to how long any retry waits.")
+    same_errors: int = _number(
+        USUAL_RETRIES.same_errors, "How often in a row an error may come where time alone bounds the retries."
+    )
+    breaker_failures: int = _number(
+        USUAL_BREAKER.failures, "After how many failures in a row a source is left alone that does not say so itself."
+    )
+    breaker_pause: Duration = _number(USUAL_BREAKER.pause, "How long it is left alone then.")
     call_timeout: Duration = _number("60s", "How long one outside call may take whose source does not say so itself.")
     call_retries: int = _number(None, "How often an outside call is repeated whose source does not say so itself.")
     tick_limit: Duration = _number("10m", "How long a tick claims work.")
@@ -131,6 +148,7 @@ class Config:
     stage_timeout_ms: int = field(init=False, repr=False)
     write_timeout_ms: int = field(init=False, repr=False)
     database_wait_ms: int = field(init=False, repr=False)
+    breaker_pause_ms: int = field(init=False, repr=False)
     call_timeout_ms: int = field(init=False, repr=False)
     tick_limit_ms: int = field(init=False, repr=False)
     tick_lease_ms: int = field(init=False, repr=False)
@@ -143,6 +161,10 @@ class Config:
     """What the rules of the alerts hold for normal."""
     bounds: Bounds = field(init=False, repr=False)
     """The limits of a lineage for which nobody has set any."""
+    usual_retries: UsualRetries = field(init=False, repr=False)
+    """How stages are tried again whose pipelines do not say so."""
+    usual_breaker: UsualBreaker = field(init=False, repr=False)
+    """When sources are left alone that do not say so."""
     given: frozenset[str] = field(init=False, repr=False, compare=False)
     """Those of the profile's fields that do not come from the profile."""
 
@@ -191,6 +213,11 @@ class Config:
             if length_ms < 1:
                 raise ConfigError(f"{name}={getattr(self, name)!r} leaves no time")
             object.__setattr__(self, f"{name}_ms", length_ms)
+        usual = UsualRetries(self.retries, self.retry_base, self.retry_cap, self.same_errors)
+        if milliseconds(usual.cap) < milliseconds(usual.base):
+            raise ConfigError(f"retry_cap={usual.cap!r} is shorter than retry_base={usual.base!r}")
+        object.__setattr__(self, "usual_retries", usual)
+        object.__setattr__(self, "usual_breaker", UsualBreaker(self.breaker_failures, self.breaker_pause))
         _check_webhook(self.alert_webhook, self.alert_format)
         know_secret(self.alert_webhook)
         object.__setattr__(self, "thresholds", _thresholds(self))

@@ -7,7 +7,8 @@ from typing import Any
 
 from onceward.authoring.pipeline import Pipeline
 from onceward.errors import ConfigError
-from onceward.model.source import CallLimits
+from onceward.model.retry import in_force
+from onceward.model.source import CallLimits, Source
 from onceward.model.times import spoken
 from onceward.settings.config import Config
 
@@ -37,7 +38,15 @@ def check(config: Config, pipelines: Iterable[Pipeline[Any]] = ()) -> None:
         raise ConfigError("cache=true with cache_size=0 keeps nothing; to keep no answers say cache=false")
     usual = CallLimits(config.call_timeout_ms, config.call_retries)
     for pipeline in pipelines:
+        try:
+            in_force(pipeline.retry, config.usual_retries)
+        except ConfigError as error:
+            raise ConfigError(
+                f"pipeline {pipeline.kind!r}: {error}: change its Retry, retry_base or retry_cap"
+            ) from None
         for stage in pipeline.stages:
+            if stage.source is not None:
+                _refuse_breaker_that_never_pauses(stage.source, config.breaker_failures)
             source, stage_ms, calls = stage.source, stage.limit_ms(config.stage_timeout_ms), stage.calls
             if (
                 callable(calls)
@@ -51,6 +60,16 @@ def check(config: Config, pipelines: Iterable[Pipeline[Any]] = ()) -> None:
                 f"stage {pipeline.kind}.{stage.name}", calls, retries, timeout_ms, stage_ms,
                 f"retries or timeout of source {source.name!r}, or calls or timeout of the stage",
             )  # fmt: skip
+
+
+def _refuse_breaker_that_never_pauses(source: Source, usual: int) -> None:
+    rule = source.gate.breaker
+    if rule is None or rule.disable_after is None or rule.are_failures_given or rule.disable_after >= usual:
+        return
+    raise ConfigError(
+        f"source {source.name!r}: disable_after={rule.disable_after} comes before breaker_failures={usual}: it would "
+        "never pause; change disable_after, or say Breaker(failures=…)"
+    )
 
 
 def _refuse_calls_without_time(who: str, calls: int, retries: int, timeout_ms: int, stage_ms: int, change: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from onceward.authoring.pipeline import Pipeline
 from onceward.model.lineage import Bounds, Limits
+from onceward.model.retry import in_force
 from onceward.settings.config import Config
 from onceward.views.worst_hour import Hourly, hourly
 
@@ -130,7 +131,7 @@ def envelope(
             PipelineEnvelope(
                 kind=pipeline.kind,
                 stages=len(pipeline.stages),
-                retries=pipeline.retry.retries,
+                retries=in_force(pipeline.retry, config.usual_retries).retries,
                 lost_workers=config.max_lost_workers,
                 attempts_per_task=each[pipeline.kind],
                 tasks=tasks,
@@ -143,10 +144,11 @@ def envelope(
 
 
 def _attempts_per_task(pipeline: Pipeline[Any], config: Config) -> int | None:
-    if pipeline.retry.retries is None:
+    retries = in_force(pipeline.retry, config.usual_retries).retries
+    if retries is None:
         return None
     # Both are counted stage by stage. The last worker that is lost ends the task, so that it is no further attempt.
-    return len(pipeline.stages) * (1 + pipeline.retry.retries + config.max_lost_workers - 1)
+    return len(pipeline.stages) * (1 + retries + config.max_lost_workers - 1)
 
 
 def _tasks(bounds: Bounds) -> tuple[int, str]:

@@ -17,6 +17,7 @@ from onceward.model.budget import Bill
 from onceward.model.decide import after_crash, after_error, after_fault, readable
 from onceward.model.gates import BUDGET, Told
 from onceward.model.outcome import Failed, Filtered, SchemaMismatch, Skipped, Waiting
+from onceward.model.retry import Retry, in_force
 from onceward.model.status import Status
 from onceward.model.task import NO_EFFECTS, Advance, Effects, Finish, HandOver, Move, TryAgain
 from onceward.model.time_limits import after_last_stage, in_time, limit_at_expiry
@@ -24,7 +25,7 @@ from onceward.model.tracebacks import trace_of
 from onceward.settings.config import Config
 from onceward.worker.attempt import Attempt
 from onceward.worker.isolated import ProcessDied, RemoteError, Stored
-from onceward.worker.source_reports import only_answered, told_of
+from onceward.worker.source_reports import heard_in_force, only_answered, told_of
 
 _KEEPS_EFFECTS = (Filtered, Skipped, Failed, Waiting)
 
@@ -46,6 +47,10 @@ class Judge:
         if limit_ms is None:
             limit_ms = self.config.task_limit_ms
         return limit_ms if attempt.lease.expiry is None else limit_at_expiry(limit_ms)
+
+    def retry(self, attempt: Attempt) -> Retry:
+        """How the pipeline of an attempt tries again."""
+        return in_force(attempt.pipeline.retry, self.config.usual_retries)
 
     def ended(
         self, attempt: Attempt, value: Any, error: BaseException | None, effects: Effects
@@ -69,6 +74,10 @@ class Judge:
     def _told(self, attempt: Attempt, error: BaseException | None, noted: tuple[Told, ...]) -> tuple[Told, ...]:
         """What the sources hear of a stage: of each call that was noted, or of the stage as a whole."""
         as_a_whole = told_of(attempt.lease, attempt.stage, attempt.pipeline.retry, error, self._now)
+        if noted:
+            noted = tuple([heard_in_force(one, self.config.usual_breaker) for one in noted])
+        if as_a_whole is not None:
+            as_a_whole = heard_in_force(as_a_whole, self.config.usual_breaker)
         if as_a_whole is None or (noted and any(one.gate == as_a_whole.gate for one in noted)):
             return noted
         return (*noted, as_a_whole)
@@ -118,13 +127,13 @@ class Judge:
         return move
 
     def _after(self, attempt: Attempt, error: BaseException, stage: str) -> Move:
-        pipeline = attempt.pipeline
+        pipeline, retry = attempt.pipeline, self.retry(attempt)
         if isinstance(error, ProcessDied):
             return after_crash(attempt.lease, stage, self.config.max_lost_workers, str(error))
         if isinstance(error, RemoteError):
-            return after_fault(error.fault, attempt.lease, stage, pipeline.retry, self._now(), self._dice)
+            return after_fault(error.fault, attempt.lease, stage, retry, self._now(), self._dice)
         fingerprint = pipeline.fingerprint if isinstance(error, SchemaMismatch) else ""
-        return after_error(error, attempt.lease, stage, pipeline.retry, fingerprint, self._now(), self._dice)
+        return after_error(error, attempt.lease, stage, retry, fingerprint, self._now(), self._dice)
 
 
 def _to_commit(attempt: Attempt, effects: Effects, told: tuple[Told, ...], *, frees: bool) -> Effects:

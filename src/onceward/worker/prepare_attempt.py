@@ -65,7 +65,7 @@ class Beginning:
         if lease.fence > 1 and self._now() >= lease.clock_at + (limit_ms := self._judge.limit_ms(attempt)):
             told = unused(lease, self._registry.limits_of)
             return Instead(Expire(stage.name, exceeded(limit_ms)), NOTHING_DONE._replace(told=told))
-        retries = pipeline.retry.retries
+        retries = self._judge.retry(attempt).retries if lease.failures else None
         if retries is not None and lease.failures > retries:
             reason = exhausted(retries, "it ignored its time limit and its worker had to be killed")
             return Instead(Finish(stage.name, None, Status.FAILED, reason))

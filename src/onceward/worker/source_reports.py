@@ -6,13 +6,15 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from onceward.authoring.stage import Stage
 from onceward.model.budget import Bill
 from onceward.model.decide import fault_of
 from onceward.model.gates import BUDGET, Told, read_gates
 from onceward.model.outcome import Retryable, Verdict
 from onceward.model.retry import Retry
-from onceward.model.source import BreakerRule, GateLimits
+from onceward.model.source import BreakerRule, GateLimits, UsualBreaker, rule_in_force
 from onceward.model.task import Effects, Lease
 from onceward.worker.isolated import ProcessDied, RemoteError
 
@@ -37,6 +39,13 @@ def told_of(
     if fault.is_transient:
         return Told(gate, (False,), breaker, fault.asked_ms, fault.reason)
     return None if fault.asked_ms is None else Told(gate, (), breaker, fault.asked_ms)
+
+
+def heard_in_force(told: Told, usual: UsualBreaker) -> Told:
+    """The same, by the breaker that is in force; one that hears of no failure is not asked."""
+    if told.breaker is None or all(told.outcomes):
+        return told
+    return msgspec.structs.replace(told, breaker=rule_in_force(told.breaker, usual))
 
 
 @lru_cache(maxsize=4_096)

@@ -92,7 +92,7 @@ def _tell(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:
         return
     state = GateState.stored(*rows[0][1:]).as_of(now)
     outcomes = [outcome for one in all_told for outcome in one.outcomes]
-    breaker = next((one.breaker for one in all_told), None)
+    breaker = next((one.breaker for one in all_told if False in one.outcomes), None)
     after = after_outcomes(breaker, state, outcomes, now)
     asked_ms = [min(one.pause_ms, LONGEST_WISH_MS) for one in all_told if one.pause_ms is not None]
     asked_until = now + max(asked_ms) if asked_ms else 0

@@ -48,6 +48,7 @@ MUST: dict[str, dict[Store, Bound]] = {
     "snapshot-kept": {"postgres": Bound(at_least=0.98)},
     "snapshot-growth": {"postgres": Bound(at_most=2)},
     "slow-share": {"postgres": Bound(at_least=0.7)},
+    "startup": _both(Bound(at_most=500)),
     "memory": _both(Bound(at_most=120)),
     "governed-share": _both(Bound(at_least=0.75)),
     "spawned-share": _both(Bound(at_least=0.75)),

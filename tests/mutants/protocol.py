@@ -285,6 +285,19 @@ MUTANTS = (
         ("tests/worker/test_stage_batches.py::test_members_of_a_batch_do_not_count_as_children_of_the_task_that_opens_it",),
     ),
     Mutant(
+        "lines without end",
+        "each refusal of a lineage is a line of the log, however many there are",
+        (Edit("model/log_quota.py", "if known[1] >= MOST_LINES:", "if False:"),),
+        ("tests/worker/test_spawning.py::test_a_lineage_has_five_lines_of_refusals_a_minute_and_a_count_of_the_others",),
+    ),
+    Mutant(
+        "dropped for ever",
+        "a lease that was lost stands again after a restore, and stays with the worker that has dropped it",
+        (Edit("worker/keeper.py", "dropped := self._runner.dropped(RECEIPT_IS_THERE_MS)", "dropped := list[Lease]()"),),
+        ("tests/worker/test_older_copy.py"
+         "::test_what_others_had_cancelled_and_is_running_again_runs_though_no_commit_of_its_worker_is_gone",),
+    ),
+    Mutant(
         "retry unchecked",
         "a pipeline takes anything for its retries, and its worker stumbles over it when a stage fails",
         (Edit("authoring/pipeline.py", 'checked_value("retry", retry, Retry, "Retry(retries=3)")', "pass"),),

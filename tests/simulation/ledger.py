@@ -302,12 +302,14 @@ def _spied_expire(real: Callable[..., Any]) -> Callable[..., Any]:
         while True:
             try:
                 request = expiring.send(rows)
-            except StopIteration:
+            except StopIteration as end:
+                ended = end.value
                 break
             rows = yield request
             if (name := getattr(request, "name", "")) in found:
                 found[name] += [row[0] for row in rows]
         _told(lambda ledger: ledger.expired(found["expire_tasks"], found["expire_into_last_stage"]))
+        return ended
 
     return expire
 

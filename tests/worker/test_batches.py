@@ -777,7 +777,7 @@ def test_a_batch_whose_last_task_ends_between_two_portions_has_failed(
     monkeypatch.setattr(expiry, "TASKS_AT_ONCE", 2)
     leases = open_by_hand(hands, "a", "b", "c", deadline_ms=10)
     [(batch,)] = hands.sql("SELECT id FROM onceward_batch")
-    assert hands.do(lambda: expiry.expire_batch(batch, "batch exceeded 1 h", hands.now)) == 2
+    assert hands.do(lambda: expiry.expire_batch(batch, "batch exceeded 1 h", hands.now)).tasks == 2
     assert hands.sql("SELECT status, open, reason FROM onceward_batch") == [(0, 1, "batch exceeded 1 h")]
     assert [hands.commit(lease, DONE) for lease in leases] == [False, False, True]
     assert hands.sql("SELECT status, open, succeeded, failed FROM onceward_batch") == [(3, 0, 1, 2)]

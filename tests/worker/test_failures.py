@@ -8,7 +8,23 @@ from typing import Any
 
 import pytest
 
-from onceward import App, ConfigError, Connection, Context, Failed, Failure, Filtered, Payload, Pipeline, Retry, Status
+from onceward import (
+    App,
+    Budget,
+    ConfigError,
+    Connection,
+    Context,
+    Failed,
+    Failure,
+    Filtered,
+    Limits,
+    Payload,
+    Pipeline,
+    Retry,
+    Retryable,
+    Status,
+    Waiting,
+)
 from onceward.model.tracebacks import LONGEST_TRACE, trace_of
 from onceward.testing import Harness
 from onceward.worker.failures import MOST_WAITING, FailureHook
@@ -241,3 +257,93 @@ def test_whatever_a_stage_logs_says_which_task_it_belongs_to(
     known = {(one.onceward_task, one.onceward_kind, one.onceward_lineage) for one in records[:2]}  # type: ignore[attr-defined]
     assert known == {(task.id, "job", lineage) for task, lineage in zip(tasks, lineages, strict=True)}
     assert not hasattr(records[2], "onceward_task")
+
+
+def told_by(start: Start, *pipelines: Pipeline[Any], **options: Any) -> tuple[Harness, list[Failure]]:
+    told: list[Failure] = []
+    return start(*pipelines, on_failure=told.append, **options), told
+
+
+def ends(told: list[Failure]) -> list[tuple[int, str, str | None, int, Status]]:
+    return [(one.task, one.kind, one.stage, one.attempt, one.status) for one in told]
+
+
+def test_the_application_is_told_of_a_task_whose_time_is_over_in_line(start: Start) -> None:
+    job = Pipeline(Job, deadline="1m")
+
+    @job.stage
+    def wait(ctx: Context[Job]) -> None:
+        raise Retryable("not yet", after="2m")
+
+    harness, told = told_by(start, job)
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert ends(told) == [
+        (task.id, "job", "wait", 1, Status.RETRYABLE),
+        (task.id, "job", "wait", 2, Status.FAILED),
+    ]
+    assert told[1].reason == harness.task(task).reason
+    assert (told[1].lineage, told[1].error) == (harness.task(task).lineage, None)
+
+
+@pytest.mark.parametrize("of", ["lineage", "batch"])
+def test_the_application_is_told_of_tasks_that_end_with_their_lineage_or_batch(start: Start, of: str) -> None:
+    job = Pipeline(Job)
+
+    @job.stage
+    def wait(ctx: Context[Job]) -> None:
+        raise Waiting(until="go")
+
+    harness, told = told_by(start, job)
+    if of == "lineage":
+        tasks = [harness.enqueue(Job(), limits=Limits(deadline="1m")).id]
+    else:
+        with harness.app.batch("some", deadline="1m") as batch:
+            batch.add(Job("a"))
+            batch.add(Job("b"))
+        tasks = list(batch.tasks)
+    harness.drain()
+    harness.clock.advance("2m")
+    harness.drain()
+    assert ends(told) == [(task, "job", "wait", 1, Status.FAILED) for task in tasks]
+    assert [one.reason for one in told] == [harness.task(task).reason for task in tasks]
+
+
+def test_the_application_is_told_of_a_task_whose_workers_die(start: Start) -> None:
+    job = Pipeline(Job)
+
+    @job.stage
+    def deadly(ctx: Context[Job]) -> None:
+        """Its worker dies when it ends."""
+
+    harness, told = told_by(start, job)
+    task = harness.enqueue(Job())
+    harness.crash("after deadly", times=3)
+    harness.drain()
+    assert harness.task(task).status is Status.FAILED
+    assert [(status, attempt) for *_, attempt, status in ends(told)] == [
+        (Status.PENDING, 1),
+        (Status.PENDING, 1),
+        (Status.FAILED, 1),
+    ]
+    assert told[-1].reason == harness.task(task).reason
+
+
+def test_a_task_that_its_spent_budget_fails_leaves_a_line_and_is_told_of(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = Pipeline(Job)
+
+    usd = Budget("usd", 1, when_spent="fail")
+
+    @job.stage(budget=usd, estimate=1)
+    def pay(ctx: Context[Job]) -> None:
+        ctx.charge(usd, 1)
+
+    harness, told = told_by(start, job)
+    first, spent = harness.app.enqueue_many([Job("a"), Job("b")])
+    harness.drain()
+    assert harness.task(first.id).status is Status.SUCCEEDED
+    assert ends(told) == [(spent.id, "job", None, 1, Status.FAILED)]
+    assert told[0].reason == harness.task(spent.id).reason
+    assert events(caplog) == [("WARNING", "task failed")]

@@ -4,7 +4,8 @@ still hold what they were given before. Nothing rests on what is gone, and nothi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import psycopg
@@ -41,12 +42,13 @@ class Copy:
             found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
             self._rows = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in found}
 
-    def restore(self) -> None:
-        """Everything is as it was then."""
+    def restore(self, *, but: Collection[str] = ()) -> None:
+        """Everything is as it was then, but what these tables hold."""
+        rows_of = {name: rows for name, rows in self._rows.items() if name not in but}
         if self._url.startswith("sqlite"):
             connection = self._session.opened()
             connection.execute("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = on")
-            for name, rows in self._rows.items():
+            for name, rows in rows_of.items():
                 connection.execute(f"DELETE FROM {name}")
                 if rows:
                     marks = ", ".join("?" * len(rows[0]))
@@ -55,7 +57,7 @@ class Copy:
             return
         with psycopg.connect(self._url) as connection:
             connection.execute("SET session_replication_role = replica")
-            for name, rows in self._rows.items():
+            for name, rows in rows_of.items():
                 connection.execute(f"DELETE FROM {name}")
                 if rows:
                     marks = ", ".join(["%s"] * len(rows[0]))
@@ -186,6 +188,54 @@ def test_what_was_ended_and_is_running_again_does_not_stay_with_a_worker_that_kn
     assert watching == ["restored"]
     assert calls == [task.id, task.id]
     assert app.task(task.id).status is Status.SUCCEEDED
+
+
+def test_what_others_had_cancelled_and_is_running_again_runs_though_no_commit_of_its_worker_is_gone(
+    place: Callable[[Pipeline[Any]], Place], caplog: pytest.LogCaptureFixture
+) -> None:
+    job = Pipeline(Job)
+    calls: list[int] = []
+    here: list[Place] = []
+    processes: list[WorkerProcess] = []
+    heard = threading.Event()
+
+    @job.stage
+    def only(ctx: Context[Job]) -> None:
+        calls.append(ctx.task.id)
+        if len(calls) > 1:
+            return
+        here[0].copy.take()
+        here[0].app.cancel(ctx.task.id)
+        patience_until = time.monotonic() + 30
+        while ctx.alive():
+            assert time.monotonic() < patience_until
+            time.sleep(0.01)
+        heard.set()
+
+    here.append(place(job))
+    app = here[0].app
+    task = app.enqueue(Job())
+
+    def watch() -> None:
+        """When the worker has dropped it, the copy takes the place of the database."""
+        if heard.is_set() and not restored:
+            # No transaction of the worker's own is gone, and a heartbeat just then must not find its row missing.
+            here[0].copy.restore(but=["onceward_worker", "onceward_receipt"])
+            restored.append(app.task(task.id).status)
+            give_up_at.append(time.monotonic() + 20)
+        elif restored and (app.task(task.id).status is Status.SUCCEEDED or time.monotonic() > give_up_at[0]):
+            processes[0].request_stop()
+
+    restored: list[Status] = []
+    give_up_at: list[float] = []
+    run_beside(app, processes, watch)
+    assert restored == [Status.RUNNING]
+    assert calls == [task.id, task.id]
+    done = app.task(task.id)
+    assert (done.failures, done.crashes) == (0, 0)
+    assert [one.event.word for one in done.history] == ["released", "finished"]
+    assert "leases that were lost stand again" in caplog.text
+    assert "beginning again" not in caplog.text
 
 
 def run_beside(app: App, processes: list[WorkerProcess], watch: Callable[[], None]) -> None:

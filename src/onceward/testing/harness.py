@@ -36,6 +36,7 @@ from onceward.views.task import Task
 from onceward.worker import crash_points
 from onceward.worker.event_loop import run_on_loop
 from onceward.worker.failures import call
+from onceward.worker.fallen import TellFallen
 from onceward.worker.runner import Runner
 from onceward.worker.scheduler import fire_due
 from onceward.worker.threads import StageThreads
@@ -178,6 +179,9 @@ class _InlineWorker:
         self._dice = dice
         self._store = app._store
         self._session = self._store.session()
+        told = app._on_failure
+        self._on_failure = None if told is None else lambda failure: call(told, failure)
+        self._tell_fallen = TellFallen(self._session, self._on_failure)
         self._inbox: list[Item] = []
         self._wish: Callable[[], Wish] | None = None
         self._submitted = 0
@@ -205,7 +209,6 @@ class _InlineWorker:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_ignore_crash)
         threads = StageThreads(self._loop, 1)
-        on_failure = self._app._on_failure
         runner = self._runner = Runner(
             registry,
             config,
@@ -224,7 +227,7 @@ class _InlineWorker:
             isolates=False,
             dice=self._dice,
             pass_time=lambda ms: self._clock.advance(ms / 1_000),
-            on_failure=None if on_failure is None else lambda failure: call(on_failure, failure),
+            on_failure=self._on_failure,
         )
         self._sweep()
         runner.look_again()
@@ -268,10 +271,12 @@ class _InlineWorker:
     def _sweep(self) -> None:
         """Do what has come to be due by the clock alone."""
         now = self._store.clock.now()
-        expire_batches(self._session, now)
+        expire_batches(self._session, now, self._tell_fallen)
         sweep_budgets(self._session, now)
-        expire_lineages(self._session, now)
-        expire_tasks(self._session, self._app.registry.limits_ms(self._app.config.task_limit_ms), now)
+        expire_lineages(self._session, now, self._tell_fallen)
+        expire_tasks(
+            self._session, self._app.registry.limits_ms(self._app.config.task_limit_ms), now, self._tell_fallen
+        )
         while fire_due(self._session, self._app._schedules, now).fired:
             pass  # of many missed times some are fired at a time
 
@@ -335,7 +340,9 @@ class _InlineWorker:
         self._session.undo()
         deaths = self._app.config.max_lost_workers
         death = Death("died in a test", self._started)
-        self._session.transact(lambda: bury(seen, death, deaths, lambda _: 0, self._store.clock.now()))
+        reclaimed = self._session.transact(lambda: bury(seen, death, deaths, lambda _: 0, self._store.clock.now()))
+        if reclaimed is not None:
+            self._tell_fallen(reclaimed.fallen)
 
     def close(self) -> None:
         """Leave the database."""

@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int)
     parser.add_argument("--queue", action="append")
     parser.add_argument("--suspects", action="store_true")
+    parser.add_argument("--failures", type=int)
     parser.add_argument("--until-idle", action="store_true")
     given = parser.parse_args()
     app: Any = find_app.load(given.app)
@@ -37,6 +38,7 @@ def main() -> None:
         presence=given.presence,
         suspects_only=given.suspects,
         app_path=given.app,
+        failures=given.failures,
     )
     summary = app.work(orders, on_start=_obey)
     sys.stdout.flush()

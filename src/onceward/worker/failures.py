@@ -16,7 +16,7 @@ from onceward.model.failure import Failure
 from onceward.model.log_quota import FewLines
 from onceward.model.retry import described
 from onceward.model.status import Status
-from onceward.model.task import Crash, Expire, Finish, Move, Park, TryAgain
+from onceward.model.task import Crash, Expire, Finish, Lease, Move, Park, TryAgain
 from onceward.support.logs import EngineLog
 from onceward.worker.attempt import Attempt
 
@@ -133,6 +133,16 @@ class Failures:
                 if (left_out := self._parked.next(lease.kind, now)) is not None:
                     more = {"others": left_out} if left_out else {}
                     logger.warning("task parked: it does not fit the code", **values, reason=reason, **more)
+
+    def tell_unclaimed(self, lease: Lease, reason: str) -> None:
+        """Tell of a task that has failed by its claim: its budget was spent, and it shall not wait."""
+        values = {"task": lease.task, "kind": lease.kind, "lineage": str(lease.lineage)}
+        logger.warning("task failed", **values, stage=lease.stage, reason=reason)
+        if self._on_failure is not None:
+            number = lease.failures + 1
+            self._on_failure(
+                Failure(lease.task, lease.kind, lease.lineage, lease.stage, number, Status.FAILED, reason, None, None)
+            )
 
     def _hand_over(
         self, attempt: Attempt, error: BaseException | None, stage: str, status: Status, reason: str, trace: str | None

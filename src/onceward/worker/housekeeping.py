@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from onceward.model.failure import Failure
 from onceward.model.retry import Retry, backoff_ms
 from onceward.model.times import spoken
 from onceward.settings.config import Config
@@ -26,6 +27,7 @@ from onceward.store.operations.pruning import prune_receipts, sweep_slots
 from onceward.support.logs import EngineLog
 from onceward.worker import crash_points, presence
 from onceward.worker.dead_machines import LockLooks
+from onceward.worker.fallen import TellFallen
 
 LOOK_EVERY_MS = 1_000
 MARKS_KEPT_MS = 60_000
@@ -49,6 +51,7 @@ class Housekeeping:
         presence_folder: Path | None = None,
         check_presence: bool = True,
         dice: random.Random | None = None,
+        on_failure: Callable[[Failure], object] | None = None,
     ) -> None:
         self._session = session
         self._clock = session.clock
@@ -59,6 +62,7 @@ class Housekeeping:
         self._presence_folder = presence_folder
         self._check_presence = check_presence
         self._dice = dice or random.Random()
+        self._tell_fallen = TellFallen(session, on_failure)
         self._host = socket.gethostname()
         self._beats: dict[int, tuple[int, int]] = {}
         """For each worker its beat as last seen, and since when it has been that."""
@@ -92,8 +96,8 @@ class Housekeeping:
             self._look_for_the_dead()
         if now - self._expired_at >= LOOK_EVERY_MS:
             self._expired_at = now
-            self.expired += expire_batches(self._session, self._clock.now())
-            self.expired += expire_lineages(self._session, self._clock.now())
+            self.expired += expire_batches(self._session, self._clock.now(), self._tell_fallen)
+            self.expired += expire_lineages(self._session, self._clock.now(), self._tell_fallen)
             sweep_budgets(self._session, self._clock.now())
         if now - self._evicted_at >= EVICT_EVERY_MS:
             self._evicted_at = now
@@ -203,6 +207,7 @@ class Housekeeping:
         )
         if reclaimed.suspects:
             self._suspects_found()
+        self._tell_fallen(reclaimed.fallen)
         sweep_budgets(self._session, self._clock.now())
         return reclaimed
 

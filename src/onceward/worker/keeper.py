@@ -15,16 +15,18 @@ from pathlib import Path
 
 from onceward.authoring.registry import Registry
 from onceward.errors import StoreError
+from onceward.model.failure import Failure
 from onceward.model.task import Lease
 from onceward.settings.effective import InForce
 from onceward.store.attempts.expiry import expire_tasks
-from onceward.store.attempts.workers import still_held
+from onceward.store.attempts.workers import give_back, still_held
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import RECEIPT_IS_THERE_MS, ConnectionLost, Session, TryAgainLater
 from onceward.store.lines.lines import stragglers
 from onceward.store.op import Query
 from onceward.support.logs import EngineLog
 from onceward.worker.counts import Swept
+from onceward.worker.fallen import TellFallen
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
 from onceward.worker.parked_by_code import CodeLooks
 from onceward.worker.runner import Runner
@@ -58,6 +60,7 @@ class Keeper:
         registry: Registry,
         presence_folder: Path | None,
         listener: Listener | None = None,
+        on_failure: Callable[[Failure], object] | None = None,
     ) -> None:
         self._session = session
         self._in_force = in_force
@@ -78,7 +81,9 @@ class Keeper:
                 declared_dead=lambda _: declared_dead(),
                 suspects_found=self._suspects_found,
                 presence_folder=presence_folder,
+                on_failure=on_failure,
             )
+        self._tell_fallen = TellFallen(session, on_failure)
         self._asked_at = self._expired_at = self._past_asked_at = -(10**12)
         self._expired = 0
         self._stragglers_at = session.clock.monotonic()
@@ -168,7 +173,7 @@ class Keeper:
     def _expire(self) -> None:
         """Fail the tasks whose time is over. By whoever knows how long they may take: a supervisor does not."""
         limits_ms = self._registry.limits_ms(self._config.task_limit_ms)
-        if expired := expire_tasks(self._session, limits_ms, self._session.clock.now()):
+        if expired := expire_tasks(self._session, limits_ms, self._session.clock.now(), self._tell_fallen):
             self._expired += expired
             self._call(self._runner.look_again)
 
@@ -185,6 +190,20 @@ class Keeper:
         receipt = self._writer.session.last_receipt
         if receipt is not None and not self._session.read(Query("read_receipt", {"token": receipt})):
             self._went_back()
+        elif dropped := self._runner.dropped(RECEIPT_IS_THERE_MS):
+            self._ask_about_dropped(dropped)
+
+    def _ask_about_dropped(self, dropped: Sequence[Lease]) -> None:
+        """A lease that was lost stands again if the database has gone back behind what others had committed, and not
+        behind our own last commit. Nothing here works on its task, so it goes back in line."""
+        if not (held := self._session.ask(lambda: still_held(dropped))):
+            return
+        leases = [lease for lease in dropped if lease.task in held]
+        if count := self._session.transact(lambda: give_back(leases, self._session.clock.now())):
+            logger.error(
+                "leases that were lost stand again: an older copy of the database is in its place", tasks=count
+            )
+            self._call(self._runner.look_again)
 
     def _confirm_lost(self, leases: Sequence[Lease], gone: set[int]) -> None:
         """A stage that has ended since is not lost: its own commit is what ended the lease."""

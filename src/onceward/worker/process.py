@@ -231,6 +231,7 @@ class WorkerProcess:
             registry=self._registry,
             presence_folder=self._store.presence_folder,
             listener=listener,
+            on_failure=self._on_failure,
         )
         if self._orders.tick is not None:
             await off_loop(keeper.sweep)

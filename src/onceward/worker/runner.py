@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +65,8 @@ from onceward.worker.writer import Wish, Written
 
 TICK_S = 0.05
 LONGEST_PAUSE_S = 60.0  # between two tries to write the end of a task that the database refuses
+MOST_DROPPED = 1_000
+"""How many lost leases are remembered, in case the database goes back to when they were not."""
 MOST_CLOSING = 1_000
 """How many ended attempts may wait for their commit before no more work is claimed."""
 UNWRITABLE = "what came of it could not be written; the log of its worker says why"
@@ -110,6 +112,7 @@ class Runner:
         """When this worker ends by itself, on the clock that nobody sets; a stage begins only if it fits before."""
         self.is_out_of_time = False
         """Whether it has met a stage that does not fit into what is left of its time."""
+        self._dropped: deque[tuple[int, Lease]] = deque(maxlen=MOST_DROPPED)
         self.outcomes: Counter[str] = Counter()
         """How many attempts have ended, and how."""
         self._attempts: dict[int, Attempt] = {}
@@ -223,6 +226,8 @@ class Runner:
             self._pauses = written.pauses
         if written.asked is not None:
             self.intake.take(written, written.asked)
+            for lease, reason in written.claimed.failed:
+                self._failures.tell_unclaimed(lease, reason)
             if self.intake.is_closed:
                 self._give_back_unbegun()
         for item, verdict in zip(written.items, written.verdicts, strict=True):
@@ -360,6 +365,7 @@ class Runner:
         if self._ends_at < NEVER:
             self.outcomes[outcome(move) if verdict else "lost"] += 1
         if not verdict:
+            self._dropped.append((self._monotonic(), attempt.lease))
             logger.warning("lease lost, nothing was written", task=attempt.lease.task, kind=attempt.lease.kind)
         elif type(move) is not Finish:
             self._look_again_for(move)
@@ -429,6 +435,11 @@ class Runner:
         before = self._monotonic() - at_least_ms
         return [attempt.lease for attempt in list(self._attempts.values()) if attempt.started_at <= before]
 
+    def dropped(self, within_ms: int) -> list[Lease]:
+        """The leases that were found to be lost of late, and whose tasks nothing here works on any more."""
+        after = self._monotonic() - within_ms
+        return [lease for at, lease in list(self._dropped) if at > after]
+
     def tick(self) -> None:
         """Cancel the stages whose time is up, and give back what has waited too long for a slot or a thread."""
         now = self._monotonic()
@@ -452,6 +463,7 @@ class Runner:
             if not attempt.ended:
                 lose(attempt.context)
             attempt.lost = True
+            self._dropped.append((self._monotonic(), attempt.lease))
             logger.warning(
                 "lease lost, stopping the stage", task=task, kind=attempt.lease.kind, stage=attempt.stage.name
             )

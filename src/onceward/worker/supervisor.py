@@ -11,6 +11,7 @@ that raises. Its healthy children go on meanwhile, and each duty is tried again.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -33,6 +34,7 @@ from onceward.store.drivers.session import ConnectionLost, TryAgainLater
 from onceward.store.op import Query
 from onceward.support.logs import EngineLog, stopping
 from onceward.worker import presence
+from onceward.worker.fallen import Children
 from onceward.worker.housekeeping import Housekeeping, killed_for_time
 from onceward.worker.watcher import Watcher
 from onceward.worker.worker_orders import RETIRED, Summary, worker_name
@@ -86,6 +88,8 @@ class Child:
     """At how many looks on end it was stopped. Looks are counted, not time: who was stopped with it saw nothing."""
     stood_still: bool = False
     started_at: float = field(default_factory=time.monotonic)
+    failures: int = -1
+    """Where it reads of failures that it shall tell the application of."""
     memory_kills: int | None = None
     """How many processes of this machine had been killed for their memory when this one was started."""
 
@@ -128,6 +132,7 @@ class Supervisor:
         """What each duty failed with the last time: the log says it once."""
         self._finished = 0
         self._watcher = Watcher(store.session(patience_s=5.0), lambda: in_force.config)
+        self._failures = Children()
         self._housekeeping = Housekeeping(
             self._session,
             in_force.config,
@@ -135,6 +140,7 @@ class Supervisor:
             declared_dead=self._declared_dead,
             suspects_found=self._suspects_found,
             presence_folder=store.presence_folder,
+            on_failure=self._failures.add,
         )
 
     def request_stop(self, *_: Any) -> None:
@@ -157,6 +163,7 @@ class Supervisor:
                 self._guarded(self._look_at_settings)
                 self._guarded(self._housekeeping.step)
                 self._guarded(self._reap)
+                self._failures.hand_over([child.failures for child in self._children])
                 if told:  # not what was asked meanwhile: the children have not heard of that yet
                     if not self._children:
                         break
@@ -186,7 +193,9 @@ class Supervisor:
         for _ in range(self._wanted - self._finished - ordinary):
             if not self._start(for_suspects=False):
                 return
-        if self._suspects and not any(child.for_suspects for child in self._children):
+        if self._failures.has_any and not self._children:
+            self._start(for_suspects=True)  # it tells of them, and ends where there are no suspects
+        elif self._suspects and not any(child.for_suspects for child in self._children):
             self._start_for_suspects(now)
 
     def _start_for_suspects(self, now: float) -> None:
@@ -220,7 +229,7 @@ class Supervisor:
         elif self._until_idle:
             command += ["--until-idle"]
         try:
-            process = subprocess.Popen(command, stdin=subprocess.PIPE)
+            process, failures = _begun(command)
         except Exception as error:  # no memory, no room for processes, an interpreter that is being replaced
             self._tell_trouble("start", "a worker process cannot be started, trying again", error)
             self._restarts.grow(time.monotonic())
@@ -228,7 +237,8 @@ class Supervisor:
             self._session.transact(lambda: stop(worker, "could not be started", self._store.clock.now()))
             return False
         self._troubles.pop("start", None)
-        self._children.append(Child(process, worker, name, path, for_suspects, memory_kills=_memory_kills()))
+        child = Child(process, worker, name, path, for_suspects, failures=failures, memory_kills=_memory_kills())
+        self._children.append(child)
         return True
 
     # Watching
@@ -264,6 +274,7 @@ class Supervisor:
         with suppress(OSError):
             assert child.process.stdin is not None
             child.process.stdin.close()
+        os.close(child.failures)
         self._children.remove(child)
 
     def _watch_limits(self) -> None:
@@ -314,7 +325,8 @@ class Supervisor:
                 child.process.kill()
 
     def _is_done(self) -> bool:
-        return self._until_idle and self._finished >= self._wanted and not self._children and not self._suspects
+        is_idle = self._finished >= self._wanted and not self._children and not self._suspects
+        return self._until_idle and is_idle and not self._failures.has_any
 
     def _guarded(self, duty: Callable[[], object]) -> None:
         """Do a duty, and outlive its error: the children must not end because one of them cannot be served."""
@@ -360,6 +372,20 @@ class Supervisor:
             for child in self._children:
                 child.too_slow = True
                 child.process.kill()
+
+
+def _begun(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
+    """A child, and the end of a pipe to it that is written to without waiting."""
+    read_end, write_end = os.pipe()
+    try:
+        os.set_blocking(write_end, False)
+        given = [*command, "--failures", str(read_end)]
+        return subprocess.Popen(given, stdin=subprocess.PIPE, pass_fds=[read_end]), write_end
+    except BaseException:
+        os.close(write_end)
+        raise
+    finally:
+        os.close(read_end)
 
 
 def _death(child: Child, code: int) -> Death:

@@ -30,6 +30,8 @@ class Orders:
     app_path: str | None = None
     tick: Tick | None = None
     """Its bounds, if it is to end by itself."""
+    failures: int | None = None
+    """Where a supervisor writes of failures that its children shall tell of."""
 
 
 @dataclass(frozen=True, slots=True)

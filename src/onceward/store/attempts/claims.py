@@ -53,6 +53,8 @@ class Claimed:
     """How many governed tasks could have been taken if the worker had had free slots for them."""
     wants_thread: bool = False
     """Whether tasks were left in line that need a thread as soon as they begin."""
+    failed: tuple[tuple[Lease, str], ...] = ()
+    """Those that have failed by the claim, and why: a budget was spent, and they shall not wait."""
     met_dead: bool = False
     """Whether it has popped places of tasks that cannot run any more: behind these there may be others that can."""
 
@@ -192,15 +194,16 @@ def _paid_for(claimed: Claimed, paid: SetAside, now: int) -> Op[Claimed]:
         change = {"ids": [lease.task], "token": lease.token, "stage": lease.stage, "status": int(Status.FAILED)}
         rows = yield Query("finish", {**change, "reason": reason, "now": now})
         ended += [Ended(task, Status.FAILED, awaited, batch) for task, awaited, batch in rows]
-        failed = Entry(
+        entry = Entry(
             lease.task, lease.run, lease.fence, Event.FINISHED, Status.FAILED, lease.stage, lease.worker, now, reason
         )
-        yield from log([failed])
+        yield from log([entry])
     if ended:
         yield from after_end(ended, now)
     left = paid.left
     running = [msgspec.structs.replace(one, left=left[one.task]) if one.task in left else one for one in running]
-    return replace(claimed, leases=running)
+    failed = tuple((lease, readable(paid.failing[lease.task])) for lease in failing)
+    return replace(claimed, leases=running, failed=failed)
 
 
 def _inside(claimed: Claimed, placed: Collection[int]) -> Claimed:

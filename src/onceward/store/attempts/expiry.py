@@ -11,13 +11,15 @@ that alone, and whatever comes of it, fails with the reason for which it came th
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from onceward.model.status import Event, Status
 from onceward.model.task import lane_of
 from onceward.model.time_limits import exceeded, limit_at_expiry
 from onceward.store.drivers.session import Session, TryAgainLater
+from onceward.store.fallen import Fallen
 from onceward.store.history import Entry, log
 from onceward.store.lineage.joins import Ended, after_end
 from onceward.store.lineage.trees import Head
@@ -29,15 +31,30 @@ from onceward.support.logs import EngineLog
 
 TASKS_AT_ONCE = 5_000
 
+Tell = Callable[[Sequence[Fallen]], None]
+"""Who hears of the tasks that have ended, once that is committed."""
+
 logger = EngineLog("onceward.expiry")
+
+
+class Expired(NamedTuple):
+    """How many tasks were found whose time is over, and those of them that have ended by that."""
+
+    tasks: int = 0
+    ended: tuple[Fallen, ...] = ()
 
 
 class _Locked(Exception):
     """Somebody is in the middle of a transaction with a task that is to fail: it can wait until the next look."""
 
 
-def expire(ids: Sequence[int], reason: str, now: int, batch: int | None = None) -> Op[None]:
-    """End those of some tasks that are open, because time is over. With the batch whose time that is."""
+def _tell_nobody(_: Sequence[Fallen]) -> None:
+    pass
+
+
+def expire(ids: Sequence[int], reason: str, now: int, batch: int | None = None) -> Op[tuple[Fallen, ...]]:
+    """End those of some tasks that are open, because time is over; returns which have ended. With the batch whose time
+    that is."""
     yield Query("lock_tasks", {"ids": sorted(ids)})
     yield Query("leave_waiting_room", {"ids": sorted(ids)})
     last = yield Query("expire_into_last_stage", {"ids": sorted(ids), "reason": reason, "now": now})
@@ -60,20 +77,22 @@ def expire(ids: Sequence[int], reason: str, now: int, batch: int | None = None) 
         (Standing(task, lane_of(queue, kind), band, rank, now) for task, *_, kind, queue, band, rank in last), now
     )
     yield Query("notify")
+    return tuple(Fallen(task, Status.FAILED, said) for task, _, _, _, _, _, said in ended)
 
 
 # Batches
 
 
-def expire_batches(session: Session, now: int) -> int:
+def expire_batches(session: Session, now: int, tell: Tell = _tell_nobody) -> int:
     """Fail the batches whose deadline is over, with their open tasks; returns how many tasks that were."""
     expired = 0
     for batch, name, created_at, deadline_at in session.read(Query("overdue_batches", {"now": now})):
         reason = exceeded(deadline_at - created_at, "batch")
         before = expired
         try:
-            while failed := session.transact(partial(expire_batch, batch, reason, now)):
-                expired += failed
+            while (failed := session.transact(partial(expire_batch, batch, reason, now))).tasks:
+                expired += failed.tasks
+                tell(failed.ended)
         except _Locked as error:
             logger.warning("an overdue batch cannot be ended yet", batch=name, error=str(error))
         if expired > before:
@@ -81,22 +100,21 @@ def expire_batches(session: Session, now: int) -> int:
     return expired
 
 
-def expire_batch(batch: int, reason: str, now: int) -> Op[int]:
-    """Fail a batch and its open tasks; returns how many, at most so many as can be locked at once."""
+def expire_batch(batch: int, reason: str, now: int) -> Op[Expired]:
+    """Fail a batch and its open tasks; at most so many as can be locked at once."""
     yield Query("wait_briefly")
     try:
         found = yield Query("open_in_batch", {"batch": batch, "after": 0, "count": TASKS_AT_ONCE})
-        if found:
-            yield from expire([row[0] for row in found], reason, now, batch)
+        ended = (yield from expire([row[0] for row in found], reason, now, batch)) if found else ()
     except TryAgainLater as error:
         raise _Locked("a task of it is in the middle of a transaction") from error
-    return len(found)
+    return Expired(len(found), ended)
 
 
 # Lineages
 
 
-def expire_lineages(session: Session, now: int) -> int:
+def expire_lineages(session: Session, now: int, tell: Tell = _tell_nobody) -> int:
     """Fail the open tasks of lineages, and of branches of them, whose deadline is over; returns how many that were."""
     expired = 0
     for found, root, created_at, deadline_at in session.read(Query("overdue_lineages", {"now": now})):
@@ -107,7 +125,9 @@ def expire_lineages(session: Session, now: int) -> int:
         before = expired
         try:
             while not session.transact(partial(close_lineage, lineage, head, now)):
-                expired += session.transact(partial(expire_lineage, lineage, head, reason, now))
+                failed = session.transact(partial(expire_lineage, lineage, head, reason, now))
+                expired += failed.tasks
+                tell(failed.ended)
         except _Locked as error:
             logger.warning(f"an overdue {what} cannot be ended yet", lineage=str(head.lineage), error=str(error))
         if expired > before:
@@ -139,25 +159,25 @@ def close_lineage(lineage: uuid.UUID, head: Head, now: int) -> Op[bool]:
     return False
 
 
-def expire_lineage(lineage: uuid.UUID, head: Head, reason: str, now: int) -> Op[int]:
-    """Fail open tasks of a lineage or branch; returns how many, at most so many as can be locked at once."""
+def expire_lineage(lineage: uuid.UUID, head: Head, reason: str, now: int) -> Op[Expired]:
+    """Fail open tasks of a lineage or branch; at most so many as can be locked at once."""
     yield Query("wait_briefly")
     try:
         found = yield _still_open(head, TASKS_AT_ONCE)
         ids = [row[0] for row in found]
         yield Query("lock_tasks", {"ids": ids})
         if not (yield Query("is_overdue", {"lineage": lineage, "now": now})):
-            return 0
-        yield from expire(ids, reason, now)
+            return Expired()
+        ended = yield from expire(ids, reason, now)
     except TryAgainLater as error:
         raise _Locked("a task of it is in the middle of a transaction") from error
-    return len(found)
+    return Expired(len(found), ended)
 
 
 # Tasks
 
 
-def expire_tasks(session: Session, limits_ms: Mapping[str, int], now: int) -> int:
+def expire_tasks(session: Session, limits_ms: Mapping[str, int], now: int, tell: Tell = _tell_nobody) -> int:
     """Fail the tasks of these kinds that are back in line and whose own time is over; returns how many that were.
 
     Those that are running are looked at by whoever runs them.
@@ -170,13 +190,15 @@ def expire_tasks(session: Session, limits_ms: Mapping[str, int], now: int) -> in
             return expired
         looked_at = [(at, task) for at, task, _ in rows]
         try:
-            expired += session.transact(partial(expire_overdue, looked_at, limits_ms, now))
+            failed = session.transact(partial(expire_overdue, looked_at, limits_ms, now))
+            expired += failed.tasks
+            tell(failed.ended)
         except _Locked as error:
             logger.warning("a task whose time is over cannot be ended yet", error=str(error))
             return expired
 
 
-def expire_overdue(looked_at: Sequence[tuple[int, int]], limits_ms: Mapping[str, int], now: int) -> Op[int]:
+def expire_overdue(looked_at: Sequence[tuple[int, int]], limits_ms: Mapping[str, int], now: int) -> Op[Expired]:
     """Look at tasks whose time may be over: fail those where it is, and look at the others when it will be. What an
     operator has paused keeps its time."""
     yield Query("wait_briefly")
@@ -184,6 +206,7 @@ def expire_overdue(looked_at: Sequence[tuple[int, int]], limits_ms: Mapping[str,
         ids = sorted({task for _, task in looked_at})
         yield Query("lock_tasks", {"ids": ids})
         over: dict[str, list[int]] = {}
+        ended: tuple[Fallen, ...] = ()
         later: list[tuple[int, int]] = []
         held: list[int] = []
         pauses = yield from read_pauses()
@@ -200,10 +223,10 @@ def expire_overdue(looked_at: Sequence[tuple[int, int]], limits_ms: Mapping[str,
         yield Many("drop_time_limits", sorted(set(looked_at)))
         yield Many("limit_times", sorted(later))
         for kind, tasks in sorted(over.items()):
-            yield from expire(tasks, exceeded(limits_ms[kind]), now)
+            ended += yield from expire(tasks, exceeded(limits_ms[kind]), now)
     except TryAgainLater as error:
         raise _Locked("it is in the middle of a transaction") from error
-    return sum(map(len, over.values()))
+    return Expired(sum(map(len, over.values())), ended)
 
 
 def look_again_at(ids: Sequence[int], now: int) -> Op[None]:

@@ -10,6 +10,7 @@ from onceward.model.status import Event, Status
 from onceward.model.task import Lease, lane_of
 from onceward.store.attempts.expiry import look_again_at
 from onceward.store.drivers.session import TryAgainLater
+from onceward.store.fallen import Fallen
 from onceward.store.history import Entry, log
 from onceward.store.lineage.joins import Ended, after_end
 from onceward.store.lines.lines import Standing, stand
@@ -130,11 +131,26 @@ def stop(worker: int, how: str, now: int) -> Op[None]:
     Nobody looks at the leases of a worker that has stopped, so none may be left.
     """
     rows = yield Query("stop_worker", {"worker": worker, "how": how, "now": now})
-    if not rows:
-        return
+    if rows:
+        yield from _release(worker, (yield from _held(worker, rows[0][1])), now)
+
+
+def give_back(leases: Sequence[Lease], now: int) -> Op[int]:
+    """Put those of some tasks back in line that stand under these leases; returns how many that were."""
+    held: list[tuple[bytes, Row]] = []
+    for lease in leases:
+        found = yield Query("held_by_claim", {"ids": [lease.task], "token": lease.token})
+        held += [(lease.token, row) for row in found]
+    if held:
+        yield from _release(leases[0].worker, held, now)
+    return len(held)
+
+
+def _release(worker: int, held: Sequence[tuple[bytes, Row]], now: int) -> Op[None]:
+    """Put back in line what a worker that lives holds."""
     entries: list[Entry] = []
     standings: list[Standing] = []
-    for token, row in (yield from _held(worker, rows[0][1])):
+    for token, row in held:
         task, run, fence, kind, queue, band, rank, stage, _crashes, company = row
         yield Query("take_back", {"ids": [task], "token": token, "now": now})
         entries.append(Entry(task, run, fence, Event.RELEASED, Status.PENDING, stage, worker, now, None))
@@ -198,6 +214,8 @@ class Reclaimed:
     suspects: int = 0
     timed_out: int = 0
     quarantined: tuple[int, ...] = ()
+    fallen: tuple[Fallen, ...] = ()
+    """Those whose attempt has failed by that, the quarantined ones too."""
 
 
 def bury(
@@ -237,6 +255,7 @@ def _bury(
     counts = len(suspects) == 1 and (not death.by_outsider or kills >= OUTSIDE_KILLS_ALLOWED)
     note = f"{worker.name} {death.how}"
     quarantined: list[int] = []
+    fallen: list[Fallen] = []
     timed_out = released = 0
     standings: list[Standing] = []
     entries: list[Entry] = []
@@ -251,6 +270,7 @@ def _bury(
             due_at = now + retry_delay_ms(1)
             status, event, timed_out = Status.RETRYABLE, Event.TIMED_OUT, timed_out + 1
             yield Query("record_timeout", {"task": task, "token": token, "due_at": due_at, "reason": death.how})
+            fallen.append(Fallen(task, status, death.how))
         elif task in suspects and counts:
             event, suspect, lane_rank = Event.CRASHED, True, 1
             status = Status.FAILED if kills or crashes + 1 >= deaths_allowed else Status.PENDING
@@ -267,6 +287,7 @@ def _bury(
                     "ended_at": ended_at,
                 },
             )
+            fallen.append(Fallen(task, status, reason))
             if status is Status.FAILED:
                 quarantined.append(task)
                 ended += [Ended(task, status, awaited, batch) for task, awaited, batch in marked]
@@ -287,7 +308,7 @@ def _bury(
     yield from after_end(ended, now)
     yield from stand(standings, now)
     yield from look_again_at([one.task for one in standings], now)
-    return Reclaimed(worker.name, released, len(suspects), timed_out, tuple(quarantined))
+    return Reclaimed(worker.name, released, len(suspects), timed_out, tuple(quarantined), tuple(fallen))
 
 
 def _suspects(held: Sequence[tuple[bytes, Row]], death: Death) -> Collection[int]:

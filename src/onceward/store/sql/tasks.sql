@@ -177,6 +177,11 @@ WHERE id = :task
   AND status = 1
 RETURNING id
 
+-- name: read_fallen
+SELECT id, kind, lineage, stage, failures
+FROM onceward_task
+WHERE id IN :ids
+
 -- name: suspect
 -- A task that was running when its worker died in company: it runs with at most half as many beside it next time.
 UPDATE onceward_task

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from onceward.model.schedule import Cron
     from onceward.model.setting import Setting, SettingValue
     from onceward.model.source import Breaker, Source
+    from onceward.model.sql_text import sql
     from onceward.model.stats import AttemptCounts, LineWait, Pace, StageDuration
     from onceward.model.status import Event, Status
     from onceward.model.stop_list import StopList
@@ -151,6 +152,7 @@ __all__ = [
     "Why",
     "incoming",
     "outgoing_headers",
+    "sql",
 ]
 
 _HOMES = {
@@ -197,6 +199,7 @@ _HOMES = {
     "onceward.model.schedule": ("Cron",),
     "onceward.model.setting": ("Setting", "SettingValue"),
     "onceward.model.source": ("Breaker", "Source"),
+    "onceward.model.sql_text": ("sql",),
     "onceward.model.stats": ("AttemptCounts", "LineWait", "Pace", "StageDuration"),
     "onceward.model.status": ("Event", "Status"),
     "onceward.model.stop_list": ("StopList",),

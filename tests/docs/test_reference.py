@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,40 @@ def test_the_methods_that_can_be_awaited_are_listed() -> None:
     for kind, said in ((onceward.App, of_app), (onceward.Context, of_context)):
         names = {name for name in dir(kind) if not name.startswith("_") and f"a{name}" in dir(kind)}
         assert set(re.findall(r"`(\w+)`", said)) == names
+
+
+def _rows_of(name: str) -> str:
+    """What the reference says of a name: the rows in whose first cell it stands."""
+    rows = (line for line in TEXTS[REFERENCE / "api.md"].splitlines() if line.startswith(("| `", "`App(")))
+    return "\n".join(row for row in rows if re.search(rf"`@?(?:pipeline\.)?{name}\b", row.strip("| ").split(" | ")[0]))
+
+
+def _unsaid(name: str, parameters: Iterable[str]) -> list[str]:
+    said = _rows_of(name)
+    assert said, f"{name} has no row"
+    return [f"{name}: {one}" for one in parameters if not re.search(rf"\b{one}\b", said)]
+
+
+def test_every_argument_of_what_programs_make_and_call_is_in_the_reference() -> None:
+    made = [
+        kind for name in (*onceward.__all__, *testing.__all__)
+        if inspect.isclass(kind := getattr(onceward, name, None) or getattr(testing, name))
+        and kind.__module__.startswith("onceward") and not issubclass(kind, BaseException | Enum)
+        and kind.__name__ not in ("Config", "Connection", "Context", "Payload", "Stage")
+    ]  # fmt: skip
+    missing = []
+    for kind in made:
+        own = set(inspect.signature(kind).parameters) - {"args", "kwargs", "filling", "both"}
+        missing += _unsaid(kind.__name__, sorted(one for one in own if not one.startswith("_")))
+    for function in (onceward.Pipeline.stage, onceward.Pipeline.at_expiry, testing.run_stage):
+        missing += _unsaid(
+            function.__name__, sorted(set(inspect.signature(function).parameters) - {"self", "function"})
+        )
+    for owner in (onceward.App, onceward.Context):
+        for name in dir(owner):
+            method = getattr(owner, name)
+            is_twin = name.startswith("a") and hasattr(owner, name[1:])
+            if not name.startswith("_") and name not in ("work", "end") and not is_twin and inspect.isfunction(method):
+                given = inspect.signature(method).parameters.values()
+                missing += _unsaid(name, [one.name for one in given if one.kind is one.KEYWORD_ONLY])
+    assert not missing

@@ -16,6 +16,8 @@ import pytest
 from onceward.model.task import lane_of
 from onceward.store.attempts.claims import claim_suspects
 from onceward.store.attempts.workers import NewWorker, Reclaimed, register, stop
+from onceward.store.drivers.availability import Availability
+from onceward.store.drivers.session import ConnectionLost
 from onceward.store.lines.lines import Standing, stand
 from onceward.store.lines.memory import Reader
 from onceward.worker.supervisor import Supervisor
@@ -182,3 +184,28 @@ def test_a_signal_that_comes_in_the_middle_of_a_round_stops_a_supervisor_in_good
         monkeypatch.setattr(supervisor._housekeeping, "step", step)
         supervisor.run()
         assert fleet.sql("SELECT ended_how FROM onceward_worker") == [("stopped",)]
+
+
+def test_a_supervisor_whose_database_is_away_ends_when_its_children_have(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(DATABASE, sqlite_url)
+    monkeypatch.setattr("onceward.worker.supervisor.database", Availability())
+    with Fleet(sqlite_url, tmp_path) as fleet:
+        supervisor = supervising(fleet, processes=1)
+        rounds = itertools.count(1)
+
+        def ask(_: object) -> None:
+            raise ConnectionLost("no route to the database")
+
+        def step() -> None:
+            if next(rounds) == 2:
+                supervisor.request_stop()
+                monkeypatch.setattr(supervisor._session, "ask", ask)
+
+        monkeypatch.setattr(supervisor._housekeeping, "step", step)
+        thread = threading.Thread(target=supervisor.run, daemon=True)
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive()
+    assert "stopped while the database is away" in caplog.text

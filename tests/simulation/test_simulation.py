@@ -166,7 +166,7 @@ def test_what_comes_after_a_copy_is_not_in_the_copy(simulator: Simulator) -> Non
 
 def test_the_ledger_hears_of_what_was_used_before_it_listened() -> None:
     """A stand-in of a module keeps what was taken from it; other tests of this process have used it."""
-    before = tasks.operate.cancel
+    before = tasks.task_actions.cancel
     with ledger.listening():
-        assert tasks.operate.cancel is task_actions.cancel is not before
-    assert tasks.operate.cancel is task_actions.cancel is before
+        assert tasks.task_actions.cancel is task_actions.cancel is not before
+    assert tasks.task_actions.cancel is task_actions.cancel is before

@@ -29,6 +29,8 @@ READ: dict[str, dict[str, Any]] = {
     "count_ended_workers": WINDOW,
     "disabled_gates": WINDOW,
     "behind_gate": {"gate": "web", "limit": 20},
+    "parked_by_kind": WINDOW,
+    "oldest_parked": {"kind": "page", "limit": 20},
     "alerts_to_tell": {"now": NOON, "limit": 20},
 }
 

@@ -30,6 +30,7 @@ from onceward import (
     Status,
     Task,
     Waiting,
+    sql,
 )  # fmt: skip
 from onceward.testing import Harness, StageRun, run_stage
 
@@ -106,6 +107,8 @@ def save(ctx: Context[Listing]) -> list[int]:
     assert_type(ctx.once("price", lambda: 12), int)
     assert_type(ctx.read(count, "note"), int)
     ctx.write(insert, ctx.payload.url, 7)
+    ctx.write(sql("DELETE FROM match WHERE url = :url"), {"url": ctx.payload.url})
+    assert_type(ctx.read(sql("SELECT score FROM match").rows), list[tuple[Any, ...]])
     ctx.checkpoint({"page": 1})
     ctx.progress(1, 2, "half way")
     ctx.log.info("saved", url=ctx.payload.url)

@@ -25,11 +25,11 @@ def test_both_wheels_are_complete_and_the_engine_comes_without_applications(tmp_
         with zipfile.ZipFile(wheel) as files:
             assert {name.partition("/")[0] for name in files.namelist() if ".dist-info" not in name} == {package}
             files.extractall(tmp_path / "installed")
-    there = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "ONCEWARD_URL": ""}
+    there = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "HOME": str(tmp_path)}
     use = (
         "import onceward, onceward_apps; print(onceward.__file__, onceward_apps.__file__);"
         "from onceward.cli import main; made = main(['migrate', '--db', 'sqlite:///jobs.db']);"
-        "from onceward_apps.jobfinder.cli import main; sys.exit(made + main(['init']))"
+        "from onceward_apps.jobfinder.cli import main; sys.exit(made + main(['init', 'profile.toml']))"
     )
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; {use}"],

@@ -8,7 +8,20 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from onceward import App, Budget, Connection, Context, Failed, Filtered, Migration, Payload, Pipeline, Retry, Retryable
+from onceward import (
+    App,
+    Budget,
+    Connection,
+    Context,
+    Failed,
+    Filtered,
+    Migration,
+    Payload,
+    Pipeline,
+    Retry,
+    Retryable,
+    sql,
+)
 
 DATABASE = "ONCEWARD_ISOLATED_DATABASE"
 
@@ -95,6 +108,8 @@ def speak(ctx: Context[Apart]) -> int:
         case "what passes":
             if ctx.task.attempt < 3:
                 raise Busy
+        case "a text":
+            ctx.write(sql("INSERT INTO note (task, text) VALUES (:task, :text)"), {"task": task, "text": "of a text"})
         case "a method":
             ctx.write(Shelf("lost").insert, task)
         case "a part of a function":

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from psycopg import InterfaceError, OperationalError
 
+import onceward
 from onceward import (
     App,
+    ConfigError,
     Connection,
     Context,
     Failed,
@@ -512,3 +514,35 @@ def test_a_verdict_that_is_returned_or_a_call_not_awaited_fails_the_task_for_goo
     found = harness.task(task)
     assert found.status is Status.FAILED
     assert any(re.search(says, one.note or "") for one in found.history)
+
+
+def test_one_text_writes_and_reads_on_both_databases(start: Start) -> None:
+    add = onceward.sql("INSERT INTO note (task, text) VALUES (:task, :text || ' %')")
+    found = onceward.sql("SELECT text FROM note WHERE task = :task AND text LIKE '%:%'")
+
+    def both(connection: Connection, task: int) -> None:
+        add(connection, {"task": task, "text": "in a function:"})
+        assert len(found.rows(connection, {"task": task})) == 2
+
+    def stage(ctx: Context[Job]) -> list[str]:
+        ctx.write(add, {"task": ctx.task.id, "text": "by itself:"})
+        ctx.write(both, ctx.task.id)
+        ctx.checkpoint(1)
+        return sorted(text for [text] in ctx.read(found.rows, {"task": ctx.task.id}))
+
+    harness = start(pipeline_of(stage), migrations=[NOTES])
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert harness.task(task).results["stage"] == ["by itself: %", "in a function: %"]
+
+
+def test_a_text_without_its_values_is_refused_where_it_is_handed_over_and_named_where_it_fails(start: Start) -> None:
+    def stage(ctx: Context[Job]) -> None:
+        with pytest.raises(ConfigError, match="no value for :text"):
+            ctx.write(onceward.sql("INSERT INTO note VALUES (1, :text)"), {})
+        ctx.write(onceward.sql("INSERT INTO nowhere VALUES (:text)"), {"text": "x"})
+
+    harness = start(pipeline_of(stage, retry=Retry(retries=0)), migrations=[NOTES])
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert str(harness.task(task).reason).endswith("(in ctx.write(sql('INSERT INTO nowhere VALUES (:text)')))")

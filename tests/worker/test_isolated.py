@@ -66,6 +66,12 @@ def test_a_server_cannot_put_off_a_task_for_ever_from_there(app: App) -> None:
     assert task.due_at - task.history[0].at <= timedelta(days=1)
 
 
+def test_a_text_of_sql_crosses(app: App) -> None:
+    [task] = run(app, "a text")
+    assert task.status is Status.SUCCEEDED
+    assert notes(app) == [(task.id, "of a text")]
+
+
 def test_money_is_spent_though_the_checkpoint_failed(app: App) -> None:
     [task] = run(app, "a checkpoint that fails")
     assert (task.status, task.results) == (Status.SUCCEEDED, {"speak": 2})

@@ -8,14 +8,17 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onceward.model.times import StoreClock, SystemClock
+from onceward.store.drivers import postgres
+from onceward.store.drivers.availability import Availability
 from onceward.store.drivers.sqlite import SqliteSession
 from onceward.worker import wakeup
 from onceward.worker.inotify import FileWrites
-from onceward.worker.wakeup import WatchFile
+from onceward.worker.wakeup import Listener, WatchFile
 
 only_on_linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify is a part of Linux")
 PATIENCE_S = 10.0
@@ -151,3 +154,34 @@ def test_writes_to_a_file_are_told_once_each_time_somebody_asks(tmp_path: Path) 
         writes.close()
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_listener_that_cannot_listen_says_so_once_and_not_where_the_database_is_away(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_away: bool
+) -> None:
+    tries = 0
+    heard = threading.Event()
+    connect = postgres.connect
+
+    def refused(url: str, program: str) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries <= 5:
+            raise OSError("no connection to spare")
+        return connect(url, program)
+
+    elsewhere = Availability()
+    elsewhere.is_away = is_away
+    monkeypatch.setattr(wakeup, "database", elsewhere)
+    monkeypatch.setattr(wakeup, "TELL_DEAF_AFTER_S", 0.0)
+    monkeypatch.setattr(wakeup, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(postgres, "connect", refused)
+    caplog.set_level("INFO", "onceward.wakeup")
+    listener = Listener(postgres_url, lambda _: heard.set())
+    listener.start(lambda: None)
+    assert heard.wait(PATIENCE_S)
+    listener.stop()
+    listener._thread.join(PATIENCE_S)
+    told = [record.getMessage().partition(" error=")[0].partition(" after_s=")[0] for record in caplog.records]
+    assert told == ([] if is_away else ["cannot listen, looking now and then instead", "listening again"])

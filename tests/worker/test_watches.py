@@ -306,6 +306,23 @@ def test_a_source_that_is_disabled(scene: Scene) -> None:
     assert scene.look() == []
 
 
+def test_tasks_whose_data_does_not_fit_the_code(scene: Scene) -> None:
+    first, second = scene.hands.enqueue(2, kind="page")
+    scene.hands.enqueue(kind="shop")
+    park = "UPDATE onceward_task SET status = 3, waiting_for = ? WHERE id = ?"
+    scene.hands.sql(park, "signal:code", second)
+    assert scene.look() == []
+    scene.hands.sql(park, "code:abc", first)
+    scene.hands.sql(park, "code:def", second)
+
+    [alert] = scene.look()
+
+    assert (alert.rule, alert.subject, alert.count, alert.tasks) == ("code", "page", 2, (first, second))
+    assert alert.sentence == "2 tasks of page were parked: their stored data does not fit the code"
+    scene.hands.sql("UPDATE onceward_task SET status = 0, waiting_for = NULL")
+    assert scene.look() == []
+
+
 def test_a_budget_at_eighty_and_at_a_hundred_percent(scene: Scene) -> None:
     lineage = uuid.uuid4()
     five = {"unit": "usd", "ceiling": 5 * 10**9, "highest": 5 * 10**9, "spent": 3 * 10**9}

@@ -33,6 +33,7 @@ from onceward.model.gates import Told
 from onceward.model.lineage import Alias, Ancestor, Limits, Refused, Spawn, StageBatch
 from onceward.model.payload import Payload, identity, payload_key
 from onceward.model.source import Source
+from onceward.model.sql_text import Sql
 from onceward.model.status import Status
 from onceward.model.task import (
     CURSOR_PART,
@@ -282,6 +283,8 @@ class Context(Spending, Generic[P]):
             raise ConfigError("ctx.write takes a plain function: it runs inside the commit, where nothing is awaited")
         if named:
             raise ConfigError("ctx.write passes on plain arguments only, without names")
+        if isinstance(function, Sql):
+            function.checked(*arguments)  # type: ignore[arg-type]
         with pen:
             self._refuse_if_ended()
             if not isinstance(self._writes, list):

@@ -16,6 +16,8 @@ from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
 from onceward.cli.options import NOTHING_SAID, PLAIN_LOG, Flag, Log, Output
 from onceward.cli.reloading import run_reloading
+from onceward.model.status import Status
+from onceward.store.drivers.availability import database
 from onceward.support import logs
 
 
@@ -78,7 +80,10 @@ def run(
     began, started = found._store.clock.now(), time.monotonic()
     found.run(processes=processes or None, concurrency=concurrency, queues=wanted, until_idle=until_idle, name=name)
     seconds = round(time.monotonic() - started, 3)
-    counts, ended = found.counts(), target_app.ended_since(found, began)
+    counts: dict[Status, int] = {}
+    ended: dict[Status, int] = {}
+    if not database.is_away:  # or the end would wait for it
+        counts, ended = found.counts(), target_app.ended_since(found, began)
     found.close()
     logger.info("stopped", after_s=seconds, **{status.word: count for status, count in ended.items()})
     if answer is not None:

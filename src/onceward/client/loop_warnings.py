@@ -10,7 +10,7 @@ from types import FrameType
 
 from onceward.support.logs import EngineLog
 
-_ENGINE = str(Path(__file__).parent) + os.sep
+_ENGINE = str(Path(__file__).parents[1]) + os.sep
 _told: set[str] = set()
 _telling = threading.Lock()
 

@@ -41,6 +41,7 @@ ADVICE: Mapping[str, str] = {
     "budget nearly spent": "Raise the budget before it is spent, or let what needs it wait.",
     "budget": "What needs this budget waits: raise it, or wait for its next window.",
     "backlog": "More work comes in than is done: add workers, or look for what holds this line back.",
+    "code": "Run workers with code that reads what is stored: onceward why ID says what does not fit.",
     "snapshot": "End whoever reads such an old state: until then the database can throw nothing away, and only grows.",
     WATCH_FAILED: "Correct the watch: as long as it fails, nobody looks for what it was made for.",
 }
@@ -431,6 +432,29 @@ def backlog(samples: Mapping[str, Sequence[tuple[int, int]]], limits: Thresholds
             sentence = f"the backlog of {line} only grows: from {counts[0]:,} to {counts[-1]:,} within {limits.span}"
             made.append(found("backlog", line, counts[-1], counts[0], sentence))
     return made
+
+
+class Parked(NamedTuple):
+    """Tasks of a pipeline whose stored data does not fit the code that has tried them."""
+
+    kind: str
+    number: int
+    tasks: Sequence[int]
+
+
+def parked(facts: Sequence[Parked]) -> list[Finding]:
+    """Pipelines of which tasks wait for other code."""
+    return [
+        found(
+            "code",
+            one.kind,
+            one.number,
+            0,
+            f"{_tasks(one.number, one.kind)} parked: their stored data does not fit the code",
+            tasks=one.tasks,
+        )
+        for one in facts
+    ]
 
 
 class OldReader(NamedTuple):

@@ -27,7 +27,7 @@ BLOCKED_AFTER_S = 1.0
 """How long a loop gives no sign before that is a warning; the next one comes when it has lasted twice as long."""
 
 _ENGINE = str(Path(__file__).parents[1]) + os.sep
-_OUTERMOST = str(Path(__file__).with_name("looping.py"))
+_OUTERMOST = str(Path(__file__).with_name("event_loop.py"))
 """The file whose frames run the loop: what called those is not running on it."""
 _INSTALLED = tuple(f"{path}{os.sep}" for path in {*map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))})
 _CARRY = StageRuns._carry.__code__

@@ -18,8 +18,8 @@ import msgspec
 
 from onceward.model.failure import Failure
 from onceward.model.status import Status
+from onceward.store.attempts.fallen import Fallen, failures_of
 from onceward.store.drivers.session import Session
-from onceward.store.fallen import Fallen, failures_of
 from onceward.support.logs import EngineLog
 
 MOST_TOLD = 1_000

@@ -37,6 +37,7 @@ from onceward.model.outcome import (
     WaitingForBudget,
 )
 from onceward.model.source import NotYet
+from onceward.model.sql_text import Sql, run_text
 from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Hold, Keep, Lease, Move, Part, Report, Take, Write
 from onceward.worker.find_app import MAIN_ALIAS
 
@@ -216,6 +217,9 @@ def far(writes: tuple[Write, ...]) -> list[FarWrite]:
     """Writes in the form that crosses to another process."""
     crossing = []
     for function, arguments in writes:
+        if isinstance(function, Sql):
+            crossing += far(((run_text, (function.text, *arguments)),))
+            continue
         called = getattr(function, "__qualname__", repr(function))
         name = f"{getattr(function, '__module__', None)}:{called}"
         if "<" in name or not _is_called(name, function):

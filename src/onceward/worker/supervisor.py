@@ -159,13 +159,14 @@ class Supervisor:
             while True:
                 if self._stop_requests > told:
                     told = self._stop_requests
+                    self._session.insist_for(0.0)  # whoever waits for the end must not wait for the database
                     self._guarded(partial(self._tell_to_stop, told))
                 self._guarded(self._look_at_settings)
                 self._guarded(self._housekeeping.step)
                 self._guarded(self._reap)
                 self._failures.hand_over([child.failures for child in self._children])
                 if told:  # not what was asked meanwhile: the children have not heard of that yet
-                    if not self._children:
+                    if not self._children or self._ends_without_database():
                         break
                     self._guarded(self._kill_stragglers)
                 elif self._is_done():
@@ -178,6 +179,7 @@ class Supervisor:
             self._watcher.stop()
             for child in self._children:
                 child.process.kill()
+                _hang_up(child)
             for number, handler in before:
                 signal.signal(number, handler)
             self._session.close()
@@ -271,10 +273,7 @@ class Supervisor:
         else:  # it would be started and ended again and again
             self._restarts.grow(time.monotonic())
         child.presence.unlink(missing_ok=True)
-        with suppress(OSError):
-            assert child.process.stdin is not None
-            child.process.stdin.close()
-        os.close(child.failures)
+        _hang_up(child)
         self._children.remove(child)
 
     def _watch_limits(self) -> None:
@@ -364,6 +363,13 @@ class Supervisor:
                 child.process.stdin.write(b"stop\n" * (1 if times == 1 else 2))
                 child.process.stdin.flush()
 
+    def _ends_without_database(self) -> bool:
+        """Whether nothing is left but to tell a database that is away: other workers find out what was held here."""
+        if not database.is_away or any(child.process.poll() is None for child in self._children):
+            return False
+        logger.warning("stopped while the database is away: another worker takes back what was held here")
+        return True
+
     def _kill_stragglers(self) -> None:
         """A child that does not end after its grace period cannot give back its leases; we do it for it."""
         assert self._stop_at is not None
@@ -386,6 +392,14 @@ def _begun(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
         raise
     finally:
         os.close(read_end)
+
+
+def _hang_up(child: Child) -> None:
+    """Close the pipes to a child."""
+    with suppress(OSError):
+        assert child.process.stdin is not None
+        child.process.stdin.close()
+    os.close(child.failures)
 
 
 def _death(child: Child, code: int) -> Death:

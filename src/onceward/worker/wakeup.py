@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
+from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import FIRST_PAUSE_S, LONGEST_PAUSE_S, quietly
 from onceward.store.drivers.sqlite import SqliteSession
 from onceward.support.logs import EngineLog
@@ -30,6 +31,8 @@ PROBE_LIMIT_S = 1.0
 ASK_WHEN_SILENT_S = 10.0
 """After so long a listener makes sure that there is somebody who could tell it anything."""
 POLL_ONLY_MS = 100
+TELL_DEAF_AFTER_S = 5.0
+"""How long a listener cannot listen before the log says so, unless the whole database is away: that is said already."""
 
 logger = EngineLog("onceward.wakeup")
 
@@ -133,6 +136,8 @@ class Listener:
         self.held: Held | None = None
         """What the connection holds now."""
         self._must_ask = False
+        self._deaf_since: float | None = None
+        self._has_told = False
         self._probed = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="onceward listener", daemon=True)
@@ -168,7 +173,7 @@ class Listener:
             try:
                 connection = connect(self._url, "onceward listener")
             except Exception as error:  # also of the system: the thread must live
-                logger.warning("cannot listen, looking now and then instead", error=str(error).strip())
+                self._is_deaf(error)
                 continue
             try:
                 connections += 1
@@ -176,6 +181,7 @@ class Listener:
                 connection.execute("LISTEN onceward")
                 self.held = held
                 pause_s = 0.0  # a connection that is lost later is most often lost alone
+                self._hears_again()
                 self._tell()
                 heard_at = time.monotonic()
                 while not self._stopping.is_set():
@@ -188,10 +194,22 @@ class Listener:
                         connection.execute("SELECT 1")  # if nobody answers that, there is somebody else to listen to
                         heard_at = time.monotonic()
             except Exception as error:  # as above
-                logger.info("the listening connection was lost", error=str(error).strip())
+                logger.debug("the listening connection was lost", error=str(error).strip())
             finally:
                 self.held = None
                 quietly(connection.close)
+
+    def _is_deaf(self, error: Exception) -> None:
+        now = time.monotonic()
+        self._deaf_since = now if self._deaf_since is None else self._deaf_since
+        if not self._has_told and now - self._deaf_since >= TELL_DEAF_AFTER_S and not database.is_away:
+            self._has_told = True
+            logger.warning("cannot listen, looking now and then instead", error=str(error).strip())
+
+    def _hears_again(self) -> None:
+        if self._has_told:
+            logger.info("listening again", after_s=round(time.monotonic() - (self._deaf_since or 0.0), 1))
+        self._deaf_since, self._has_told = None, False
 
     def _try_to_hold(self, connection: Any, number: int) -> Held | None:
         try:

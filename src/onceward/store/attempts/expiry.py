@@ -18,8 +18,8 @@ from typing import NamedTuple
 from onceward.model.status import Event, Status
 from onceward.model.task import lane_of
 from onceward.model.time_limits import exceeded, limit_at_expiry
+from onceward.store.attempts.fallen import Fallen
 from onceward.store.drivers.session import Session, TryAgainLater
-from onceward.store.fallen import Fallen
 from onceward.store.history import Entry, log
 from onceward.store.lineage.joins import Ended, after_end
 from onceward.store.lineage.trees import Head

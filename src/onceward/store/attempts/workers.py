@@ -9,8 +9,8 @@ from onceward.model.decide import lost_workers
 from onceward.model.status import Event, Status
 from onceward.model.task import Lease, lane_of
 from onceward.store.attempts.expiry import look_again_at
+from onceward.store.attempts.fallen import Fallen
 from onceward.store.drivers.session import TryAgainLater
-from onceward.store.fallen import Fallen
 from onceward.store.history import Entry, log
 from onceward.store.lineage.joins import Ended, after_end
 from onceward.store.lines.lines import Standing, stand

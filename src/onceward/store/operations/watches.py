@@ -216,6 +216,15 @@ def backlog(look: Look) -> Op[list[Finding]]:
     return watch.backlog(samples, look.limits, look.now)
 
 
+def parked(_look: Look) -> Op[list[Finding]]:
+    """Tasks whose stored data does not fit the code."""
+    facts = []
+    for place, (kind, count) in enumerate((yield Query("parked_by_kind", {"limit": MOST_SUBJECTS}))):
+        tasks = (yield Query("oldest_parked", {"kind": kind, "limit": MOST_TASKS})) if place < MOST_NAMED else ()
+        facts.append(watch.Parked(kind, count, [row[0] for row in tasks]))
+    return watch.parked(facts)
+
+
 def snapshots(look: Look) -> Op[list[Finding]]:
     """Old states of the database that somebody still reads."""
     asked = {"before": look.now - look.limits.snapshot_ms, "limit": MOST_SUBJECTS}
@@ -237,6 +246,7 @@ RULES: tuple[tuple[tuple[str, ...], Find], ...] = (
     (("source",), sources),
     (("budget", "budget nearly spent"), budgets),
     (("backlog",), backlog),
+    (("code",), parked),
     (("snapshot",), snapshots),
 )
 """All rules of the engine: under which names they find something, and how."""

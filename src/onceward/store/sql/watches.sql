@@ -137,6 +137,27 @@ WHERE lineage = :lineage
 ORDER BY depth DESC, id
 LIMIT :limit
 
+-- name: parked_by_kind
+-- Tasks whose stored data does not fit the code that has tried them.
+SELECT kind, count(*)
+FROM onceward_task
+WHERE waiting_for >= 'code:'
+  AND waiting_for < 'code;'
+  AND status = 3
+GROUP BY kind
+ORDER BY kind
+LIMIT :limit
+
+-- name: oldest_parked
+SELECT id
+FROM onceward_task
+WHERE waiting_for >= 'code:'
+  AND waiting_for < 'code;'
+  AND status = 3
+  AND kind = :kind
+ORDER BY id
+LIMIT :limit
+
 -- name: watch_ticks
 SELECT chain, started_at, ended_at, how
 FROM onceward_tick

@@ -17,8 +17,8 @@ from onceward.model import codec
 from onceward.model.task import Lease
 from onceward.store.attempts import claims, workers
 from onceward.store.drivers.session import Session
-from onceward.store.lines.lines import heed_pauses, look
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.lines import look, refresh_pauses
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Many as Rows
 from onceward.store.op import Op
 
@@ -119,23 +119,23 @@ def _make_gates(names: list[str]) -> Op[None]:
 
 def _close(app: App, session: Session, worker: int) -> None:
     """Look at every closed door once, after which nobody has to before it opens."""
-    reader = _reader(app, ["closed"])
+    memory = _reader(app, ["closed"])
     while True:
-        sight = session.transact(lambda: look(reader))
-        if sight.next_turn_at is None:
+        view = session.transact(lambda: look(memory))
+        if view.next_turn_at is None:
             return
-        session.transact(lambda: _claim(app, reader, worker))
+        session.transact(lambda: _claim(app, memory, worker))
 
 
-def _reader(app: App, kinds: list[str]) -> Reader:
+def _reader(app: App, kinds: list[str]) -> LineMemory:
     limits_of = None if kinds == ["plain"] else app.registry.limits_of
-    return Reader(tuple(f"default:{kind}" for kind in kinds), limits_of, sweeps=app.dialect == "postgres")
+    return LineMemory(tuple(f"default:{kind}" for kind in kinds), limits_of, sweeps=app.dialect == "postgres")
 
 
-def _claim(app: App, reader: Reader, worker: int) -> Op[claims.Claimed]:
+def _claim(app: App, memory: LineMemory, worker: int) -> Op[claims.Claimed]:
     now = app._store.clock.now()
-    yield from heed_pauses(reader, now)
-    return (yield from claims.claim(reader, worker, CLAIMED, now, slots=CLAIMED))
+    yield from refresh_pauses(memory, now)
+    return (yield from claims.claim(memory, worker, CLAIMED, now, slots=CLAIMED))
 
 
 def _measured(app: App, session: Session, worker: int, rounds: int, kinds: dict[str, list[str]]) -> dict[str, float]:
@@ -147,7 +147,7 @@ def _measured(app: App, session: Session, worker: int, rounds: int, kinds: dict[
     return {name: statistics.median(values) for name, values in took.items()}
 
 
-def _measure(app: App, session: Session, worker: int, reader: Reader) -> float:
+def _measure(app: App, session: Session, worker: int, memory: LineMemory) -> float:
     """How long a claim of a hundred tasks takes, of a few in a row."""
     took = 0.0
     claimed: list[Lease] = []
@@ -156,7 +156,7 @@ def _measure(app: App, session: Session, worker: int, reader: Reader) -> float:
         nonlocal took
         began = time.perf_counter()
         for _ in range(IN_A_ROW):
-            claimed.extend((yield from _claim(app, reader, worker)).leases)
+            claimed.extend((yield from _claim(app, memory, worker)).leases)
         took = (time.perf_counter() - began) * 1_000 / IN_A_ROW
 
     session.transact(measured)

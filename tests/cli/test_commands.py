@@ -9,7 +9,7 @@ import pytest
 from onceward import App, Status
 from onceward.store.attempts.claims import claim
 from onceward.store.attempts.workers import NewWorker, register
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Op
 from tests.cli import shop
 from tests.cli.conftest import Ask
@@ -271,6 +271,6 @@ def _claim_all(app: App, *, silent_ms: int, lease_ms: int) -> None:
 
     def act() -> Op[None]:
         worker = yield from register(NewWorker("ant", "host", 7, None, "order", "default", lease_ms), now - silent_ms)
-        yield from claim(Reader(app.registry.lanes(None), sweeps=app.dialect == "postgres"), worker, 100, now)
+        yield from claim(LineMemory(app.registry.lanes(None), sweeps=app.dialect == "postgres"), worker, 100, now)
 
     app._transact(act)

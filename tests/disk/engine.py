@@ -14,7 +14,7 @@ from onceward.model.task import Commit, Lease
 from onceward.store.attempts.workers import Death, NewWorker, bury, living, register
 from onceward.store.drivers.session import Session
 from onceward.store.governance.budget_waits import declare
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Op, drive
 from onceward.testing import FakeClock, Harness
 from onceward.worker.writer import Item, Wish, Writer, Written
@@ -147,11 +147,11 @@ class Engine:
         registry = self.app.registry
         limits_of = registry.limits_of if registry.governs else None
 
-        def reader(*, suspect: bool = False) -> Reader:
+        def memory(*, suspect: bool = False) -> LineMemory:
             lanes = registry.lanes(None, suspect=suspect)
-            return Reader(lanes, limits_of, sweeps=False, budgets_of=registry.budgets_of)
+            return LineMemory(lanes, limits_of, sweeps=False, budgets_of=registry.budgets_of)
 
-        return Writer(self.session, worker, reader(), reader(suspect=True))
+        return Writer(self.session, worker, memory(), memory(suspect=True))
 
     def claim(self, worker: int, count: int = 20) -> list[Lease]:
         """What the worker gets."""

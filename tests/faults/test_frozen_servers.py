@@ -23,7 +23,7 @@ from onceward.errors import StoreUnavailable
 from onceward.model.times import StoreClock, SystemClock
 from onceward.store.drivers import server_liveness
 from onceward.store.drivers.postgres import PostgresSession, connect
-from onceward.store.drivers.server_liveness import Backend, Standing, WatchedConnection, standing
+from onceward.store.drivers.server_liveness import Backend, BackendState, WatchedConnection, ask_backend_state
 from onceward.store.drivers.wire import Statement, Wire
 from onceward.store.op import Call, Op
 from onceward.worker import wakeup
@@ -169,31 +169,31 @@ def test_who_leads_knows_whether_a_process_is_at_work(postgres_url: str) -> None
     with closing(connect(postgres_url, "onceward")) as connection:
         backend = server_liveness._backend(connection)
         assert backend is not None
-        assert standing(place, backend) is Standing.NOT_AT_WORK, "it has answered"
+        assert ask_backend_state(place, backend) is BackendState.NOT_AT_WORK, "it has answered"
         connection.pgconn.send_query(b"SELECT pg_sleep(60)")
-        wait_until(lambda: standing(place, backend) is Standing.AT_WORK, "it is at work")
+        wait_until(lambda: ask_backend_state(place, backend) is BackendState.AT_WORK, "it is at work")
         other = backend._replace(began_at=backend.began_at + 1)
-        assert standing(place, other) is Standing.NOT_AT_WORK, "a process of that number in another server"
+        assert ask_backend_state(place, other) is BackendState.NOT_AT_WORK, "a process of that number in another server"
         connection.cancel()
-    assert standing(place, None) is Standing.AT_WORK, "somebody is there"
+    assert ask_backend_state(place, None) is BackendState.AT_WORK, "somebody is there"
 
 
 def test_a_server_that_refuses_to_answer_is_alive(postgres_url: str) -> None:
     place: dict[str, Any] = {**psycopg.conninfo.conninfo_to_dict(postgres_url), "dbname": "no_such_database"}
-    assert standing(place, Backend(1, 1)) is Standing.AT_WORK
+    assert ask_backend_state(place, Backend(1, 1)) is BackendState.AT_WORK
 
 
 def test_where_nobody_listens_nobody_answers(tmp_path: Path) -> None:
-    assert standing({"host": str(tmp_path), "dbname": "any"}, Backend(1, 1)) is Standing.NOBODY_SAYS
+    assert ask_backend_state({"host": str(tmp_path), "dbname": "any"}, Backend(1, 1)) is BackendState.NO_ANSWER
 
 
 def test_whoever_is_asked_may_not_take_long_either(own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """It lets us in, and then stands still."""
-    monkeypatch.setattr(server_liveness._Asking.wait, "__defaults__", (0.1, 0.5))
+    monkeypatch.setattr(server_liveness._QuestionConnection.wait, "__defaults__", (0.1, 0.5))
     place: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(own_server.get_uri(database="postgres"))
     monkeypatch.setattr(server_liveness, "_IS_THERE", "SELECT pg_sleep(60)")
     began_at = time.monotonic()
-    assert standing(place, None) is Standing.NOBODY_SAYS
+    assert ask_backend_state(place, None) is BackendState.NO_ANSWER
     assert time.monotonic() - began_at < 10
 
 

@@ -16,7 +16,7 @@ from onceward.model.task import Commit, Finish, band_of, lane_of
 from onceward.store.attempts.workers import NewWorker, register, stop
 from onceward.store.drivers.postgres import PostgresSession
 from onceward.store.drivers.session import Session
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.worker.writer import Item, Wish, Writer
 from tests.faults.fleet import Fleet
 from tests.faults.proxy import FAULTS, Fault, Proxy
@@ -153,4 +153,4 @@ def a_writer(session: Session) -> Writer:
     """A worker that takes steps."""
     new = NewWorker("ant", "host", 7, None, "steps", "default", 300_000)
     worker = session.transact(lambda: register(new, session.clock.now()))
-    return Writer(session, worker, Reader((LINE[0],)), Reader(()))
+    return Writer(session, worker, LineMemory((LINE[0],)), LineMemory(()))

@@ -19,7 +19,7 @@ from onceward.model.times import StoreClock, SystemClock
 from onceward.store.attempts.workers import NewWorker, register, stop
 from onceward.store.drivers.postgres import PostgresStore
 from onceward.store.drivers.session import Session
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Call, Op
 from onceward.worker.committer import Committer
 from onceward.worker.wakeup import PollOnly
@@ -136,7 +136,7 @@ def test_a_commit_in_doubt_for_longer_than_the_session_is_patient_is_still_not_r
     clock = session.clock
     new = NewWorker("ant", "host", 7, None, "steps", "default", 300_000)
     worker = session.transact(lambda: register(new, clock.now()))
-    writer = Writer(session, worker, Reader(("default:steps",)), Reader(()))
+    writer = Writer(session, worker, LineMemory(("default:steps",)), LineMemory(()))
     [lease] = writer.write((), Wish(1)).claimed.leases
     told: list[Written] = []
     heard = threading.Event()

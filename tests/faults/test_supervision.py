@@ -18,8 +18,8 @@ from onceward.store.attempts.claims import claim_suspects
 from onceward.store.attempts.workers import NewWorker, Reclaimed, register, stop
 from onceward.store.drivers.availability import Availability
 from onceward.store.drivers.session import ConnectionLost
-from onceward.store.lines.lines import Standing, stand
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.lines import Placement, put_in_line
+from onceward.store.lines.memory import LineMemory
 from onceward.worker.supervisor import Supervisor
 from tests.faults.counting import keep
 from tests.faults.fleet import Fleet, Fleets, wait_until
@@ -81,13 +81,13 @@ def test_a_worker_that_has_run_suspects_finds_later_ones_that_stand_before_them(
     session = fleet.app._store.session()
     now = fleet.app._store.clock.now()
     lane = lane_of("default", "plain", suspect=True)
-    reader = Reader((lane,), sweeps=session.dialect == "postgres")
+    memory = LineMemory((lane,), sweeps=session.dialect == "postgres")
     new = NewWorker("ant", "host", 7, None, "plain", "default", 300_000)
     worker = session.transact(lambda: register(new, now))
     found = []
     for task, company in zip(tasks, (8, 4, 1), strict=True):
-        session.transact(lambda: stand([Standing(task, lane, 2, company, now)], now))  # noqa: B023
-        found.append([lease.task for lease in session.transact(lambda: claim_suspects(reader, worker, now)).leases])
+        session.transact(lambda: put_in_line([Placement(task, lane, 2, company, now)], now))  # noqa: B023
+        found.append([lease.task for lease in session.transact(lambda: claim_suspects(memory, worker, now)).leases])
     session.transact(lambda: stop(worker, "stopped", now))
     session.close()
     assert found == [[task] for task in tasks]
@@ -145,7 +145,7 @@ def test_suspects_that_no_child_can_take_do_not_start_one_every_second(
     """Ten minutes of looks, each of which finds a suspect of another app."""
     now = fleet.app._store.clock.now()
     session = fleet.app._store.session()
-    session.transact(lambda: stand([Standing(7, lane_of("default", "foreign", suspect=True), 2, 1, now)], now))
+    session.transact(lambda: put_in_line([Placement(7, lane_of("default", "foreign", suspect=True), 2, 1, now)], now))
     supervisor = supervising(fleet, processes=0)
     starts: list[int] = []
     clock = itertools.count(1)

@@ -26,7 +26,7 @@ from onceward.store.governance.sources import disable
 from onceward.store.lineage.raise_limits import raise_limits
 from onceward.store.lineage.trees import head_of
 from onceward.store.lineage.unique_roots import enqueue_root
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Op
 from onceward.store.operations import task_actions
 from onceward.store.operations.pruning import prune_gates, prune_tasks, sweep_slots
@@ -56,9 +56,9 @@ def doing(operation: Callable[[Session], Op[Any]]) -> Work:
     return lambda session: session.transact(lambda: operation(session))
 
 
-def claiming(reader: Callable[[], Reader], worker: int, count: int = 10) -> Work:
+def claiming(memory: Callable[[], LineMemory], worker: int, count: int = 10) -> Work:
     """A claim by a worker that looks for the first time."""
-    return doing(lambda _: claims.claim(reader(), worker, count, NOON, slots=count))
+    return doing(lambda _: claims.claim(memory(), worker, count, NOON, slots=count))
 
 
 def burying(hands: Hands, worker: int, started: frozenset[int] | None = frozenset()) -> Work:
@@ -119,7 +119,7 @@ def claim_and_claim(hands: Hands, _: str) -> Scene:
         assert all(in_line(hands, task) == 0 for task in tasks)
         return "ant" if got["ant"] else "bee"
 
-    return Scene({"ant": claiming(hands.reader, ant), "bee": claiming(hands.reader, bee)}, judge)
+    return Scene({"ant": claiming(hands.memory, ant), "bee": claiming(hands.memory, bee)}, judge)
 
 
 # A claim and the burial of the worker that holds the task
@@ -141,7 +141,7 @@ def claim_and_reclaim(hands: Hands, _: str) -> Scene:
         assert (row(hands, task), in_line(hands, task)) == ((Status.PENDING, None, 1), 1)
         return "claim"
 
-    return Scene({"bury": burying(hands, ant), "claim": claiming(hands.reader, bee)}, judge)
+    return Scene({"bury": burying(hands, ant), "claim": claiming(hands.memory, bee)}, judge)
 
 
 # A commit and the burial of the worker that wants it
@@ -190,7 +190,7 @@ def commit_reclaim_and_claim(hands: Hands, url: str) -> Scene:
         assert (row(hands, got[0].task), notes) == ((Status.RUNNING, bee, 2), 0)
         return "bury, then claim"
 
-    return Scene({**scene.works, "claim": claiming(hands.reader, bee)}, judge)
+    return Scene({**scene.works, "claim": claiming(hands.memory, bee)}, judge)
 
 
 # Two spawns
@@ -539,7 +539,7 @@ def code_and_join(hands: Hands, _: str) -> Scene:
     def wake_and_join(session: Session) -> bool:
         if not session.transact(lambda: task_actions.wake_for_code("note", "new", NOON)):
             return False
-        [again] = session.transact(lambda: claims.claim(hands.reader(), ant, 1, NOON)).leases
+        [again] = session.transact(lambda: claims.claim(hands.memory(), ant, 1, NOON)).leases
         committing(again, joining("second", "third"))(session)
         return True
 
@@ -611,12 +611,12 @@ def _drawing(hands: Hands, url: str) -> tuple[int, Work, BudgetRule]:
         app.enqueue(Ask(1))
         registry = app.registry
 
-    def reader() -> Reader:
+    def memory() -> LineMemory:
         sweeps = hands.session.dialect == "postgres"
-        return Reader(registry.lanes(None), registry.limits_of, sweeps, budgets_of=registry.budgets_of)
+        return LineMemory(registry.lanes(None), registry.limits_of, sweeps, budgets_of=registry.budgets_of)
 
     ant = hands.worker("ant")
-    return ant, claiming(reader, ant, 1), registry.budgets["usd"]
+    return ant, claiming(memory, ant, 1), registry.budgets["usd"]
 
 
 def settle_and_expiry(hands: Hands, url: str) -> Scene:
@@ -650,11 +650,11 @@ def claim_and_sweep(hands: Hands, _: str) -> Scene:
     """A task whose worker is dead is inside a gate anew while places of the dead are swept out: it keeps its own."""
     [task] = hands.enqueue(gates="shop*1")
 
-    def reader() -> Reader:
-        return Reader(("default:note",), lambda _: GateLimits(concurrency=1), hands.session.dialect == "postgres")
+    def memory() -> LineMemory:
+        return LineMemory(("default:note",), lambda _: GateLimits(concurrency=1), hands.session.dialect == "postgres")
 
     ant, bee = hands.worker("ant"), hands.worker("bee")
-    hands.do(lambda: claims.claim(reader(), ant, 1, NOON, slots=1))
+    hands.do(lambda: claims.claim(memory(), ant, 1, NOON, slots=1))
     burying(hands, ant)(hands.session)
 
     def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
@@ -663,7 +663,7 @@ def claim_and_sweep(hands: Hands, _: str) -> Scene:
         assert [(inside, bytes(token)) for inside, token in places] == [(task, lease.token)]
         return "sweep" if fell(outcomes["sweep"]) else "claim"
 
-    return Scene({"claim": claiming(reader, bee, 1), "sweep": doing(lambda _: sweep_slots())}, judge)
+    return Scene({"claim": claiming(memory, bee, 1), "sweep": doing(lambda _: sweep_slots())}, judge)
 
 
 # Two commits that tell the same gates
@@ -674,10 +674,10 @@ def _two_each(hands: Hands) -> list[Lease]:
     hands.enqueue(4, gates="mail*1")
     hands.sql("INSERT INTO onceward_gate (name) VALUES ('shop')")
 
-    def reader() -> Reader:
-        return Reader(("default:note",), lambda _: GateLimits(), hands.session.dialect == "postgres")
+    def memory() -> LineMemory:
+        return LineMemory(("default:note",), lambda _: GateLimits(), hands.session.dialect == "postgres")
 
-    return sorted(claiming(reader, hands.worker("ant"))(hands.session).leases, key=lambda lease: lease.task)
+    return sorted(claiming(memory, hands.worker("ant"))(hands.session).leases, key=lambda lease: lease.task)
 
 
 def _telling(one: Lease, other: Lease, well: Told, ill: Told) -> Work:
@@ -776,22 +776,22 @@ def only_look(ctx: Context[Look]) -> None:
     """Nothing."""
 
 
-def _drawing_again(hands: Hands, url: str) -> tuple[int, Callable[[], Reader], Lease]:
+def _drawing_again(hands: Hands, url: str) -> tuple[int, Callable[[], LineMemory], Lease]:
     """A worker, its reader, and the lease of a task that has drawn from a budget for its pipeline. Another one stands
     in line, and one of another pipeline, for which that budget is not open yet."""
     with App(url, [first_asking, looking], clock=FakeClock(NOON)) as app:
         app.enqueue(Ask(1))
         registry = app.registry
 
-        def reader() -> Reader:
+        def memory() -> LineMemory:
             sweeps = hands.session.dialect == "postgres"
-            return Reader(registry.lanes(None), registry.limits_of, sweeps, budgets_of=registry.budgets_of)
+            return LineMemory(registry.lanes(None), registry.limits_of, sweeps, budgets_of=registry.budgets_of)
 
         ant = hands.worker("ant")
-        [lease] = claiming(reader, ant, 1)(hands.session).leases
+        [lease] = claiming(memory, ant, 1)(hands.session).leases
         app.enqueue(Ask(2))
         app.enqueue(Look())
-    return ant, reader, lease
+    return ant, memory, lease
 
 
 def _limited(outcomes: Mapping[str, Any], hands: Hands) -> None:
@@ -804,7 +804,7 @@ limiting_each = doing(lambda _: set_limit("each", "*", 4 * CENT, "ann", NOON))
 
 def limit_and_draw_for_another(hands: Hands, url: str) -> Scene:
     """An operator lowers a budget for everybody while somebody draws from it for two, one of whom is new to it."""
-    ant, reader, _ = _drawing_again(hands, url)
+    ant, memory, _ = _drawing_again(hands, url)
 
     def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
         assert len(fell(outcomes["draw"]).leases) == 2
@@ -812,21 +812,21 @@ def limit_and_draw_for_another(hands: Hands, url: str) -> Scene:
         [(highest,)] = hands.sql("SELECT highest FROM onceward_budget WHERE scope = 'look'")
         return "draw" if highest == 5 * CENT else "operator"
 
-    return Scene({"operator": limiting_each, "draw": claiming(reader, ant)}, judge)
+    return Scene({"operator": limiting_each, "draw": claiming(memory, ant)}, judge)
 
 
 def limit_and_draw_after_settling(hands: Hands, url: str) -> Scene:
     """The same, where who draws has just settled: it takes what it can have without waiting for long."""
-    ant, reader, lease = _drawing_again(hands, url)
+    ant, memory, lease = _drawing_again(hands, url)
 
     def settle_and_claim() -> Op[claims.Claimed]:
         yield from commits.commit([Commit(lease, DONE, bill=Bill((Charge("each", CENT),), frees=True))], NOON)
-        return (yield from claims.claim(reader(), ant, 10, NOON, slots=10, has_settled=True))
+        return (yield from claims.claim(memory(), ant, 10, NOON, slots=10, has_settled=True))
 
     def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
         leases = fell(outcomes["draw"]).leases
         assert "ask" in {one.kind for one in leases}
-        leases += claiming(reader, ant)(hands.session).leases
+        leases += claiming(memory, ant)(hands.session).leases
         assert sorted(one.kind for one in leases) == ["ask", "look"]
         _limited(outcomes, hands)
         [(highest,)] = hands.sql("SELECT highest FROM onceward_budget WHERE scope = 'look'")

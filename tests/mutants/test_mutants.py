@@ -26,7 +26,7 @@ def test_a_mutant_applies_to_the_source_as_it_is(mutant: Mutant) -> None:
         if file.endswith(".py"):
             ast.parse(text)
         elif "migrations" not in file:
-            assert queries.parsed(text).keys() == queries.parsed(queries.read(Path(file).name)).keys()
+            assert queries.parse_blocks(text).keys() == queries.parse_blocks(queries.read(Path(file).name)).keys()
     for test in mutant.tests:
         path, _, name = test.partition("::")
         assert name in (ROOT / path).read_text(encoding="utf-8"), f"{test} is gone"

@@ -23,7 +23,7 @@ from onceward.store.governance import budget_waits
 from onceward.store.lineage import pause_lineage
 from onceward.store.lineage.trees import Head
 from onceward.store.lines import enqueue
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.operations import pruning
 from onceward.store.operations import task_actions as operate
 from onceward.store.verify.verify import verify
@@ -228,9 +228,11 @@ class Families(RuleBasedStateMachine):
             if among:
                 self.commit(among[-1 - place % len(among)], choice, charge, ms)
 
-    def reader(self) -> Reader:
+    def memory(self) -> LineMemory:
         sweeps = self.hands.session.dialect == "postgres"
-        return Reader((lane_of("default", "note"),), lambda _: GateLimits(), sweeps, budgets_of=lambda _, __: (RULE,))
+        return LineMemory(
+            (lane_of("default", "note"),), lambda _: GateLimits(), sweeps, budgets_of=lambda _, __: (RULE,)
+        )
 
     def claim(self, worker: int) -> None:
         world, now = self.world, self.hands.now
@@ -240,7 +242,7 @@ class Families(RuleBasedStateMachine):
         must = {one.id for one in runnable if one.due_at <= now}
         may = {one.id for one in runnable if one.due_at <= self.latest}
         room = world.fitting
-        found = self.hands.do(lambda: claims.claim(self.reader(), worker, ALL, now, slots=ALL)).leases
+        found = self.hands.do(lambda: claims.claim(self.memory(), worker, ALL, now, slots=ALL)).leases
         got = {lease.task for lease in found}
         costly = {one.id for one in runnable if one.costly}
         assert len(got) == len(found)

@@ -50,7 +50,7 @@ ALLOWED: dict[tuple[str, str], tuple[set[str], str]] = {
         "_BEGIN_AFTER_ANOTHER.format(token=_as_text(token), now=now, before=_as_text(before))",
     ): (set(), "digits alone"),
     ("store/verify/verify.py", "text"): (
-        {"queries.spelled(queries.queries(session.dialect)[name], session.dialect)"},
+        {"queries.spell_out(queries.queries(session.dialect)[name], session.dialect)"},
         NAMED,
     ),
     ("store/drivers/migrate.py", "statement"): (
@@ -246,7 +246,7 @@ def test_every_exception_is_still_needed() -> None:
         for node in ast.walk(trees()["store/drivers/sqlite.py"])
         if isinstance(node, ast.FunctionDef) and node.name == "in_portions"
     )
-    assert "yield (queries.in_rows(request.name, size), " in ast.unparse(portions), PORTIONS
+    assert "yield (queries.text_for_rows(request.name, size), " in ast.unparse(portions), PORTIONS
 
 
 SEEDED = {

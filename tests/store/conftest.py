@@ -17,7 +17,7 @@ from onceward.store.drivers.postgres import PostgresStore
 from onceward.store.drivers.session import Session
 from onceward.store.drivers.sqlite_store import SqliteStore
 from onceward.store.lines import enqueue
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Op
 from tests.pooler import IS_BETWEEN
 from tests.store import trouble
@@ -132,7 +132,7 @@ class Hands:
         new = workers.NewWorker(name, "host", 7, None, "note", "default", lease_ms)
         return self.do(lambda: workers.register(new, self.now))
 
-    def reader(self) -> Reader:
+    def memory(self) -> LineMemory:
         """Somebody who looks at all lines, suspects' too, as if for the first time."""
         lanes = [
             lane_of(queue, kind, suspect=suspect)
@@ -140,11 +140,11 @@ class Hands:
             for kind in sorted(self.kinds)
             for suspect in (False, True)
         ]
-        return Reader(tuple(lanes), sweeps=self.session.dialect == "postgres")
+        return LineMemory(tuple(lanes), sweeps=self.session.dialect == "postgres")
 
     def claim(self, worker: int, count: int = 1_000) -> list[Lease]:
         """What a worker gets if it asks for so many."""
-        return self.do(lambda: claims.claim(self.reader(), worker, count, self.now)).leases
+        return self.do(lambda: claims.claim(self.memory(), worker, count, self.now)).leases
 
     def commit(self, lease: Lease, move: Move, *, writes: tuple[Write, ...] = ()) -> commits.Verdict:
         """Hand in one move of an attempt."""

@@ -41,7 +41,7 @@ def test_a_narrow_column_takes_numbers(postgres_url: str) -> None:
 
 
 def test_lists_among_parameters_become_columns() -> None:
-    params = postgres_arrays.listed({"ids": [1, 2], "names": ["a"], "none": [], "one": 7, "hashes": [b"x"]})
+    params = postgres_arrays.with_columns({"ids": [1, 2], "names": ["a"], "none": [], "one": 7, "hashes": [b"x"]})
     assert [type(value).__name__ for value in params.values()] == ["Numbers", "Texts", "list", "int", "Bytes"]
 
 

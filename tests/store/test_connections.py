@@ -15,7 +15,7 @@ from onceward.store.drivers import session as sessions
 from onceward.store.drivers.open import open_store
 from onceward.store.drivers.postgres import PostgresStore
 from onceward.store.drivers.session import ConnectionLost
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Call, Op, Query
 from onceward.worker.writer import Wish, Writer
 from tests.faults.fleet import wait_until
@@ -161,7 +161,7 @@ def test_after_a_lost_connection_the_next_one_is_tried_at_once(
 ) -> None:
     store = PostgresStore(migrated_postgres_url, StoreClock(SystemClock()))
     session, other = store.session(patience_s=5.0), store.session()
-    writer = Writer(session, 1, Reader(("default:note",), sweeps=False), Reader((), sweeps=False))
+    writer = Writer(session, 1, LineMemory(("default:note",), sweeps=False), LineMemory((), sweeps=False))
     pauses: list[float] = []
     monkeypatch.setattr(sessions.time, "sleep", pauses.append)
     does = {

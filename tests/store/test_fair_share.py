@@ -15,7 +15,7 @@ from onceward.model.status import Status
 from onceward.model.task import Commit, Finish, NewTask, band_of, lane_of
 from onceward.store.attempts import claims, commits
 from onceward.store.lineage import batches
-from onceward.store.lines.memory import LimitsOf, Reader
+from onceward.store.lines.memory import LimitsOf, LineMemory
 from tests.store.children import child, together
 from tests.store.conftest import Hands
 
@@ -31,8 +31,8 @@ class Crew:
 
     hands: Hands
     worker: int = field(init=False)
-    roots: Reader = field(init=False)
-    leaves: Reader = field(init=False)
+    roots: LineMemory = field(init=False)
+    leaves: LineMemory = field(init=False)
     ran: list[str] = field(default_factory=list)
     names: dict[bytes, str] = field(default_factory=dict)
 
@@ -40,9 +40,9 @@ class Crew:
         self.worker = self.hands.worker()
         self.roots, self.leaves = self._reader("note"), self._reader("leaf")
 
-    def _reader(self, *kinds: str, limits_of: LimitsOf | None = None) -> Reader:
+    def _reader(self, *kinds: str, limits_of: LimitsOf | None = None) -> LineMemory:
         lanes = tuple(lane_of("default", kind) for kind in kinds)
-        return Reader(lanes, limits_of, sweeps=self.hands.session.dialect == "postgres")
+        return LineMemory(lanes, limits_of, sweeps=self.hands.session.dialect == "postgres")
 
     def sees(self, *kinds: str) -> None:
         """Leaves are of these kinds from now on, and there may be gates before them, which are open."""

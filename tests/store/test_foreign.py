@@ -144,7 +144,7 @@ def async_url(url: str, request: pytest.FixtureRequest) -> str:
 def test_what_is_committed_is_in_line_once(url: str, open_caller: Any) -> None:
     with open_caller(url) as caller:
         driver = driver_for(caller.connection)
-        with driver.whole():
+        with driver.framed():
             ids = drive(enqueue(TASKS, NOW), driver)
         caller.execute("INSERT INTO own VALUES (1)")
         caller.commit()
@@ -156,7 +156,7 @@ def test_what_is_committed_is_in_line_once(url: str, open_caller: Any) -> None:
 def test_what_is_rolled_back_was_never_enqueued(url: str, open_caller: Any) -> None:
     with open_caller(url) as caller:
         driver = driver_for(caller.connection)
-        with driver.whole():
+        with driver.framed():
             drive(enqueue(TASKS, NOW), driver)
         caller.execute("INSERT INTO own VALUES (1)")
         caller.rollback()
@@ -168,7 +168,7 @@ def test_after_an_error_the_callers_transaction_goes_on(url: str, open_caller: A
     with open_caller(url) as caller:
         caller.execute("INSERT INTO own VALUES (1)")
         driver = driver_for(caller.connection)
-        with pytest.raises(Exception, match=r"(?i)not.null"), driver.whole():
+        with pytest.raises(Exception, match=r"(?i)not.null"), driver.framed():
             drive(cut_off(), driver)
         caller.commit()
     assert found(url) == NOTHING._replace(own=1)
@@ -178,7 +178,7 @@ def test_after_an_error_the_callers_transaction_goes_on(url: str, open_caller: A
 def test_an_error_in_the_first_statement_leaves_nothing(url: str, open_caller: Any) -> None:
     with open_caller(url) as caller:
         driver = driver_for(caller.connection)
-        with pytest.raises(Exception, match=r"(?i)not.null"), driver.whole():
+        with pytest.raises(Exception, match=r"(?i)not.null"), driver.framed():
             drive(cut_off(), driver)
         caller.execute("INSERT INTO own VALUES (1)")
         caller.commit()
@@ -190,10 +190,10 @@ def test_a_connection_that_commits_each_statement_commits_an_enqueue_whole(url: 
     with open_caller(url) as caller:
         library = apsw.Connection if isinstance(caller.connection, apsw.Connection) else sqlite3.connect
         driver = driver_for(caller.connection)
-        with pytest.raises(Exception, match=r"(?i)not.null"), driver.whole():
+        with pytest.raises(Exception, match=r"(?i)not.null"), driver.framed():
             drive(cut_off(), driver)
         assert found(url, library) == NOTHING
-        with driver.whole():
+        with driver.framed():
             ids = drive(enqueue(TASKS, NOW), driver)
         assert found(url, library)._replace(own=1) == EVERYTHING._replace(tasks=ids, ready=ids[:2], due=ids[2:])
 
@@ -203,7 +203,7 @@ def test_awaited_what_is_committed_is_in_line_once(async_url: str, open_caller: 
     async def program() -> list[int]:
         async with open_caller(async_url) as caller:
             driver = async_driver_for(caller.connection)
-            async with driver.awhole():
+            async with driver.aframed():
                 ids = await adrive(enqueue(TASKS, NOW), driver)
             await caller.execute("INSERT INTO own VALUES (1)")
             await caller.commit()
@@ -218,7 +218,7 @@ def test_awaited_what_is_rolled_back_was_never_enqueued(async_url: str, open_cal
     async def program() -> None:
         async with open_caller(async_url) as caller:
             driver = async_driver_for(caller.connection)
-            async with driver.awhole():
+            async with driver.aframed():
                 await adrive(enqueue(TASKS, NOW), driver)
             await caller.execute("INSERT INTO own VALUES (1)")
             await caller.rollback()
@@ -234,7 +234,7 @@ def test_awaited_after_an_error_the_callers_transaction_goes_on(async_url: str, 
             await caller.execute("INSERT INTO own VALUES (1)")
             driver = async_driver_for(caller.connection)
             with pytest.raises(Exception, match=r"(?i)not.null"):
-                async with driver.awhole():
+                async with driver.aframed():
                     await adrive(cut_off(), driver)
             await caller.commit()
 
@@ -250,10 +250,10 @@ def test_awaited_a_connection_that_commits_each_statement_commits_an_enqueue_who
         async with open_caller(async_url) as caller:
             driver = async_driver_for(caller.connection)
             with pytest.raises(Exception, match=r"(?i)not.null"):
-                async with driver.awhole():
+                async with driver.aframed():
                     await adrive(cut_off(), driver)
             assert found(async_url) == NOTHING
-            async with driver.awhole():
+            async with driver.aframed():
                 return await adrive(enqueue(TASKS, NOW), driver)
 
     ids = asyncio.run(program())
@@ -265,7 +265,7 @@ def test_a_cancelled_enqueue_leaves_nothing(url: str, open_caller: Any) -> None:
     async def program() -> None:
         async with open_caller(url) as caller:
             driver = async_driver_for(caller.connection)
-            framed = driver.awhole()
+            framed = driver.aframed()
             await framed.__aenter__()
             await adrive(enqueue(TASKS, NOW), driver)
             assert not await framed.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
@@ -281,7 +281,7 @@ def test_a_database_without_our_tables_is_named_as_such(
 ) -> None:
     with callers.IN_A_TRANSACTION[database][library](request.getfixturevalue(f"{database}_url")) as caller:
         driver = driver_for(caller.connection)
-        with pytest.raises(SchemaTooOld, match="onceward migrate"), driver.whole():
+        with pytest.raises(SchemaTooOld, match="onceward migrate"), driver.framed():
             drive(enqueue(TASKS, NOW), driver)
 
 

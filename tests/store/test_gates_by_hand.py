@@ -12,10 +12,10 @@ from onceward.model.task import Finish, HandOver, Lease, Move, TryAgain, band_of
 from onceward.store.attempts import claims
 from onceward.store.drivers.session import Session
 from onceward.store.governance import gate_claim
-from onceward.store.governance.gate_use import take
+from onceward.store.governance.gate_use import take_tokens
 from onceward.store.governance.sources import disable, enable
-from onceward.store.lines.lines import COMPARE_EVERY_MS, Standing, stand, stragglers
-from onceward.store.lines.memory import MOST_GOVERNED, Reader
+from onceward.store.lines.lines import COMPARE_EVERY_MS, Placement, look_for_stragglers, put_in_line
+from onceward.store.lines.memory import MOST_GOVERNED, LineMemory
 from onceward.store.op import Many, Op, Query
 from tests.store.conftest import NOON, Hands
 
@@ -30,7 +30,7 @@ class Worker:
     def __init__(self, hands: Hands, session: Session, limits: GateLimits) -> None:
         self.hands, self.session = hands, session
         self.id = hands.worker()
-        self.reader = Reader(("default:note",), lambda _: limits, sweeps=session.dialect == "postgres")
+        self.memory = LineMemory(("default:note",), lambda _: limits, sweeps=session.dialect == "postgres")
 
     def claim(self, count: int, slots: int | None = None) -> list[int]:
         """The tasks it gets if it asks for so many; of those behind gates no more than it has slots."""
@@ -39,11 +39,11 @@ class Worker:
     def lease(self, count: int, slots: int | None = None) -> list[Lease]:
         """The same, as leases."""
         slots = count if slots is None else slots
-        before = self.reader
+        before = self.memory
 
         def claim() -> Op[claims.Claimed]:
-            self.reader = before.copy()  # what a try remembers that did not commit is forgotten
-            return (yield from claims.claim(self.reader, self.id, count, self.hands.now, slots=slots))
+            self.memory = before.copy()  # what a try remembers that did not commit is forgotten
+            return (yield from claims.claim(self.memory, self.id, count, self.hands.now, slots=slots))
 
         return self.session.transact(claim).leases
 
@@ -86,7 +86,7 @@ def test_a_governed_line_that_fills_all_slots_keeps_others_waiting_for_a_moment(
     [plain] = hands.enqueue()
     assert len(taken := one.claim(20, slots=10)) == 10
     assert plain not in taken
-    assert one.reader.next_due_at == hands.now + COMPARE_EVERY_MS  # somebody looks again by then
+    assert one.memory.next_due_at == hands.now + COMPARE_EVERY_MS  # somebody looks again by then
     hands.now += COMPARE_EVERY_MS
     assert plain in one.claim(20, slots=10)
 
@@ -135,13 +135,13 @@ def test_what_is_found_behind_the_floor_of_a_governed_line_gets_a_turn_again(
         pytest.skip("nothing is stepped over")
     tasks = hands.enqueue(3, gates=SHOP)
     one = worker()
-    assert hands.do(lambda: stragglers(one.reader, hands.now)) is False
-    one.reader.took_governed((LANE, 2), (0, 1_000), hands.now)
-    one.reader.floor[LANE, 2] = (0, 1_000)
+    assert hands.do(lambda: look_for_stragglers(one.memory, hands.now)) is False
+    one.memory.took_governed((LANE, 2), (0, 1_000), hands.now)
+    one.memory.floor[LANE, 2] = (0, 1_000)
     hands.later(30)
     assert one.claim(5) == []
     assert hands.sql("SELECT count(*) FROM onceward_turn")[0][0] == 0
-    assert hands.do(lambda: stragglers(one.reader, hands.now)) is True
+    assert hands.do(lambda: look_for_stragglers(one.memory, hands.now)) is True
     assert [task for _ in range(3) for task in one.claim(5)] == tasks
 
 
@@ -156,7 +156,7 @@ def test_of_very_many_governed_lines_the_places_of_some_are_remembered(
         ran += more
         hands.later(30)
     assert len(ran) == len(set(ran)) == 2 * (MOST_GOVERNED + 20)
-    assert len(one.reader.governed) <= MOST_GOVERNED
+    assert len(one.memory.governed) <= MOST_GOVERNED
 
 
 def test_what_is_dead_is_not_stepped_over_again_and_again(
@@ -186,7 +186,7 @@ def entries_read(worker: Worker) -> int:
 
     def counting() -> Op[int]:
         before = entries()
-        claimed = yield from claims.claim(worker.reader, worker.id, 50, worker.hands.now, slots=50)
+        claimed = yield from claims.claim(worker.memory, worker.id, 50, worker.hands.now, slots=50)
         assert len(claimed.leases) == 50
         return entries() - before
 
@@ -259,7 +259,7 @@ def test_a_clock_that_is_set_back_puts_no_call_off_for_an_hour(hands: Hands) -> 
     limits = GateLimits(interval_us=60_000_000, burst=1)
 
     def call() -> NotYet | None:
-        return hands.do(lambda: take(lease, "mail", limits, 1, hands.now))
+        return hands.do(lambda: take_tokens(lease, "mail", limits, 1, hands.now))
 
     assert call() is None
     hands.later(-HOUR_MS)
@@ -296,7 +296,9 @@ def test_an_old_place_in_another_line_takes_nobody_past_a_closed_gate(
 ) -> None:
     [task] = hands.enqueue(gates=first)
     twice = lane_of("default", "note", gates=first)
-    hands.do(lambda: stand([Standing(task, twice, band_of(0), 0, NOON)], NOON))  # as when it is paused and resumed
+    hands.do(
+        lambda: put_in_line([Placement(task, twice, band_of(0), 0, NOON)], NOON)
+    )  # as when it is paused and resumed
     hands.do(lambda: disable(["bank"]))
     one = worker()
     [lease] = one.lease(1)

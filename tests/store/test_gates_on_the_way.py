@@ -13,7 +13,7 @@ from onceward.model.task import Commit, Finish, Lease, lane_of
 from onceward.store.attempts import claims, commits
 from onceward.store.drivers.session import Session
 from onceward.store.lines.lines import COMPARE_EVERY_MS
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Op, Query, Request, Rows
 from tests.store.conftest import Hands
 
@@ -32,17 +32,17 @@ class Worker:
     def __init__(self, hands: Hands, session: Session, limits: GateLimits) -> None:
         self.hands, self.session = hands, session
         self.id = hands.worker()
-        self.reader = Reader(("default:note",), lambda _: limits, sweeps=session.dialect == "postgres")
+        self.memory = LineMemory(("default:note",), lambda _: limits, sweeps=session.dialect == "postgres")
         self.asked: list[str] = []
 
     def turn(
         self, ended: Sequence[Lease] = (), told: tuple[Told, ...] = SERVED, *, count: int = 10, slots: int | None = None
     ) -> list[Lease]:
         """What it gets after these have ended, if it asks for so many."""
-        before = self.reader
+        before = self.memory
 
         def one_try() -> Op[claims.Claimed]:
-            self.asked, self.reader = [], before.copy()
+            self.asked, self.memory = [], before.copy()
             return self._noted(self._turn(ended, told, count, slots))
 
         return self.session.transact(one_try).leases
@@ -51,9 +51,9 @@ class Worker:
         self, ended: Sequence[Lease], told: tuple[Told, ...], count: int, slots: int | None
     ) -> Op[claims.Claimed]:
         now, room = self.hands.now, count if slots is None else slots
-        verdicts = yield from commits.commit([Commit(lease, DONE, told=told) for lease in ended], now, self.reader)
+        verdicts = yield from commits.commit([Commit(lease, DONE, told=told) for lease in ended], now, self.memory)
         assert verdicts == [True] * len(ended)
-        return (yield from claims.claim(self.reader, self.id, count, now, slots=room))
+        return (yield from claims.claim(self.memory, self.id, count, now, slots=room))
 
     def _noted(self, operation: Op[claims.Claimed]) -> Op[claims.Claimed]:
         answer: Rows | None = None
@@ -86,7 +86,7 @@ def test_a_gate_that_is_passed_again_is_told_on_the_way(hands: Hands, worker: Ca
     hands.later(5)
     assert len(one.turn(ended)) == 10
     assert gate(hands, "last_success_at") == hands.now
-    assert not {"tell_success", "leave_gates"} & set(one.asked)
+    assert not {"report_success", "leave_gates"} & set(one.asked)
 
 
 def test_a_success_that_is_told_on_the_way_ends_the_failures_that_others_have_met(
@@ -174,7 +174,7 @@ def test_a_worker_without_room_locks_no_gate(hands: Hands, worker: Callable[...,
     assert len(free.turn(count=1)) == 1
 
     def beside() -> Op[int]:
-        claimed = yield from claims.claim(full.reader, full.id, 10, hands.now, slots=0)
+        claimed = yield from claims.claim(full.memory, full.id, 10, hands.now, slots=0)
         assert claimed.held_back > 0
         return len(free.turn(count=5))
 

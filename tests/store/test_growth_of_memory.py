@@ -9,7 +9,14 @@ import pytest
 from onceward.model.task import lane_of
 from onceward.store.attempts import claims
 from onceward.store.drivers.session import Session
-from onceward.store.lines.memory import MARK_EVERY_MS, MOST_GOVERNED, MOST_MARKS, REMEMBERED_MS, Reader, forget_lines
+from onceward.store.lines.memory import (
+    MARK_EVERY_MS,
+    MOST_GOVERNED,
+    MOST_MARKS,
+    REMEMBERED_MS,
+    LineMemory,
+    forget_lines,
+)
 from tests.store.conftest import Hands
 from tests.store.test_fair_share import Crew
 
@@ -24,25 +31,25 @@ def test_a_reader_remembers_few_moments_while_a_transaction_of_others_stays_open
 ) -> None:
     if hands.session.dialect == "sqlite":
         pytest.skip("there are no transactions beside ours")
-    worker, reader, most = hands.worker(), Reader((lane_of("default", "note"),)), 0
+    worker, memory, most = hands.worker(), LineMemory((lane_of("default", "note"),)), 0
 
     def claim_one() -> int:
         hands.enqueue()
-        claimed = hands.do(lambda: claims.claim(reader, worker, 1, hands.later(MARK_EVERY_MS)))
+        claimed = hands.do(lambda: claims.claim(memory, worker, 1, hands.later(MARK_EVERY_MS)))
         return len(claimed.leases)
 
     other = open_session().opened()
     other.execute("BEGIN; SELECT pg_current_xact_id()")
     for _ in range(claims_made):
         assert claim_one() == 1
-        most = max(most, len(reader.marks))
+        most = max(most, len(memory.marks))
     assert MOST_MARKS // 2 < most <= MOST_MARKS
-    assert reader.floor == {}, "whatever the other one does may still come behind"
+    assert memory.floor == {}, "whatever the other one does may still come behind"
     other.execute("ROLLBACK")
-    place = reader.highest[lane_of("default", "note"), 2]
+    place = memory.highest[lane_of("default", "note"), 2]
     for _ in range(30):
         assert claim_one() == 1
-    assert reader.floor[lane_of("default", "note"), 2] > place, "it is over, and nothing behind is looked at again"
+    assert memory.floor[lane_of("default", "note"), 2] > place, "it is over, and nothing behind is looked at again"
 
 
 @pytest.fixture

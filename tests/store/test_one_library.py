@@ -402,7 +402,7 @@ def test_what_sqlite3_reports_means_the_same_as_from_apsw(
         session.run(Query("write_receipt", {"token": bytes(500_000), "now": NOW}))
     broken = sqlite3.OperationalError("disk I/O error")
     broken.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
-    assert isinstance(sqlite3_client._meant(broken, path), ConnectionLost)
+    assert isinstance(sqlite3_client._engine_error(broken, path), ConnectionLost)
 
 
 def test_a_lent_connection_may_write_rows_of_the_program_only(path: str, sessions: Any) -> None:

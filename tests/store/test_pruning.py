@@ -13,7 +13,7 @@ from onceward.model.task import LARGEST_INLINE, NEVER, Advance, Finish, Park, Re
 from onceward.model.times import StoreClock
 from onceward.store.attempts import claims, workers
 from onceward.store.drivers.session import Session
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import drive
 from onceward.store.operations import pruning, task_actions
 from onceward.store.operations.pruning import Pruned, prune
@@ -154,9 +154,9 @@ def test_places_left_by_a_task_that_is_gone_go_too(hands: Hands) -> None:
 
 def test_a_task_that_was_cancelled_inside_a_gate_leaves_it_when_it_goes(hands: Hands) -> None:
     [task] = hands.enqueue(gates="shop*1")
-    reader = Reader(("default:note",), lambda _: GateLimits(concurrency=1), hands.session.dialect == "postgres")
+    memory = LineMemory(("default:note",), lambda _: GateLimits(concurrency=1), hands.session.dialect == "postgres")
     worker = hands.worker()
-    hands.do(lambda: claims.claim(reader, worker, 1, hands.now, slots=1))
+    hands.do(lambda: claims.claim(memory, worker, 1, hands.now, slots=1))
     hands.do(lambda: task_actions.cancel(task, "not wanted", hands.now))
     assert count(hands, "slot") == 1
     hands.later(DAY)

@@ -14,7 +14,7 @@ from psycopg import sql
 
 import onceward
 from onceward.store import queries
-from onceward.store.drivers.sqlite import MOST_ROWS, bound
+from onceward.store.drivers.sqlite import MOST_ROWS, as_parameter
 from onceward.store.op import Many, Op
 from onceward.store.queries import Dialect
 from tests.pooler import IS_BETWEEN
@@ -86,7 +86,7 @@ HOT: dict[str, dict[str, Any]] = {
         "tats": [NOON],
         "calls": [100],
         "known": ["0 1 0 0 0 0"],
-        "glad": ["shop"],
+        "healthy": ["shop"],
         "worker": 1,
         "token": b"t" * 16,
         "now": NOON,
@@ -280,7 +280,7 @@ def test_what_is_given_in_rows_is_never_looked_for_from_end_to_end(hands: Hands,
         if "ROWS (" in text:
             for count in (1, MOST_ROWS):
                 with subtests.test(name, count=count):
-                    statement = queries.in_rows(name, count)
+                    statement = queries.text_for_rows(name, count)
                     last = max(int(number) for number in re.findall(r"\?(\d+)", statement))
                     rows = hands.session.opened().execute(f"EXPLAIN QUERY PLAN {statement}", [None] * last).fetchall()
                     assert [row[3] for row in rows if re.match(r"SCAN \w*onceward_", row[3])] == []
@@ -318,7 +318,7 @@ def read_through(plan: list[str]) -> list[str]:
 
 def sqlite_plan(hands: Hands, name: str) -> list[str]:
     statement = queries.Statements("sqlite", queries.colon)[name]
-    given = {place: bound(HOT[name][place]) for place in statement.places}
+    given = {place: as_parameter(HOT[name][place]) for place in statement.places}
     rows = hands.session.opened().execute(f"EXPLAIN QUERY PLAN {statement.text}", given).fetchall()
     return [str(row[3]) for row in rows]
 

@@ -42,7 +42,7 @@ from onceward.store.attempts.expiry import expire_batches
 from onceward.store.lineage import pause_lineage, raise_limits, trees
 from onceward.store.lineage.batches import NewBatch, open_batch
 from onceward.store.lines import enqueue
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.operations import task_actions
 from onceward.store.operations.importing import OldTask, take_over
 from onceward.store.verify.task_rules import RULES, History, Logged, TaskFacts, forgotten, moves
@@ -460,8 +460,8 @@ def inside(hands: Hands) -> int:
     """A task that has passed a gate, and runs."""
     task = governed(hands, "inside")
     ant = hands.worker()
-    reader = Reader(("default:inside",), lambda _: GateLimits(concurrency=5), hands.session.dialect == "postgres")
-    [lease] = hands.do(lambda: claims.claim(reader, ant, 1, hands.now, slots=1)).leases
+    memory = LineMemory(("default:inside",), lambda _: GateLimits(concurrency=5), hands.session.dialect == "postgres")
+    [lease] = hands.do(lambda: claims.claim(memory, ant, 1, hands.now, slots=1)).leases
     assert lease.task == task
     return task
 
@@ -474,10 +474,10 @@ def paid_for(hands: Hands) -> int:
     place = (uuid.uuid4(), hands.now, hands.now)
     new = NewTask(name, 1, "default", 2, None, bytes(16), b"{}", *place, gates=f"${name}", estimate=10)
     [task] = hands.do(lambda: enqueue.enqueue([new], hands.now))
-    reader = Reader((f"default:{name}",), lambda _: GateLimits(), hands.session.dialect == "postgres")
-    reader.budgets_of = lambda _kind, _stage: (rule,)
+    memory = LineMemory((f"default:{name}",), lambda _: GateLimits(), hands.session.dialect == "postgres")
+    memory.budgets_of = lambda _kind, _stage: (rule,)
     ant = hands.worker()
-    [lease] = hands.do(lambda: claims.claim(reader, ant, 1, hands.now, slots=1)).leases
+    [lease] = hands.do(lambda: claims.claim(memory, ant, 1, hands.now, slots=1)).leases
     assert lease.task == task
     return task
 

@@ -22,7 +22,7 @@ from onceward.store.drivers.postgres import PostgresSession, connect
 from onceward.store.drivers.server_liveness import WatchedConnection
 from onceward.store.drivers.wire import Statement, Wire
 from onceward.store.lines.enqueue import enqueue_at_once
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Call, Op, Query
 from onceward.worker.writer import Wish, Writer
 
@@ -121,16 +121,16 @@ def test_a_lost_connection_is_noticed_before_anything_is_sent(wire: Wire, postgr
 def test_behind_a_pooler_one_statement_enqueues_and_one_claims_too(migrated_postgres_url: str) -> None:
     with closing(PostgresSession(migrated_postgres_url, StoreClock(SystemClock()), prepare=False)) as session:
         now, band = session.clock.now(), band_of(0)
-        whole = enqueue_at_once(
+        statement = enqueue_at_once(
             Alike("note", 1, "default", band, now, now, None, [b"i" * 16], [b"{}"], [secrets.token_bytes(16)])
         )
-        assert whole is not None
-        [(task, *_)] = session.transact_whole(whole)
-        assert session.run(whole.again) == [(task,)]
+        assert statement is not None
+        [(task, *_)] = session.transact_statement(statement)
+        assert session.run(statement.read_back) == [(task,)]
         ant = NewWorker("ant", "host", 7, None, "note", "default", 60_000)
         worker = session.transact(lambda: register(ant, session.clock.now()))
         line = lane_of("default", "note"), band
-        writer = Writer(session, worker, Reader((line[0],)), Reader(()))
+        writer = Writer(session, worker, LineMemory((line[0],)), LineMemory(()))
         assert [lease.task for lease in writer.write((), Wish(10, line=line)).claimed.leases] == [task]
         assert session.opened().execute("SELECT count(*) FROM pg_prepared_statements").fetchall() == [(0,)]
 

@@ -28,7 +28,7 @@ from onceward.store.drivers.postgres import PostgresSession
 from onceward.store.drivers.session import ConnectionLost, Patience, Session, TryAgainLater
 from onceward.store.drivers.sqlite import SqliteSession
 from onceward.store.drivers.sqlite3_client import ClientSqliteSession
-from onceward.store.op import Op, Query, Request, Rows, Whole
+from onceward.store.op import AtomicStatement, Op, Query, Request, Rows
 from tests.proof.tally import Tally
 
 ASKED_FOR = "ONCEWARD_TEST_FAULTS"
@@ -170,9 +170,9 @@ class Troubled(Session):
         self.trouble.at_commit(plan, self, commit)
         return rows
 
-    def transact_whole(self, whole: Whole) -> Rows:
+    def transact_statement(self, statement: AtomicStatement) -> Rows:
         self._be_no_more_patient()
-        return super().transact_whole(whole)
+        return super().transact_statement(statement)
 
     def _be_no_more_patient(self) -> None:
         if self.trouble.patience_s is not None:

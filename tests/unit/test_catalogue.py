@@ -6,7 +6,17 @@ import re
 
 import pytest
 
-from onceward.store.queries import Statements, colon, dollar, in_rows, migrations, parsed, percent, queries, spelled
+from onceward.store.queries import (
+    Statements,
+    colon,
+    dollar,
+    migrations,
+    parse_blocks,
+    percent,
+    queries,
+    spell_out,
+    text_for_rows,
+)
 
 FILE = """-- What stands before the first name is not read.
 
@@ -27,7 +37,7 @@ SET a = :a,
 
 
 def test_a_file_is_its_named_queries_without_their_comments() -> None:
-    assert parsed(FILE) == {
+    assert parse_blocks(FILE) == {
         "first": "SELECT 1\nWHERE :a = :b",
         "nothing": "",
         "second": "UPDATE t\nSET a = :a,\n    b = ':no'",
@@ -36,31 +46,31 @@ def test_a_file_is_its_named_queries_without_their_comments() -> None:
 
 def test_a_name_that_stands_twice_is_an_error() -> None:
     with pytest.raises(ValueError, match="query first stands twice"):
-        parsed("-- name: first\nSELECT 1\n-- name: first\nSELECT 2\n")
+        parse_blocks("-- name: first\nSELECT 1\n-- name: first\nSELECT 2\n")
 
 
 def test_a_file_without_names_has_no_queries() -> None:
-    assert parsed("SELECT 1") == {}
-    assert parsed("") == {}
+    assert parse_blocks("SELECT 1") == {}
+    assert parse_blocks("") == {}
 
 
 def test_a_list_of_ids_is_an_array_or_a_json_text() -> None:
     text = "SELECT 1 FROM t WHERE id IN :ids"
-    assert spelled(text, "postgres") == "SELECT 1 FROM t WHERE id = ANY (:ids::bigint[])"
-    assert spelled(text, "sqlite") == "SELECT 1 FROM t WHERE id IN (SELECT value FROM json_each(:ids))"
+    assert spell_out(text, "postgres") == "SELECT 1 FROM t WHERE id = ANY (:ids::bigint[])"
+    assert spell_out(text, "sqlite") == "SELECT 1 FROM t WHERE id IN (SELECT value FROM json_each(:ids))"
 
 
 def test_many_rows_are_arrays_in_order_or_values() -> None:
     text = "INSERT INTO t (a, b) ROWS (a bigint, b double precision)"
-    assert spelled(text, "sqlite") == "INSERT OR FAIL INTO t (a, b) VALUES (:a, :b)"
-    assert spelled(text, "postgres") == (
+    assert spell_out(text, "sqlite") == "INSERT OR FAIL INTO t (a, b) VALUES (:a, :b)"
+    assert spell_out(text, "postgres") == (
         "INSERT INTO t (a, b) SELECT a, b FROM unnest(:a::bigint[], :b::double precision[]) "
         "WITH ORDINALITY AS given (a, b, place) ORDER BY place"
     )
 
 
 def test_several_rows_for_sqlite_have_what_they_have_in_common_once() -> None:
-    one, three = in_rows("insert_checkpoints", 1), in_rows("insert_checkpoints", 3)
+    one, three = text_for_rows("insert_checkpoints", 1), text_for_rows("insert_checkpoints", 3)
     assert "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)\n" in one
     assert "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7), (?1, ?8, ?9, ?10, ?11, ?12, ?13), (?1, ?14, " in three
 

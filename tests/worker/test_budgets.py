@@ -36,7 +36,7 @@ from onceward import (
     Waiting,
 )
 from onceward.store.governance.budget_waits import WOKEN_AT_ONCE, sweep_budgets
-from onceward.store.governance.budgets import change, hold, set_aside
+from onceward.store.governance.budgets import change_accounts, lock_accounts, set_aside
 from onceward.testing import Harness, run_stage
 from tests.worker.conftest import Start, assert_verified, statuses, words
 
@@ -1083,7 +1083,7 @@ def test_a_task_whose_budget_another_transaction_holds_is_put_back_and_not_waite
         key = ("usd", "", 0)
         first, second = app._store.session(patience_s=5), app._store.session(patience_s=5)
         now = app._store.clock.now()
-        first.transact(lambda: hold({key: rule}, now))
+        first.transact(lambda: lock_accounts({key: rule}, now))
         if app.dialect == "postgres":
             other = second.opened()
             other.execute("BEGIN")
@@ -1095,7 +1095,7 @@ def test_a_task_whose_budget_another_transaction_holds_is_put_back_and_not_waite
             other.execute("ROLLBACK")
         else:
             assert list(decided.held) == [task]
-            first.transact(lambda: change([(key, (-20_000_000, 0, 0))]))
+            first.transact(lambda: change_accounts([(key, (-20_000_000, 0, 0))]))
         first.close()
         second.close()
         app.run(until_idle=True)

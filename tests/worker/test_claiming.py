@@ -13,8 +13,8 @@ from onceward.authoring.registry import Registry
 from onceward.model.source import GateLimits
 from onceward.model.task import Commit, Move, Release, band_of, lane_of
 from onceward.store.attempts.claims import NOTHING, Claimed
-from onceward.store.lines.lines import line_told
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.lines import notified_line
+from onceward.store.lines.memory import LineMemory
 from onceward.worker.claim_ahead import Intake
 from onceward.worker.runner import Runner
 from onceward.worker.writer import Answer, Item, Wish, Writer, Written
@@ -164,8 +164,8 @@ def test_no_more_tasks_are_claimed_than_there_are_threads_for(clockwork: Clockwo
     others = hands.enqueue(2, kind="other")
     lanes = (lane_of("default", "note"), lane_of("default", "other"))
     sweeps = clockwork.app.dialect == "postgres"
-    reader = Reader(lanes, sweeps=sweeps, threaded=frozenset(lanes[:1]))
-    writer = Writer(hands.session, hands.worker(), reader, Reader(()))
+    memory = LineMemory(lanes, sweeps=sweeps, threaded=frozenset(lanes[:1]))
+    writer = Writer(hands.session, hands.worker(), memory, LineMemory(()))
 
     def claim(threads: int, line: str | None = None) -> tuple[list[int], bool]:
         wish = Wish(10, threads=threads, line=None if line is None else (line, band_of(0)))
@@ -181,9 +181,9 @@ def test_no_more_tasks_are_claimed_than_there_are_threads_for(clockwork: Clockwo
 
 
 def test_a_notification_names_its_line() -> None:
-    assert line_told("2 default:job") == ("default:job", 2)
-    assert line_told("") is None
-    assert line_told("something else") is None
+    assert notified_line("2 default:job") == ("default:job", 2)
+    assert notified_line("") is None
+    assert notified_line("something else") is None
 
 
 @pytest.mark.untroubled("it counts receipts, and what is asked about a lost try leaves one")
@@ -192,7 +192,7 @@ def test_who_comes_too_late_for_a_task_commits_nothing(clockwork: Clockwork) -> 
     [task] = hands.enqueue()
     line = (lane_of("default", "note"), band_of(0))
     writers = [
-        Writer(hands.session, hands.worker(name), Reader((line[0],), sweeps=False), Reader(()))
+        Writer(hands.session, hands.worker(name), LineMemory((line[0],), sweeps=False), LineMemory(()))
         for name in ("ant", "bee")
     ]
     claimed = []
@@ -210,8 +210,8 @@ def test_a_worker_that_only_looks_notices_that_the_clock_was_set_back(clockwork:
     writer = Writer(
         clockwork.session(),
         hands.worker(),
-        Reader((lane_of("default", "note"),), lambda _: GateLimits(), sweeps),
-        Reader((lane_of("default", "note", suspect=True),), lambda _: GateLimits(), sweeps),
+        LineMemory((lane_of("default", "note"),), lambda _: GateLimits(), sweeps),
+        LineMemory((lane_of("default", "note", suspect=True),), lambda _: GateLimits(), sweeps),
     )
     assert writer.write([], Wish(5, slots=5)).claimed.leases == []
     clockwork.clock.advance("10h")

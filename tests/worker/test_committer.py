@@ -15,7 +15,7 @@ from onceward.model.status import Event, Status
 from onceward.model.task import Commit, Finish, Lease
 from onceward.store.attempts.commits import Verdict
 from onceward.store.drivers.session import ConnectionLost, Patience, Session
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.worker import committer as committers
 from onceward.worker import crash_points
 from onceward.worker.committer import Committer
@@ -35,7 +35,7 @@ class Desk:
         self.hands = clockwork.hands()
         self.tasks = self.hands.enqueue(2)
         worker = self.hands.worker()
-        writer = Writer(session, worker, Reader(("default:note",), sweeps=False), Reader((), sweeps=False))
+        writer = Writer(session, worker, LineMemory(("default:note",), sweeps=False), LineMemory((), sweeps=False))
         self.leases: list[Lease] = writer.write((), Wish(10)).claimed.leases
         self.wrote: list[int] = []
         self.delivered: list[Written] = []

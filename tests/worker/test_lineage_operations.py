@@ -31,7 +31,7 @@ from onceward.baggage import incoming
 from onceward.errors import LineageNotFound
 from onceward.store.attempts import claims
 from onceward.store.lineage import pause_lineage, trees
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.testing import Harness
 from tests.store.conftest import Hands
 from tests.worker.conftest import Start, assert_verified, words
@@ -419,9 +419,9 @@ def test_a_suspect_is_one_still_after_a_pause(hands: Hands) -> None:
     hands.do(lambda: pause_lineage.pause(head, hands.now))
 
     def suspects() -> list[int]:
-        reader = Reader(("!default:note",), sweeps=hands.session.dialect == "postgres")
+        memory = LineMemory(("!default:note",), sweeps=hands.session.dialect == "postgres")
         ant = hands.worker("ant")
-        return [one.task for one in hands.do(lambda: claims.claim_suspects(reader, ant, hands.now)).leases]
+        return [one.task for one in hands.do(lambda: claims.claim_suspects(memory, ant, hands.now)).leases]
 
     assert suspects() == []
     hands.do(lambda: pause_lineage.resume(head, hands.now))

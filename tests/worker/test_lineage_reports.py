@@ -27,8 +27,8 @@ from onceward import (
 from onceward.errors import LineageNotFound
 from onceward.store import queries
 from onceward.store.attempts.workers import NewWorker, register
-from onceward.store.drivers.sqlite import bound
-from onceward.store.lines.lines import Standing, stand
+from onceward.store.drivers.sqlite import as_parameter
+from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.op import Op, Query
 from onceward.store.reports import waits
 from onceward.testing import Harness
@@ -353,7 +353,7 @@ def test_why_follows_a_batch_to_its_open_tasks(start: Start) -> None:
     ("has_started", "cause"), [(True, Cause.RUNNING), (False, Cause.CLAIMED), (None, Cause.RUNNING)]
 )
 def test_why_tells_a_running_stage_from_one_that_waits_for_a_thread(has_started: bool | None, cause: Cause) -> None:
-    leased = waits.Standing(
+    leased = waits.Placement(
         7, "page", "default", 0, Status.RUNNING, "scrape", 0, None, None, None, 0, None, "ant", [], [], 0
     )
     answer = explained(leased, 1_000, has_started=has_started)
@@ -420,7 +420,7 @@ def mark_suspect(harness: Harness, task: int) -> None:
 
     def mark() -> Op[None]:
         yield Query("suspect", {"ids": [task], "company": 1})
-        yield from stand([Standing(task, "!default:page", 2, 1, harness.clock.now())], harness.clock.now())
+        yield from put_in_line([Placement(task, "!default:page", 2, 1, harness.clock.now())], harness.clock.now())
 
     harness.app._transact(mark)
 
@@ -487,7 +487,7 @@ def plan(app: App, name: str, params: dict[str, Any]) -> str:
     connection = app._session().opened()
     if app.dialect == "sqlite":
         statement = queries.Statements("sqlite", queries.colon)[name]
-        given = {place: bound(params[place]) for place in statement.places}
+        given = {place: as_parameter(params[place]) for place in statement.places}
         rows = connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", given)
         return "\n".join(str(row[3]) for row in rows)
     statement = queries.Statements("postgres", queries.percent)[name]

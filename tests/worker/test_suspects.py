@@ -10,8 +10,8 @@ from onceward import Context, Payload, Pipeline, Status
 from onceward.model.task import Advance, Finish, Lease, Release, TryAgain, band_of, lane_of
 from onceward.store.attempts import claims, workers
 from onceward.store.lines import idle, pause_scopes
-from onceward.store.lines.lines import Standing, stand
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.lines import Placement, put_in_line
+from onceward.store.lines.memory import LineMemory
 from tests.store.conftest import Hands
 from tests.worker.conftest import Start, words
 
@@ -25,19 +25,19 @@ class Fleet:
         self.hands = hands
         self.groups: list[list[int]] = []
 
-    def reader(self, *, suspects: bool) -> Reader:
+    def memory(self, *, suspects: bool) -> LineMemory:
         lanes = tuple(lane_of("default", kind, suspect=suspects) for kind in sorted(self.hands.kinds))
-        return Reader(lanes, sweeps=self.hands.session.dialect == "postgres")
+        return LineMemory(lanes, sweeps=self.hands.session.dialect == "postgres")
 
     def claim(self, worker: int, count: int = 100) -> list[Lease]:
         found = self.suspects(worker)
         return (
             found
-            or self.hands.do(lambda: claims.claim(self.reader(suspects=False), worker, count, self.hands.now)).leases
+            or self.hands.do(lambda: claims.claim(self.memory(suspects=False), worker, count, self.hands.now)).leases
         )
 
     def suspects(self, worker: int) -> list[Lease]:
-        return self.hands.do(lambda: claims.claim_suspects(self.reader(suspects=True), worker, self.hands.now)).leases
+        return self.hands.do(lambda: claims.claim_suspects(self.memory(suspects=True), worker, self.hands.now)).leases
 
     def work(self, is_deadly: Callable[[Lease], bool], count: int = 100) -> None:
         """Work until nothing is left; a worker dies when something deadly runs in it."""
@@ -206,12 +206,12 @@ def test_a_suspect_that_is_given_back_stays_one(fleet: Fleet) -> None:
 def test_an_old_place_in_line_takes_no_suspect_into_company(fleet: Fleet) -> None:
     hands = fleet.hands
     [task] = hands.enqueue()
-    again = Standing(task, lane_of("default", "note"), band_of(0), 0, hands.now)
-    hands.do(lambda: stand([again], hands.now))  # as when it is paused and resumed
+    again = Placement(task, lane_of("default", "note"), band_of(0), 0, hands.now)
+    hands.do(lambda: put_in_line([again], hands.now))  # as when it is paused and resumed
     ant, bee = hands.worker("ant"), hands.worker("bee")
     fleet.claim(ant, 1)
     hands.bury(ant, frozenset({task}))
-    ordinary = fleet.reader(suspects=False)
+    ordinary = fleet.memory(suspects=False)
     assert hands.do(lambda: claims.claim(ordinary, bee, 10, hands.now)).leases == []
     assert [lease.task for lease in fleet.suspects(bee)] == [task]
 
@@ -235,10 +235,10 @@ def test_a_worker_that_has_seen_suspects_sees_those_who_stand_nearer_to_the_fron
     fleet.claim(worker)
     fleet.hands.bury(worker, frozenset(eight))
     bee = fleet.hands.worker("bee")
-    reader = fleet.reader(suspects=True)
+    memory = fleet.memory(suspects=True)
 
     def suspects() -> list[Lease]:
-        return fleet.hands.do(lambda: claims.claim_suspects(reader, bee, fleet.hands.now)).leases
+        return fleet.hands.do(lambda: claims.claim_suspects(memory, bee, fleet.hands.now)).leases
 
     for _ in range(2):
         leases = suspects()
@@ -320,7 +320,7 @@ def test_a_child_for_suspects_stays_while_one_of_its_own_waits_at_a_gate(fleet: 
 
     def put(lane: str, due_in_ms: int) -> None:
         [task] = hands.enqueue()
-        hands.do(lambda: stand([Standing(task, lane, 2, 1, hands.now + due_in_ms)], hands.now))
+        hands.do(lambda: put_in_line([Placement(task, lane, 2, 1, hands.now + due_in_ms)], hands.now))
 
     put(other, 0)
     assert not is_coming(), "this one is for another app"

@@ -31,7 +31,7 @@ from onceward import (
 )
 from onceward.store.attempts.claims import claim
 from onceward.store.attempts.workers import NewWorker, register
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from tests.pooler import IS_BETWEEN
 from tests.worker.conftest import assert_verified
 
@@ -270,8 +270,8 @@ def abandon(app: App) -> None:
     now = app._store.clock.now()
     new = NewWorker("elsewhere-1", "elsewhere", 1, None, "note", "default", 500)
     worker = session.transact(lambda: register(new, now))
-    reader = Reader(("default:note",), None, app.dialect == "postgres")
-    assert session.transact(lambda: claim(reader, worker, 10, now)).leases
+    memory = LineMemory(("default:note",), None, app.dialect == "postgres")
+    assert session.transact(lambda: claim(memory, worker, 10, now)).leases
     session.close()
 
 

@@ -34,7 +34,7 @@ from onceward.store.attempts.claims import claim
 from onceward.store.attempts.commits import commit
 from onceward.store.attempts.expiry import expire_lineages, expire_tasks
 from onceward.store.attempts.workers import NewWorker, register, stop
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.testing import Harness
 from tests.unit.values import lease
 from tests.worker.conftest import NOTES, Start, insert_note, notes, statuses, words
@@ -195,8 +195,8 @@ def claim_and_release(harness: Harness) -> None:
     session = app._store.session()
     new = NewWorker("by hand", "here", 1, None, "", "", 60_000)
     worker = session.transact(lambda: register(new, now))
-    reader = Reader(app.registry.lanes(None), None, app.dialect == "postgres")
-    claimed = session.transact(lambda: claim(reader, worker, 10, now))
+    memory = LineMemory(app.registry.lanes(None), None, app.dialect == "postgres")
+    claimed = session.transact(lambda: claim(memory, worker, 10, now))
     assert claimed.leases
     session.transact(lambda: commit([Commit(one, Release()) for one in claimed.leases], now))
     session.transact(lambda: stop(worker, "stopped", now))

@@ -11,7 +11,7 @@ from onceward.model.status import Status
 from onceward.model.task import Advance, Commit, Finish, Lease, TryAgain, band_of, lane_of
 from onceward.store.attempts.quick_claim import Told, claim_at_once
 from onceward.store.drivers.session import WentBack
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.lines.pause_scopes import pause, resume
 from onceward.store.operations.task_actions import signal
 from onceward.worker.writer import Item, Wish, Writer
@@ -32,7 +32,9 @@ def hands(clockwork: Clockwork) -> Hands:
 def writer_of(hands: Hands, name: str = "ant") -> Writer:
     """A worker that looks at one line."""
     sweeps = hands.session.dialect == "postgres"
-    return Writer(hands.session, hands.worker(name), Reader((LINE[0],), sweeps=sweeps), Reader((), sweeps=sweeps))
+    return Writer(
+        hands.session, hands.worker(name), LineMemory((LINE[0],), sweeps=sweeps), LineMemory((), sweeps=sweeps)
+    )
 
 
 def told_of(writer: Writer, count: int = 10) -> list[Lease]:
@@ -118,11 +120,11 @@ def test_a_clock_that_is_behind_keeps_nobody_from_what_stands_in_line(hands: Han
 
 def test_a_clock_that_was_set_back_is_heeded(hands: Hands, clockwork: Clockwork) -> None:
     writer = writer_of(hands)
-    writer.reader.latest = clockwork.clock.now() + 60_000
+    writer.memory.latest = clockwork.clock.now() + 60_000
     assert tasks(told_of(writer)) == []
     ids = hands.enqueue()
     assert tasks(told_of(writer)) == ids
-    assert writer.reader.latest == clockwork.clock.now()
+    assert writer.memory.latest == clockwork.clock.now()
 
 
 @pytest.mark.parametrize("scope", ["everything", "queue:default", "pipeline:other"])
@@ -133,7 +135,7 @@ def test_a_pause_that_nobody_has_read_of_yet_is_kept(hands: Hands, scope: str) -
     ids = hands.enqueue()
     if hands.session.dialect == "postgres":
         assert told_of(writer) == []
-    writer.reader.pauses_read_at = 0
+    writer.memory.pauses_read_at = 0
     assert tasks(looking(writer)) == (ids if scope == "pipeline:other" else [])
     hands.do(lambda: resume(scope, hands.now))
     assert tasks(looking(writer)) == ([] if scope == "pipeline:other" else ids)
@@ -193,12 +195,12 @@ def test_what_was_claimed_without_a_reply_is_not_read_where_the_past_is_gone(
     writer.session = clockwork.session()
     writer.session.insists = True
     [lease] = told_of(writer)
-    whole = claim_at_once(writer.reader, Told(LINE, lease.token, writer.worker, 10, hands.now))
+    statement = claim_at_once(writer.memory, Told(LINE, lease.token, writer.worker, 10, hands.now))
     if hands.session.dialect == "postgres":
-        assert [row[0] for row in writer.session.answer_to(whole, b"receipt")] == [lease.task]
+        assert [row[0] for row in writer.session.answer_to(statement, b"receipt")] == [lease.task]
     hands.sql("DELETE FROM onceward_receipt")
     with pytest.raises(WentBack):
-        writer.session.answer_to(whole, b"receipt")
+        writer.session.answer_to(statement, b"receipt")
 
 
 def test_how_far_it_has_come_in_a_line_of_shares_is_marked_by_the_next_transaction(hands: Hands) -> None:

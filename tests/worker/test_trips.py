@@ -11,7 +11,7 @@ import pytest
 from onceward import Context, Payload, Pipeline, Retry, Status
 from onceward.model.task import Commit
 from onceward.store.attempts.commits import commit
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Op
 from onceward.testing import Harness
 from onceward.worker import writer
@@ -83,7 +83,7 @@ def test_every_step_of_a_commit_may_fail_and_only_its_own_task_feels_it(
         bad, tripped = tasks[BAD].id, []
 
         def tripping(
-            commits: Sequence[Commit], now: int, claimer: Reader | None = None, *, bad: int = bad,
+            commits: Sequence[Commit], now: int, claimer: LineMemory | None = None, *, bad: int = bad,
             step: int = step, tripped: list[int] = tripped,
         ) -> Op[Any]:  # fmt: skip
             inner, answer = commit(commits, now, claimer), None

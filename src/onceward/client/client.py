@@ -28,7 +28,7 @@ from onceward.settings.effective import InForce
 from onceward.store.drivers.lent_connection import lent
 from onceward.store.drivers.open import open_store
 from onceward.store.drivers.session import Session
-from onceward.store.op import Op, Rows, Whole
+from onceward.store.op import AtomicStatement, Op, Rows
 from onceward.support.lazily import modules
 from onceward.support.redaction import know_environment
 
@@ -170,9 +170,9 @@ class Client:
         with self._lock:
             return self._session().transact(operation)
 
-    def _transact_whole(self, whole: Whole) -> Rows:
+    def _transact_statement(self, statement: AtomicStatement) -> Rows:
         with self._lock:
-            return self._session().transact_whole(whole)
+            return self._session().transact_statement(statement)
 
     def _ask(self, operation: Callable[[], Op[T]]) -> T:
         with self._lock:

@@ -31,7 +31,7 @@ from onceward.model.payload import Payload
 from onceward.model.status import Status
 from onceward.model.task import Lease, NewTask
 from onceward.model.times import Duration
-from onceward.store.governance.budgets import admit
+from onceward.store.governance.budgets import count_roots
 from onceward.store.lineage import batches
 from onceward.store.lineage.remote_spawn import Cancelled, arrive
 from onceward.store.lineage.spawn_requests import Decision
@@ -160,7 +160,7 @@ class Enqueueing(Client):
         if conn is not None:
             driver = caller_connection.driver_for(conn)
             self._refuse_other_database(driver.dialect)
-            with driver.whole():
+            with driver.framed():
                 return drive(asked.begin(), driver)
         if not asked.may_share:
             return self._transact(asked.begin)
@@ -176,7 +176,7 @@ class Enqueueing(Client):
         if conn is not None:
             driver = caller_connection.async_driver_for(conn)
             self._refuse_other_database(driver.dialect)
-            async with driver.awhole():
+            async with driver.aframed():
                 return await adrive(asked.begin(), driver)
         if not asked.may_share:
             return await asyncio.to_thread(self._transact, asked.begin)
@@ -227,10 +227,10 @@ class Enqueueing(Client):
     def _write_roots(self, several: Sequence[Roots], is_whole: Callable[[], None]) -> list[list[Enqueued]]:
         """Enqueue what several callers have asked for, in one transaction; says when all but its commit is done."""
         if len(several) == 1 and several[0].is_one and self._store.dialect == "postgres":
-            whole = enqueue_at_once(several[0].alike[0][1])
-            if whole is not None:
+            statement = enqueue_at_once(several[0].alike[0][1])
+            if statement is not None:
                 is_whole()
-                rows = self._transact_whole(whole)
+                rows = self._transact_statement(statement)
                 if not rows:
                     raise OutcomeUnknown("it was enqueued without a reply, and was gone before its id could be read")
                 return [[Enqueued(rows[0][0])]]
@@ -350,7 +350,7 @@ class Enqueueing(Client):
             return list(map(Enqueued, (yield from enqueue_alike(roots.alike[0][1]))))
         now = roots.now
         at_once = {place: task for place, task in roots.tasks.items() if task.is_plain}
-        refused = roots.refused | (yield from admit(at_once, None, now))
+        refused = roots.refused | (yield from count_roots(at_once, None, now))
         found = {place: Enqueued(None, created=False, reason=why) for place, why in refused.items()}
         for places, new in roots.alike:
             found.update(zip(places, map(Enqueued, (yield from enqueue_alike(new))), strict=True))

@@ -37,9 +37,9 @@ class Readers:
                     lent_for_reading.shut()
                     leaves_trace = lent_for_reading.leaves_trace
         except Exception as error:
-            meant = session.meant(error)
-            if isinstance(meant, ConnectionLost | TryAgainLater):  # what the driver says tells a caller nothing
-                raise StoreUnavailable(f"the database went away while it was read: {meant}") from error
+            meaning = session.engine_error(error)
+            if isinstance(meaning, ConnectionLost | TryAgainLater):  # what the driver says tells a caller nothing
+                raise StoreUnavailable(f"the database went away while it was read: {meaning}") from error
             raise
         finally:
             if leaves_trace or not self._keep(session):

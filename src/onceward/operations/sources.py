@@ -192,7 +192,7 @@ class Governing(Operating):
 
     def pauses(self) -> list[Pause]:
         """What is paused, since when and by whom. Lineages are paused one by one, and say so themselves."""
-        return [Pause(row.scope, moment(row.at), row.author) for row in self._ask(pauses.listed_pauses)]
+        return [Pause(row.scope, moment(row.at), row.author) for row in self._ask(pauses.list_pauses)]
 
     def _check_names(self, pipeline: str | None, source: str | None, queue: str | None) -> None:
         """A name that the code of this app does not have is a typing error; without code there is nothing to ask. A

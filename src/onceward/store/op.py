@@ -24,7 +24,7 @@ class Uuids(list[bytes]):
     """A list of UUIDs as their sixteen bytes: thousands are made every second, and nobody asks them anything."""
 
 
-class Cuts(NamedTuple):
+class PackedBytes(NamedTuple):
     """Byte strings for a statement that takes them one after the other, in one, and cuts them itself: on SQLite."""
 
     parts: Sequence[bytes]
@@ -35,7 +35,7 @@ class Cuts(NamedTuple):
     numbers: Sequence[int] | None = None
     """The numbers of their rows, from the first one on."""
 
-    def written(self) -> str:
+    def layout(self) -> str:
         """JSON with a number for each: from the 38th bit on how far its row is from the first, from the 14th on the
         place of its first byte, below that its length, and in the lowest bit whether it is a hash. By name, where they
         have one: a name may stand twice."""
@@ -89,13 +89,13 @@ class Call(NamedTuple):
     functions: Sequence[tuple[Callable[..., object], tuple[Any, ...]]]
 
 
-class Whole(NamedTuple):
+class AtomicStatement(NamedTuple):
     """One statement that is a transaction of its own. It returns rows if it has written anything, and then it has
     written the receipt it is given, `:receipt`, as well. Where it is given the one `:before`, and that is gone, it
     writes nothing."""
 
     query: Query
-    again: Query
+    read_back: Query
     """What its answer was, read from what it has written: asked if it has committed and the answer was lost."""
 
 

@@ -51,7 +51,7 @@ class Statement:
     """The types of those columns."""
 
 
-def parsed(text: str) -> dict[str, str]:
+def parse_blocks(text: str) -> dict[str, str]:
     """The named blocks of a file, without their comments. A name that stands twice is an error."""
     pieces = _BLOCK.split(text)
     queries: dict[str, str] = {}
@@ -73,7 +73,7 @@ def queries(dialect: Dialect) -> dict[str, str]:
     """All queries of a database: the common ones, and those that truly differ."""
     merged: dict[str, str] = {}
     for file in (*_COMMON, dialect):
-        for name, text in parsed(read(f"{file}.sql")).items():
+        for name, text in parse_blocks(read(f"{file}.sql")).items():
             if name in merged:
                 raise ValueError(f"query {name} stands in two files")
             merged[name] = text
@@ -117,7 +117,7 @@ def _list_as_array(match: re.Match[str]) -> str:
     return f"= ANY (:{match[2]}::{'text' if match[1] else 'bigint'}[])"
 
 
-def spelled(text: str, dialect: Dialect, *, one_row: bool = False) -> str:
+def spell_out(text: str, dialect: Dialect, *, one_row: bool = False) -> str:
     """A query with the short forms written out for a database; its parameters are still `:name`."""
     if dialect == "postgres":
         return _ROWS.sub(_row_as_values if one_row else _rows_as_arrays, _LIST.sub(_list_as_array, text))
@@ -126,7 +126,7 @@ def spelled(text: str, dialect: Dialect, *, one_row: bool = False) -> str:
 
 
 @cache
-def in_rows(name: str, count: int) -> str:
+def text_for_rows(name: str, count: int) -> str:
     """A query of SQLite for so many rows of a `Many` at once. What they have in common comes first, then row by row."""
     text = queries("sqlite")[name]
     declared = _ROWS.search(text)
@@ -139,7 +139,7 @@ def in_rows(name: str, count: int) -> str:
         ", ".join([*heads, *(f"?{place}" for place in range(first, first + varying))])
         for first in range(same + 1, same + 1 + count * varying, varying)
     ]
-    return spelled(_ROWS.sub("VALUES " + ", ".join(f"({row})" for row in rows), text), "sqlite")
+    return spell_out(_ROWS.sub("VALUES " + ", ".join(f"({row})" for row in rows), text), "sqlite")
 
 
 class Statements(Mapping[str, Statement]):
@@ -175,8 +175,8 @@ class Statements(Mapping[str, Statement]):
                 places.append(match[1])
             return self._placeholder(match[1], places.index(match[1]) + 1)
 
-        spelled_out = _PARAMETER.sub(place, spelled(text, self._dialect))
-        for_one = _PARAMETER.sub(place, spelled(text, self._dialect, one_row=True))
+        spelled_out = _PARAMETER.sub(place, spell_out(text, self._dialect))
+        for_one = _PARAMETER.sub(place, spell_out(text, self._dialect, one_row=True))
         self._made[name] = made = Statement(spelled_out, tuple(places), columns, for_one, kinds)
         return made
 

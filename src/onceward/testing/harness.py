@@ -27,7 +27,7 @@ from onceward.store.governance.sources import declare as declare_sources
 from onceward.store.lineage.growth import Growth
 from onceward.store.lines.idle import is_due_besides_signals, signal_waits
 from onceward.store.lines.lines import look
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Op, drive
 from onceward.store.operations.task_actions import wake_for_code
 from onceward.testing.bounds import bounded
@@ -202,8 +202,8 @@ class _InlineWorker:
         writer = Writer(
             self._session,
             self._worker,
-            Reader(registry.lanes(None), limits_of, sweeps, **rules),
-            Reader(registry.lanes(None, suspect=True), limits_of, sweeps, **rules),
+            LineMemory(registry.lanes(None), limits_of, sweeps, **rules),
+            LineMemory(registry.lanes(None, suspect=True), limits_of, sweeps, **rules),
         )
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -234,15 +234,15 @@ class _InlineWorker:
         seen = -1
         for _ in range(MOST_ROUNDS):
             await self._settle(writer, runner)
-            sight = drive(look(Reader(registry.lanes(None), registry.limits_of)), self._session)
-            if sight.heads and self._submitted != seen:  # somebody else has enqueued it meanwhile
+            view = drive(look(LineMemory(registry.lanes(None), registry.limits_of)), self._session)
+            if view.heads and self._submitted != seen:  # somebody else has enqueued it meanwhile
                 seen = self._submitted
                 runner.look_again()
                 continue
             if sweep_budgets(self._session, self._clock.now()):  # not all that was set aside was needed
                 runner.look_again()
                 continue
-            due_at = sight.next_at
+            due_at = view.next_at
             if due_at is None or not wait_for_due or (due_at > self._clock.now() and self._waits_again()):
                 self.is_done = True
                 break

@@ -22,7 +22,7 @@ from onceward.store.attempts.expiry import expire_tasks
 from onceward.store.attempts.workers import give_back, still_held
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import RECEIPT_IS_THERE_MS, ConnectionLost, Session, TryAgainLater
-from onceward.store.lines.lines import stragglers
+from onceward.store.lines.lines import look_for_stragglers
 from onceward.store.op import Query
 from onceward.support.logs import EngineLog
 from onceward.worker.counts import Swept
@@ -154,8 +154,8 @@ class Keeper:
             self._expire()
         if now - self._stragglers_at >= self._config.check_ms:
             self._stragglers_at = now
-            reader = self._writer.reader
-            if reader.sweeps and self._session.ask(lambda: stragglers(reader, self._session.clock.now())):
+            memory = self._writer.memory
+            if memory.sweeps and self._session.ask(lambda: look_for_stragglers(memory, self._session.clock.now())):
                 logger.info("found work behind the lines, sweeping from the start")
         if self._code_looks.step(self._session):
             self._call(self._runner.look_again)

@@ -34,8 +34,8 @@ from onceward.store.governance.budget_waits import sweep_budgets
 from onceward.store.governance.budget_waits import wake_for_code as wake_for_budgets_of_code
 from onceward.store.governance.sources import declare as declare_sources
 from onceward.store.lines.idle import anything_left, ready_now, suspects_soon
-from onceward.store.lines.lines import line_told
-from onceward.store.lines.memory import Line, Reader
+from onceward.store.lines.lines import notified_line
+from onceward.store.lines.memory import Line, LineMemory
 from onceward.store.op import Op, Query, drive
 from onceward.store.operations.task_actions import wake_for_code
 from onceward.support.logs import EngineLog, stopping
@@ -95,7 +95,7 @@ class WorkerProcess:
         self._stop_requests = 0
         self._asked_to_stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._reader_lanes = registry.lanes(orders.queues)
+        self._ordinary_lanes = registry.lanes(orders.queues)
         self._suspect_lanes = registry.lanes(orders.queues, suspect=True)
         self._lost_everything = False
         self._ends_at = None if orders.tick is None else store.clock.monotonic() + orders.tick.limit_ms
@@ -149,10 +149,10 @@ class WorkerProcess:
             if here is not None:
                 here.remove()
             return
-        writer = Writer(session, worker, self._new_reader(self._reader_lanes), self._new_reader(self._suspect_lanes))
-        lines = frozenset(writer.reader.lines())
+        writer = Writer(session, worker, self._new_memory(self._ordinary_lanes), self._new_memory(self._suspect_lanes))
+        lines = frozenset(writer.memory.lines())
         threads = StageThreads(loop, self._in_force.config.threads)
-        wakeup, listener = self._wakeup(session, worker, lambda notification: heard(line_told(notification)))
+        wakeup, listener = self._wakeup(session, worker, lambda notification: heard(notified_line(notification)))
 
         def heard(line: Line | None = None) -> None:
             with suppress(RuntimeError):  # the loop may have closed this very moment
@@ -197,7 +197,7 @@ class WorkerProcess:
             ends_at=NEVER if self._ends_at is None else self._ends_at,
             on_failure=self._on_failure,
         )
-        if writer.reader.threaded:
+        if writer.memory.threaded:
             runner.intake.free_threads = lambda: threads.free
         if self._supervised:
             # Its supervisor has a child of their own for suspects; in this one they would meet others.
@@ -337,12 +337,12 @@ class WorkerProcess:
         fire_due(session, self._schedules, self._store.clock.now())
         return entered
 
-    def _new_reader(self, lanes: tuple[str, ...]) -> Reader:
+    def _new_memory(self, lanes: tuple[str, ...]) -> LineMemory:
         registry = self._registry
         limits_of = registry.limits_of if registry.governs else None
         sweeps = self._store.dialect == "postgres"
         rules: dict[str, Any] = {"budgets_of": registry.budgets_of, "limits_of_old": registry.limits_of}
-        return Reader(lanes, limits_of, sweeps, threaded=registry.threaded & {*lanes}, **rules)
+        return LineMemory(lanes, limits_of, sweeps, threaded=registry.threaded & {*lanes}, **rules)
 
     def _wakeup(self, session: Session, worker: int, heard: Callable[[str], None]) -> tuple[Wakeup, Listener | None]:
         if self._store.dialect == "sqlite":
@@ -435,7 +435,7 @@ class WorkerProcess:
     def is_work_ready(self) -> bool:
         """Whether anything could be claimed now."""
         return self._look(
-            ready_now(self._reader_lanes + self._suspect_lanes, self._store.clock.now()), in_trouble=False
+            ready_now(self._ordinary_lanes + self._suspect_lanes, self._store.clock.now()), in_trouble=False
         )
 
     def _are_suspects_coming(self) -> bool:
@@ -443,7 +443,7 @@ class WorkerProcess:
         return self._look(suspects_soon(self._suspect_lanes, self._store.clock.now()))
 
     def _anything_left(self) -> bool:
-        return self._look(anything_left(self._reader_lanes + self._suspect_lanes, self._registry.kinds), sweeps=True)
+        return self._look(anything_left(self._ordinary_lanes + self._suspect_lanes, self._registry.kinds), sweeps=True)
 
     def _look(self, asked: Op[bool], *, in_trouble: bool = True, sweeps: bool = False) -> bool:
         """Look at one moment of the database: what goes from running to ready meanwhile would be seen nowhere."""

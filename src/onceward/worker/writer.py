@@ -19,8 +19,8 @@ from onceward.store.attempts.commits import SendAlone, Verdict, commit
 from onceward.store.attempts.quick_claim import Told, claim_at_once, claimed_at_once, may_claim_at_once
 from onceward.store.attempts.workers import mark_low_claim
 from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, WentBack, WriteLost
-from onceward.store.lines.lines import Sight, heed_pauses, look
-from onceward.store.lines.memory import ANY_NUMBER, Line, Reader, is_time_to_sweep, mark_claimed, must_heed_clock
+from onceward.store.lines.lines import LineView, look, refresh_pauses
+from onceward.store.lines.memory import ANY_NUMBER, Line, LineMemory, is_time_to_sweep, mark_claimed, must_follow_clock
 from onceward.store.op import Op, Rows
 from onceward.worker import crash_points
 from onceward.worker.counts import Counts
@@ -88,8 +88,8 @@ class Writer:
 
     session: Session
     worker: int
-    reader: Reader
-    suspects: Reader
+    memory: LineMemory
+    suspects: LineMemory
     counts: Counts = field(default_factory=Counts)
     low_claim: int = 0
     leaves_writes: bool = False
@@ -105,15 +105,15 @@ class Writer:
             written = self._claim_at_once(wish, wish.line)
             if written is not None:
                 return written
-        sight = None
+        view = None
         if not items and wish is not None and wish.line is None:
-            sight = self._look(wish)
-            within = sight if sight is None or wish.threads > 0 else sight.without_threads(self.reader)
-            if sight is not None and within is not None and not within.has_work(self.session.clock.now()):
-                nothing = replace(NOTHING, wants_thread=True) if sight.heads else NOTHING
-                return Written((), (), nothing, wish, sight.next_at, self.reader.pauses)
+            view = self._look(wish)
+            within = view if view is None or wish.threads > 0 else view.without_threads(self.memory)
+            if view is not None and within is not None and not within.has_work(self.session.clock.now()):
+                nothing = replace(NOTHING, wants_thread=True) if view.heads else NOTHING
+                return Written((), (), nothing, wish, view.next_at, self.memory.pauses)
         try:
-            written = self._transaction(items, wish, sight)
+            written = self._transaction(items, wish, view)
         except _NothingThere:
             return Written((), (), NOTHING, wish)
         crash_points.reach("after commit")
@@ -127,12 +127,12 @@ class Writer:
     def _claim_at_once(self, wish: Wish, line: Line) -> Written | None:
         """A claim that takes no more than one statement; None if it does."""
         now = self.session.clock.now()
-        most = min(wish.count, wish.threads) if line[0] in self.reader.threaded else wish.count
-        if most <= 0 or self.session.must_look_beside or not may_claim_at_once(self.reader, now):
+        most = min(wish.count, wish.threads) if line[0] in self.memory.threaded else wish.count
+        if most <= 0 or self.session.must_look_beside or not may_claim_at_once(self.memory, now):
             return None
         told = Told(line, secrets.token_bytes(16), self.worker, most, now)
         try:
-            rows = self.session.transact_whole(claim_at_once(self.reader, told))
+            rows = self.session.transact_statement(claim_at_once(self.memory, told))
         except OutcomeUnknown as doubt:
             doubt.result = (wish, told)
             raise
@@ -140,10 +140,10 @@ class Writer:
 
     def _claimed_at_once(self, wish: Wish, told: Told, rows: Rows) -> Written:
         crash_points.reach("after commit")
-        claimed = claimed_at_once(self.reader, told, rows)
+        claimed = claimed_at_once(self.memory, told, rows)
         if claimed.leases:
             self._count_claim(claimed)
-        return Written((), (), claimed, wish, None, self.reader.pauses)
+        return Written((), (), claimed, wish, None, self.memory.pauses)
 
     def settle(self, doubt: OutcomeUnknown) -> Written | None:
         """What a doubtful transaction has done; None if it has not committed. Raises if nobody knows yet."""
@@ -152,42 +152,44 @@ class Writer:
         if isinstance(doubt.result, Written):
             return doubt.result
         wish, told = cast(tuple[Wish, Told], doubt.result)
-        rows = self.session.answer_to(claim_at_once(self.reader, told), doubt.token)
+        rows = self.session.answer_to(claim_at_once(self.memory, told), doubt.token)
         return self._claimed_at_once(wish, told, rows)
 
-    def _look(self, wish: Wish) -> Sight | None:
+    def _look(self, wish: Wish) -> LineView | None:
         """A look without a transaction, so that idle workers do not stand in each other's way; None if it is time for
         more than a look."""
-        reader, now = self.suspects if wish.suspects else self.reader, self.session.clock.now()
-        if is_time_to_sweep(reader, now) or must_heed_clock(reader, now):
+        memory, now = self.suspects if wish.suspects else self.memory, self.session.clock.now()
+        if is_time_to_sweep(memory, now) or must_follow_clock(memory, now):
             return None
-        reader.latest = max(reader.latest, now)
-        return self.session.ask(lambda: self._heeded_look(reader, now))
+        memory.latest = max(memory.latest, now)
+        return self.session.ask(lambda: self._look_after_pauses(memory, now))
 
-    def _heeded_look(self, reader: Reader, now: int) -> Op[Sight]:
+    def _look_after_pauses(self, memory: LineMemory, now: int) -> Op[LineView]:
         yield from self._heed(now)
-        return (yield from look(reader))
+        return (yield from look(memory))
 
     def _heed(self, now: int) -> Op[None]:
         """Learn what is paused, for all lines."""
-        yield from heed_pauses(self.reader, now)
-        self.suspects.pauses = self.reader.pauses
+        yield from refresh_pauses(self.memory, now)
+        self.suspects.pauses = self.memory.pauses
 
-    def _transaction(self, items: Sequence[Item], wish: Wish | None, sight: Sight | None) -> Written:
+    def _transaction(self, items: Sequence[Item], wish: Wish | None, view: LineView | None) -> Written:
         """One transaction for all; where domain rows cost it, another one without them."""
         self.session.last_trouble = None
         try:
-            return self._once(items, wish, sight, without_writes=False)
+            return self._once(items, wish, view, without_writes=False)
         except _Enough:
             pass
         except StoreError as error:
             # What is in doubt must stay whole, and after a restore nothing is to be written.
             if isinstance(error, OutcomeUnknown | WentBack) or not isinstance(self.session.last_trouble, WriteLost):
                 raise
-        return self._once(items, wish, sight, without_writes=True)
+        return self._once(items, wish, view, without_writes=True)
 
-    def _once(self, items: Sequence[Item], wish: Wish | None, sight: Sight | None, *, without_writes: bool) -> Written:
-        reader, suspects, lent = self.reader, self.suspects, self.session.lendings
+    def _once(
+        self, items: Sequence[Item], wish: Wish | None, view: LineView | None, *, without_writes: bool
+    ) -> Written:
+        memory, suspects, lent = self.memory, self.suspects, self.session.lendings
         tries = 0
 
         def operation() -> Op[Written]:
@@ -195,15 +197,15 @@ class Writer:
             tries += 1
             if self.session.lendings > lent and (tries > 2 or isinstance(self.session.last_trouble, WriteLost)):
                 raise _Enough
-            return self._operation(items, wish, sight, reader, suspects, without_writes=without_writes)
+            return self._operation(items, wish, view, memory, suspects, without_writes=without_writes)
 
         try:
             return self.session.transact(operation)
         except (StoreError, ConnectionLost, _NothingThere, _Enough):
-            self.reader, self.suspects = reader, suspects
+            self.memory, self.suspects = memory, suspects
             raise
         except Exception as error:  # one of these commits cannot be written at all, or we are thought dead: others
-            self.reader, self.suspects = reader, suspects  # must not suffer, so each is tried by itself
+            self.memory, self.suspects = memory, suspects  # must not suffer, so each is tried by itself
             if not items and not isinstance(error, WorkerBuried):
                 raise
             return Written(items, [SendAlone(str(error))] * len(items), NOTHING, wish)
@@ -223,20 +225,20 @@ class Writer:
         self,
         items: Sequence[Item],
         wish: Wish | None,
-        sight: Sight | None,
-        reader: Reader,
-        suspects: Reader,
+        view: LineView | None,
+        memory: LineMemory,
+        suspects: LineMemory,
         *,
         without_writes: bool,
     ) -> Op[Written]:
         """A transaction, from the start: what was remembered of the lines by one that did not commit is forgotten."""
-        self.reader, self.suspects = reader.copy(), suspects.copy()
+        self.memory, self.suspects = memory.copy(), suspects.copy()
         now = self.session.clock.now()
         yield from self._heed(now)
-        yield from mark_claimed(self.reader, now)
+        yield from mark_claimed(self.memory, now)
         verdicts: list[Verdict] = []
         if items:
-            claimer = self.reader if wish is not None and wish.is_ordinary else None
+            claimer = self.memory if wish is not None and wish.is_ordinary else None
             if without_writes:
                 verdicts = yield from _without_writes(items, now, claimer)
             else:
@@ -254,26 +256,26 @@ class Writer:
                 claimed = yield from claim_suspects(self.suspects, self.worker, now, has_settled=has_settled)
             elif wish.line is not None:
                 claimed = yield from claim_from(
-                    self.reader, wish.line, self.worker, wish.count, now, threads=wish.threads
+                    self.memory, wish.line, self.worker, wish.count, now, threads=wish.threads
                 )
                 if not items and not claimed.leases:
                     raise _NothingThere
             else:
                 claimed = yield from claim(
-                    self.reader,
+                    self.memory,
                     self.worker,
                     wish.count,
                     now,
-                    sight,
+                    view,
                     slots=wish.slots,
                     threads=wish.threads,
                     has_settled=has_settled,
                 )
-                if self.reader.wants_thread:
+                if self.memory.wants_thread:
                     claimed = replace(claimed, wants_thread=True)
         if self.low_claim:
             yield from mark_low_claim(self.worker, self.low_claim)
-        return Written(items, verdicts, claimed, wish, self.reader.next_due_at, self.reader.pauses)
+        return Written(items, verdicts, claimed, wish, self.memory.next_due_at, self.memory.pauses)
 
     def _count(self, written: Written) -> None:
         self.low_claim = 0
@@ -287,7 +289,7 @@ class Writer:
         self.counts.claimed += len(claimed.leases)
 
 
-def _without_writes(items: Sequence[Item], now: int, claimer: Reader | None) -> Op[list[Verdict]]:
+def _without_writes(items: Sequence[Item], now: int, claimer: LineMemory | None) -> Op[list[Verdict]]:
     """Commit those that have no domain rows; the others are to be sent alone."""
     found = iter((yield from commit([item.commit for item in items if not item.commit.writes], now, claimer)))
     return [SendAlone() if item.commit.writes else next(found) for item in items]

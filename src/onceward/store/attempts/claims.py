@@ -22,15 +22,15 @@ from onceward.store.history import Entry, log
 from onceward.store.lineage.joins import Ended, after_end, read_families
 from onceward.store.lines.lines import (
     COMPARE_EVERY_MS,
-    Sight,
+    LineView,
     drop_dead,
-    look_and_make_due,
     look_for_turns,
+    look_with_due,
     pop,
     pop_from,
     pop_suspects,
 )
-from onceward.store.lines.memory import ANY_NUMBER, Line, Reader, heed_clock, sweep_if_time
+from onceward.store.lines.memory import ANY_NUMBER, Line, LineMemory, follow_clock, sweep_if_time
 from onceward.store.op import Many, Op, Query, Row
 
 _CLAIM = 29
@@ -63,11 +63,11 @@ NOTHING = Claimed(0, [], {}, {})
 
 
 def claim(
-    reader: Reader,
+    memory: LineMemory,
     worker: int,
     count: int,
     now: int,
-    sight: Sight | None = None,
+    view: LineView | None = None,
     *,
     slots: int = 0,
     threads: int = ANY_NUMBER,
@@ -79,104 +79,104 @@ def claim(
     thread as soon as they begin no more than `threads`. `has_settled` is whether this transaction has locked budgets
     already.
     """
-    reader.threads, reader.wants_thread = threads, False
-    yield from heed_clock(reader, now)
-    yield from sweep_if_time(reader, now)
-    if reader.limits_of is None:
-        popped = yield from pop(reader, count, now, sight)
-        claimed = yield from _lease(reader, popped, Leasing(worker), now)
-        return claimed if len(claimed.leases) == len(popped) else (yield from _step_over(reader, claimed))
+    memory.threads, memory.wants_thread = threads, False
+    yield from follow_clock(memory, now)
+    yield from sweep_if_time(memory, now)
+    if memory.limits_of is None:
+        popped = yield from pop(memory, count, now, view)
+        claimed = yield from _lease(memory, popped, Leasing(worker), now)
+        return claimed if len(claimed.leases) == len(popped) else (yield from _step_over(memory, claimed))
     room = min(slots, count)
     leasing = Leasing(worker)
-    busy = reader.busy_governed(now) if sight is None else None
+    busy = memory.busy_governed(now) if view is None else None
     if busy is None:
-        reader.gives_way = not reader.gives_way
-        yield from gate_claim.tell(reader, now)
-        if sight is None or sight.is_due(now):
-            sight = yield from look_and_make_due(reader, now, turns=False)
-        governed = yield from gate_claim.look(reader, slots, now)
+        memory.gives_way = not memory.gives_way
+        yield from gate_claim.report_healthy_gates(memory, now)
+        if view is None or view.is_due(now):
+            view = yield from look_with_due(memory, now, turns=False)
+        plan = yield from gate_claim.look(memory, slots, now)
     else:
-        governed = yield from gate_claim.look_at_one(reader, busy, room, now)
-    first = yield from gate_claim.pop(governed, leasing, room, before=NEVER if sight is None else sight.oldest(reader))
-    if governed.is_stale and busy is not None:
-        governed = yield from gate_claim.look_at_one(reader, busy._replace(is_compared=False), room, now)
-        first = yield from gate_claim.pop(governed, leasing, room, before=NEVER)
+        plan = yield from gate_claim.look_at_one(memory, busy, room, now)
+    first = yield from gate_claim.pop(plan, leasing, room, before=NEVER if view is None else view.oldest(memory))
+    if plan.is_stale and busy is not None:
+        plan = yield from gate_claim.look_at_one(memory, busy._replace(is_compared=False), room, now)
+        first = yield from gate_claim.pop(plan, leasing, room, before=NEVER)
     taken = sum(len(passage.tasks) for passage in first)
-    is_full = sight is None and 0 < taken == slots
+    is_full = view is None and 0 < taken == slots
     ids: list[int] = []
     then: list[Passage] = []
     if is_full:
-        reader.next_due_at = reader.gates_busy_until  # the other lines are looked at in a moment
+        memory.next_due_at = memory.gates_busy_until  # the other lines are looked at in a moment
     elif taken < count:
-        if sight is None:
-            sight = yield from look_and_make_due(reader, now, turns=False)
-        reader.next_due_at = sight.next_due_at
-        ids = yield from pop(reader, count - taken, now, sight)
-        then = yield from gate_claim.pop(governed, leasing, min(slots - taken, count - taken - len(ids)))
+        if view is None:
+            view = yield from look_with_due(memory, now, turns=False)
+        memory.next_due_at = view.next_due_at
+        ids = yield from pop(memory, count - taken, now, view)
+        then = yield from gate_claim.pop(plan, leasing, min(slots - taken, count - taken - len(ids)))
     passages = [*first, *then]
     popped = [task for passage in passages for task in passage.tasks]
     costly = [task for passage in passages if has_budget(passage.gates) for task in passage.tasks]
-    paid = yield from set_aside(costly, reader.budgets_of, reader.due_by(now), now, waits=not has_settled)
+    paid = yield from set_aside(costly, memory.budgets_of, memory.due_by(now), now, waits=not has_settled)
     if away := paid.turned_away:
-        passages = governed.put_back(passages, away)
+        passages = plan.put_back(passages, away)
         popped = [task for task in popped if task not in away or task in paid.failing]
-    claimed = yield from _lease(reader, [*popped, *ids], leasing, now)
+    claimed = yield from _lease(memory, [*popped, *ids], leasing, now)
     if len(claimed.leases) < len(popped) + len(ids):
-        passages = governed.put_back(passages, set(popped).difference(lease.task for lease in claimed.leases))
-        claimed = yield from _step_over(reader, claimed)
+        passages = plan.put_back(passages, set(popped).difference(lease.task for lease in claimed.leases))
+        claimed = yield from _step_over(memory, claimed)
     claimed = yield from _paid_for(claimed, paid, now)
-    claimed = _inside(claimed, (yield from gate_claim.settle(governed, passages, claimed.leases)))
-    reader.busy_lane = governed.busy_lane(room)
+    claimed = _inside(claimed, (yield from gate_claim.settle(plan, passages, claimed.leases)))
+    memory.busy_lane = plan.busy_lane(room)
     if busy is None:
-        reader.gates_busy_until = now + COMPARE_EVERY_MS
-    if governed.turn_stays:
-        reader.next_due_at = now
+        memory.gates_busy_until = now + COMPARE_EVERY_MS
+    if plan.turn_stays:
+        memory.next_due_at = now
     elif len(claimed.leases) < count and not is_full:
-        yield from look_for_turns(reader)
-    return replace(claimed, held_back=governed.held_back) if governed.held_back else claimed
+        yield from look_for_turns(memory)
+    return replace(claimed, held_back=plan.held_back) if plan.held_back else claimed
 
 
 def claim_from(
-    reader: Reader, line: Line, worker: int, count: int, now: int, *, threads: int = ANY_NUMBER
+    memory: LineMemory, line: Line, worker: int, count: int, now: int, *, threads: int = ANY_NUMBER
 ) -> Op[Claimed]:
     """Lease up to `count` tasks that stand in one line, unless an operator has paused it."""
-    reader.threads = threads
-    if reader.pauses.of_line(line[0]) is not None:
+    memory.threads = threads
+    if memory.pauses.of_line(line[0]) is not None:
         return NOTHING
-    yield from heed_clock(reader, now)
-    ids = yield from pop_from(reader, line, count, now)
-    return (yield from _lease(reader, ids, Leasing(worker), now))
+    yield from follow_clock(memory, now)
+    ids = yield from pop_from(memory, line, count, now)
+    return (yield from _lease(memory, ids, Leasing(worker), now))
 
 
-def claim_suspects(reader: Reader, worker: int, now: int, *, has_settled: bool = False) -> Op[Claimed]:
+def claim_suspects(memory: LineMemory, worker: int, now: int, *, has_settled: bool = False) -> Op[Claimed]:
     """Lease suspects that may run together, and nothing else."""
     # From the start each time: those in smaller company stand first, and may have come later. They are few.
-    reader.seen.clear()
-    reader.highest.clear()
-    yield from heed_clock(reader, now)
-    ids = yield from pop_suspects(reader)
+    memory.seen.clear()
+    memory.highest.clear()
+    yield from follow_clock(memory, now)
+    ids = yield from pop_suspects(memory)
     paid = SetAside()
     admitted = None
-    if reader.limits_of is not None and ids:
-        admitted = yield from gate_claim.admit(reader, ids, now)
+    if memory.limits_of is not None and ids:
+        admitted = yield from gate_claim.admit_suspects(memory, ids, now)
         ids = admitted.tasks
-        paid = yield from set_aside(ids, reader.budgets_of, reader.due_by(now), now, waits=not has_settled)
+        paid = yield from set_aside(ids, memory.budgets_of, memory.due_by(now), now, waits=not has_settled)
         ids = [task for task in ids if task not in paid.turned_away or task in paid.failing]
-        passages = admitted.governed.put_back(admitted.passages, paid.turned_away)
+        passages = admitted.plan.put_back(admitted.passages, paid.turned_away)
         admitted = admitted._replace(passages=passages)
-    claimed = yield from _lease(reader, ids, Leasing(worker), now)
+    claimed = yield from _lease(memory, ids, Leasing(worker), now)
     if len(claimed.leases) < len(ids):
-        claimed = yield from _step_over(reader, claimed)
+        claimed = yield from _step_over(memory, claimed)
     claimed = yield from _paid_for(claimed, paid, now)
     if admitted is not None:
-        placed = yield from gate_claim.settle(admitted.governed, admitted.passages, claimed.leases)
+        placed = yield from gate_claim.settle(admitted.plan, admitted.passages, claimed.leases)
         claimed = _inside(claimed, placed)
     return claimed
 
 
-def _step_over(reader: Reader, claimed: Claimed) -> Op[Claimed]:
+def _step_over(memory: LineMemory, claimed: Claimed) -> Op[Claimed]:
     """Drop the dead places at the front of the lines. The claim has met one, and is to be followed by another."""
-    yield from drop_dead(reader)
+    yield from drop_dead(memory)
     return replace(claimed, met_dead=True)
 
 
@@ -216,7 +216,7 @@ def _inside(claimed: Claimed, placed: Collection[int]) -> Claimed:
     return replace(claimed, leases=leases)
 
 
-def _lease(reader: Reader, popped: Sequence[int], leasing: Leasing, now: int) -> Op[Claimed]:
+def _lease(memory: LineMemory, popped: Sequence[int], leasing: Leasing, now: int) -> Op[Claimed]:
     """Lease what was popped. It was due when it stood in line; a clock that was set back since does not undo that."""
     if not popped:
         return NOTHING
@@ -225,8 +225,8 @@ def _lease(reader: Reader, popped: Sequence[int], leasing: Leasing, now: int) ->
     if rest := sorted(set(ids).difference(leasing.tried)) if leasing.tried else ids:
         lease = {"token": token, "worker": worker, "now": now}
         passed = [f"{task}@{leasing.passed[task]}" for task in rest if task in leasing.passed] if leasing.passed else []
-        place = {"passed": passed, "suspects": reader.takes_suspects}
-        more = yield Query("lease_tasks", {**lease, **place, "ids": rest, "due_by": reader.due_by(now)})
+        place = {"passed": passed, "suspects": memory.takes_suspects}
+        more = yield Query("lease_tasks", {**lease, **place, "ids": rest, "due_by": memory.due_by(now)})
         if more:
             yield Query("lease_these", {**lease, "ids": [row[0] for row in more]})
         rows = [*rows, *more]

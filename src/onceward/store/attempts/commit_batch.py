@@ -27,18 +27,18 @@ from onceward.model.task import (
     lane_of,
 )
 from onceward.store.attempts.expiry import expire
-from onceward.store.governance.budgets import settle, settle_so_far
+from onceward.store.governance.budgets import settle_bills, settle_so_far
 from onceward.store.governance.cache import count_lookups
-from onceward.store.governance.gate_use import leave
+from onceward.store.governance.gate_use import leave_gates
 from onceward.store.governance.holds import settle_holds
 from onceward.store.history import Entry, log
 from onceward.store.lineage.aliases import NewAlias, take_aliases
 from onceward.store.lineage.joins import Ended, join, lock_parents, tell_of_end
 from onceward.store.lineage.spawn_requests import Asked
 from onceward.store.lineage.stage_batches import Opening, Spawned, spawn_all
-from onceward.store.lines.enqueue import kept
-from onceward.store.lines.lines import Standing, stand
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.enqueue import store_values
+from onceward.store.lines.lines import Placement, put_in_line
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Many, Op
 
 _STAYING = frozenset({Keep, Report, Take, Hold, Fill, Filled})
@@ -52,7 +52,7 @@ class Gathered:
     now: int
     entries: list[Entry] = field(default_factory=list)
     parts: list[tuple[Lease, Part]] = field(default_factory=list)
-    standings: list[Standing] = field(default_factory=list)
+    placements: list[Placement] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     opening: list[Opening] = field(default_factory=list)
     aliases: list[NewAlias] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Gathered:
 
     def goesback_in_line(self, lease: Lease, due_at: int, over_at: int) -> None:
         """A task goes back in line after its stage has run: its time goes on."""
-        self.standings.append(back_in_line(lease, due_at))
+        self.placements.append(back_in_line(lease, due_at))
         if over_at < NEVER:
             self.limits.append((over_at, lease.task))
 
@@ -97,7 +97,7 @@ class Gathered:
         """Write everything gathered but what is settled in the end, in the lock order of the engine."""
         yield from lock_parents(self.ended)
         if self.parts:
-            places = yield from kept([part.value for _, part in self.parts])
+            places = yield from store_values([part.value for _, part in self.parts])
             yield Many(
                 "insert_checkpoints",
                 [
@@ -121,12 +121,12 @@ class Gathered:
             yield from tell_of_end(self.ended, self.now, added, opened)
         for reason, tasks in sorted(self.expired.items()):
             yield from expire(tasks, reason, self.now)
-        if self.standings:
-            yield from stand(self.standings, self.now)
+        if self.placements:
+            yield from put_in_line(self.placements, self.now)
         if self.limits:
             yield Many("limit_times", sorted(set(self.limits)))
 
-    def settle_up(self, commits: Sequence[Commit], claimer: Reader | None) -> Op[None]:
+    def settle_up(self, commits: Sequence[Commit], claimer: LineMemory | None) -> Op[None]:
         """Leave gates and pay, for all commits of the transaction at once: in the order in which their attempts have
         ended, because a breaker counts failures in a row; and gates before budgets, as the claim locks them. So a claim
         tells gates on the way only where nobody has paid."""
@@ -135,11 +135,11 @@ class Gathered:
             if not all(one.is_plain_success for one in said):
                 places = {one.lease.task: place for place, one in enumerate(commits)}
                 self.left.sort(key=lambda left: places[left.lease.task])
-            yield from leave(self.left, said, self.now, None if self.has_paid else claimer)
+            yield from leave_gates(self.left, said, self.now, None if self.has_paid else claimer)
             if any(one.looked_up for one in said):
                 yield from count_lookups(self.left, self.now)
         if self.billed:
-            yield from settle(self.billed)
+            yield from settle_bills(self.billed)
         if self.billed_so_far:
             yield from settle_so_far(self.billed_so_far)
         if self.settling:
@@ -178,6 +178,6 @@ class Gathered:
                 self.opening.append(Opening(one.lease, new))
 
 
-def back_in_line(lease: Lease, due_at: int) -> Standing:
+def back_in_line(lease: Lease, due_at: int) -> Placement:
     """The place in line of a task whose stage came to an end, good or bad: it killed nobody, so it is no suspect."""
-    return Standing(lease.task, lane_of(lease.queue, lease.kind, lease.gates), lease.band, lease.rank, due_at)
+    return Placement(lease.task, lane_of(lease.queue, lease.kind, lease.gates), lease.band, lease.rank, due_at)

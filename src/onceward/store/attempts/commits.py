@@ -47,14 +47,14 @@ from onceward.model.task import (
 from onceward.store.attempts.commit_batch import Gathered, back_in_line
 from onceward.store.drivers.session import ConnectionLost, NoTimeLeft, TryAgainLater
 from onceward.store.governance.budgets import reserve_more
-from onceward.store.governance.cache import fill, filled
-from onceward.store.governance.gate_use import close, take
+from onceward.store.governance.cache import begin_fill, end_fill
+from onceward.store.governance.gate_use import close_gate, take_tokens
 from onceward.store.governance.holds import HoldLocked, set_aside_beyond
 from onceward.store.lineage.identities import read_open_holders
 from onceward.store.lineage.joins import Ended, read_families
 from onceward.store.lineage.spawn_requests import Asked, Identity
-from onceward.store.lines.lines import Standing
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.lines import Placement
+from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Call, Many, Op, Query, Rows
 
 Params = dict[str, Any]
@@ -83,7 +83,7 @@ class SendLater(SendAlone):
     """There was no time left in this transaction for the domain rows of a commit: it goes with the next."""
 
 
-def commit(commits: Sequence[Commit], now: int, claimer: Reader | None = None) -> Op[list[Verdict]]:
+def commit(commits: Sequence[Commit], now: int, claimer: LineMemory | None = None) -> Op[list[Verdict]]:
     """Write what attempts have to say; returns one verdict each. With a reader that claims in the same transaction, its
     claim says the rest to gates that it passes."""
     batch = Gathered(now)
@@ -240,7 +240,7 @@ def _accept(
         if paused and lease.task in paused:
             verdicts[place] = PAUSED
         if type(move) is Release:
-            batch.standings.append(_back_unjudged(lease, move, batch.now))
+            batch.placements.append(_back_unjudged(lease, move, batch.now))
         elif move.value is not None:  # type: ignore[attr-defined]
             batch.parts.append((lease, Part(move.stage, RESULT_PART, move.value)))  # type: ignore[attr-defined]
         if one.spawns is not None or one.sizes is not None:
@@ -330,9 +330,9 @@ def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | GivenUp | NotYet 
     if isinstance(move, Take):
         return (yield from _take(lease, move, now)) or True
     if isinstance(move, Fill):
-        return (yield from fill(lease, move, now)) or True
+        return (yield from begin_fill(lease, move, now)) or True
     if isinstance(move, Filled):
-        yield from filled(lease, move, now)
+        yield from end_fill(lease, move, now)
     if isinstance(move, Finish | Crash) and move.status.is_terminal:
         [(task, awaited, of)] = rows
         batch.ended.append(Ended(task, move.status, awaited, of))
@@ -345,8 +345,8 @@ def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | GivenUp | NotYet 
 
 def _take(lease: Lease, move: Take, now: int) -> Op[NotYet | None]:
     if move.pause_ms is not None:
-        return (yield from close(move.gate, move.pause_ms, now))
-    closed = yield from take(lease, move.gate, move.limits, move.tokens, now)
+        return (yield from close_gate(move.gate, move.pause_ms, now))
+    closed = yield from take_tokens(lease, move.gate, move.limits, move.tokens, now)
     if closed is None and move.budgets:
         return (yield from reserve_more(lease, move.budgets, now))
     return closed
@@ -410,7 +410,7 @@ def _record(lease: Lease, move: Move, batch: Gathered) -> None:
                 batch.joins.append((lease, move))
                 return
             lane = lane_of(queue, lease.kind, move.gates)
-            batch.standings.append(Standing(lease.task, lane, lease.band, lease.rank, batch.now))
+            batch.placements.append(Placement(lease.task, lane, lease.band, lease.rank, batch.now))
         case TryAgain(stage, due_at, reason):
             batch.note(lease, Event.RETRY_SCHEDULED, Status.RETRYABLE, stage, reason, move.trace)
             batch.goesback_in_line(lease, due_at, move.over_at)
@@ -423,7 +423,7 @@ def _record(lease: Lease, move: Move, batch: Gathered) -> None:
                 if (signal := signal_of(waiting_for)) is not None:  # the stage can see that the time ran out
                     batch.parts.append((lease, Part(stage, WAIT_PREFIX + signal, str(due_at).encode())))
                 # Never straight into line: a task is woken only when it leaves the waiting room.
-                batch.standings.append(back_in_line(lease, max(due_at, batch.now + 1)))
+                batch.placements.append(back_in_line(lease, max(due_at, batch.now + 1)))
         case Crash(stage, reason, status):
             batch.note(lease, Event.CRASHED, status, stage, reason)
             if not status.is_terminal:
@@ -432,7 +432,7 @@ def _record(lease: Lease, move: Move, batch: Gathered) -> None:
             batch.expired.setdefault(reason, []).append(lease.task)
         case Release():
             batch.note(lease, Event.RELEASED, Status.PENDING, lease.stage)
-            batch.standings.append(_back_unjudged(lease, move, batch.now))
+            batch.placements.append(_back_unjudged(lease, move, batch.now))
         case Keep(stage, parts):
             batch.parts += [(lease, part) for part in parts]
             if any(part.part == CURSOR_PART for part in parts):
@@ -444,13 +444,13 @@ def _record_loss(lease: Lease, move: Move, batch: Gathered) -> None:
     batch.note(lease, Event.LOST, Status.RUNNING, lease.stage, f"{type(move).__name__} refused by the fence")
 
 
-def _back_unjudged(lease: Lease, move: Release, now: int) -> Standing:
+def _back_unjudged(lease: Lease, move: Release, now: int) -> Placement:
     """The place in line of a task whose lease is given back: a suspect stays one."""
     suspect = lease.company > 0
     rank = lease.company if suspect else lease.rank
     queue, gates = (lease.queue, lease.gates) if move.queue is None else (move.queue, move.gates)
     lane = lane_of(queue, lease.kind, gates, suspect=suspect)
-    return Standing(lease.task, lane, lease.band, rank, now)
+    return Placement(lease.task, lane, lease.band, rank, now)
 
 
 def _with_writes(one: Commit, others: Gathered, *, alone: bool) -> Op[Verdict]:

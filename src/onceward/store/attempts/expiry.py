@@ -23,7 +23,7 @@ from onceward.store.drivers.session import Session, TryAgainLater
 from onceward.store.history import Entry, log
 from onceward.store.lineage.joins import Ended, after_end
 from onceward.store.lineage.trees import Head
-from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.lines.pause_scopes import read_pauses
 from onceward.store.op import Many, Op, Query
 from onceward.store.rows import as_uuid
@@ -73,8 +73,8 @@ def expire(ids: Sequence[int], reason: str, now: int, batch: int | None = None) 
     if batch is not None:
         yield Query("mark_overdue", {"batch": batch, "reason": reason})
     yield from after_end([Ended(task, Status.FAILED, awaited, of) for task, _, _, _, awaited, of, _ in ended], now)
-    yield from stand(
-        (Standing(task, lane_of(queue, kind), band, rank, now) for task, *_, kind, queue, band, rank in last), now
+    yield from put_in_line(
+        (Placement(task, lane_of(queue, kind), band, rank, now) for task, *_, kind, queue, band, rank in last), now
     )
     yield Query("notify")
     return tuple(Fallen(task, Status.FAILED, said) for task, _, _, _, _, _, said in ended)

@@ -13,7 +13,7 @@ from onceward.store.attempts.fallen import Fallen
 from onceward.store.drivers.session import TryAgainLater
 from onceward.store.history import Entry, log
 from onceward.store.lineage.joins import Ended, after_end
-from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.op import Op, Query, Row
 from onceward.store.rows import as_ids
 
@@ -149,16 +149,16 @@ def give_back(leases: Sequence[Lease], now: int) -> Op[int]:
 def _release(worker: int, held: Sequence[tuple[bytes, Row]], now: int) -> Op[None]:
     """Put back in line what a worker that lives holds."""
     entries: list[Entry] = []
-    standings: list[Standing] = []
+    placements: list[Placement] = []
     for token, row in held:
         task, run, fence, kind, queue, band, rank, stage, _crashes, company = row
         yield Query("take_back", {"ids": [task], "token": token, "now": now})
         entries.append(Entry(task, run, fence, Event.RELEASED, Status.PENDING, stage, worker, now, None))
         lane = lane_of(queue, kind, suspect=company > 0)
-        standings.append(Standing(task, lane, band, company or rank, now))
+        placements.append(Placement(task, lane, band, company or rank, now))
     yield from log(entries)
-    yield from stand(standings, now)
-    yield from look_again_at([one.task for one in standings], now)
+    yield from put_in_line(placements, now)
+    yield from look_again_at([one.task for one in placements], now)
 
 
 def _held(worker: int, low_claim: int) -> Op[list[tuple[bytes, Row]]]:
@@ -257,7 +257,7 @@ def _bury(
     quarantined: list[int] = []
     fallen: list[Fallen] = []
     timed_out = released = 0
-    standings: list[Standing] = []
+    placements: list[Placement] = []
     entries: list[Entry] = []
     ended: list[Ended] = []
     plain: dict[bytes, list[int]] = {}
@@ -299,15 +299,15 @@ def _bury(
                 released += 1
         entries.append(Entry(task, run, fence, event, status, stage, worker.id, now, note))
         if status is not Status.FAILED:
-            standings.append(Standing(task, lane_of(queue, kind, suspect=suspect), band, lane_rank, due_at))
+            placements.append(Placement(task, lane_of(queue, kind, suspect=suspect), band, lane_rank, due_at))
     for token, tasks in plain.items():
         yield Query("take_back", {"ids": tasks, "token": token, "now": now})
     if suspects and not counts:
         yield Query("suspect", {"ids": sorted(suspects), "company": _company_of(len(suspects))})
     yield from log(entries)
     yield from after_end(ended, now)
-    yield from stand(standings, now)
-    yield from look_again_at([one.task for one in standings], now)
+    yield from put_in_line(placements, now)
+    yield from look_again_at([one.task for one in placements], now)
     return Reclaimed(worker.name, released, len(suspects), timed_out, tuple(quarantined), tuple(fallen))
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from onceward.errors import ConfigError, SchemaTooOld, WrongTwin
 from onceward.model.connection import Dialect
 from onceward.store import queries
-from onceward.store.drivers.sqlite import bound
+from onceward.store.drivers.sqlite import as_parameter
 from onceward.store.op import Many, Query, Request, Row, Rows, Uuids
 from onceward.store.queries import Statement
 
@@ -28,14 +28,14 @@ Placeholder = Callable[[str, int], str]
 _statements = cache(queries.Statements)
 _MISSING_TABLE = re.compile(r'no such table: (?:onceward_|sqlite_sequence)|relation "onceward_\w+" does not exist')
 
-_TAKEN = (
+_ACCEPTED = (
     "enqueue takes a connection of sqlite3, apsw or psycopg, a Connection or Session of SQLAlchemy, or "
     "django.db.connection; aenqueue takes a psycopg.AsyncConnection, a connection of asyncpg, or an AsyncConnection "
     "or AsyncSession of SQLAlchemy; the database is SQLite or PostgreSQL"
 )
 
 
-class State(NamedTuple):
+class TransactionState(NamedTuple):
     """What a connection is in the middle of."""
 
     in_transaction: bool
@@ -55,17 +55,17 @@ _SAVEPOINT = Frame(
     "RELEASE SAVEPOINT onceward_enqueue",
     ("ROLLBACK TO SAVEPOINT onceward_enqueue", "RELEASE SAVEPOINT onceward_enqueue"),
 )
-_FRAMES: dict[tuple[Dialect, State], Frame] = {
-    ("sqlite", State(True, True)): _SAVEPOINT,
-    ("sqlite", State(True, False)): _SAVEPOINT,
-    ("sqlite", State(False, True)): Frame("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",)),
+_FRAMES: dict[tuple[Dialect, TransactionState], Frame] = {
+    ("sqlite", TransactionState(True, True)): _SAVEPOINT,
+    ("sqlite", TransactionState(True, False)): _SAVEPOINT,
+    ("sqlite", TransactionState(False, True)): Frame("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",)),
     # Begun as the driver would at the first write, and left for the caller to commit. A savepoint alone would be the
     # outermost, and its release a commit.
-    ("sqlite", State(False, False)): Frame("BEGIN IMMEDIATE", None, ("ROLLBACK",)),
-    ("postgres", State(True, True)): _SAVEPOINT,
-    ("postgres", State(True, False)): _SAVEPOINT,
-    ("postgres", State(False, True)): Frame("BEGIN", "COMMIT", ("ROLLBACK",)),
-    ("postgres", State(False, False)): _SAVEPOINT,  # here the driver has begun before it
+    ("sqlite", TransactionState(False, False)): Frame("BEGIN IMMEDIATE", None, ("ROLLBACK",)),
+    ("postgres", TransactionState(True, True)): _SAVEPOINT,
+    ("postgres", TransactionState(True, False)): _SAVEPOINT,
+    ("postgres", TransactionState(False, True)): Frame("BEGIN", "COMMIT", ("ROLLBACK",)),
+    ("postgres", TransactionState(False, False)): _SAVEPOINT,  # here the driver has begun before it
 }
 
 
@@ -78,7 +78,7 @@ class _Requests:
         self._texts = _statements(dialect, placeholder)
         self._by_place = placeholder is queries.dollar
 
-    def _spelled(self, request: Request) -> Iterator[tuple[str, Any]]:
+    def _statements_for(self, request: Request) -> Iterator[tuple[str, Any]]:
         """The statements that a request comes to, with their parameters."""
         if not isinstance(request, Query | Many):
             raise TypeError(f"not a request for the caller's own connection: {request!r}")
@@ -98,7 +98,7 @@ class _Requests:
 
     def _bound(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.dialect == "sqlite":
-            return {name: bound(value) for name, value in values.items()}
+            return {name: as_parameter(value) for name, value in values.items()}
         return {name: _uuids(value) if type(value) is Uuids else value for name, value in values.items()}
 
 
@@ -114,7 +114,7 @@ def _refuse_missing_tables(error: BaseException) -> None:
         ) from error
 
 
-class ForeignDriver(_Requests, ABC):
+class CallerDriver(_Requests, ABC):
     """A connection of the caller's, on which operations run."""
 
     @abstractmethod
@@ -122,18 +122,18 @@ class ForeignDriver(_Requests, ABC):
         """Run one statement and return all its rows."""
 
     @abstractmethod
-    def state(self) -> State:
+    def state(self) -> TransactionState:
         """What the connection is in the middle of."""
 
     def run(self, request: Request) -> Rows:
         """Run one request and return all its rows."""
         rows: list[Row] = []
-        for text, params in self._spelled(request):
+        for text, params in self._statements_for(request):
             rows += self.execute(text, params)
         return rows
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
+    def framed(self) -> Iterator[None]:
         """Keep everything that runs inside, or nothing."""
         frame = _FRAMES[self.dialect, self.state()]
         self.execute(frame.begin)
@@ -150,7 +150,7 @@ class ForeignDriver(_Requests, ABC):
             raise
 
 
-class AsyncForeignDriver(_Requests, ABC):
+class AsyncCallerDriver(_Requests, ABC):
     """A connection of the caller's that is awaited, on which operations run."""
 
     @abstractmethod
@@ -158,18 +158,18 @@ class AsyncForeignDriver(_Requests, ABC):
         """Run one statement and return all its rows."""
 
     @abstractmethod
-    async def astate(self) -> State:
+    async def astate(self) -> TransactionState:
         """What the connection is in the middle of."""
 
     async def arun(self, request: Request) -> Rows:
         """Run one request and return all its rows."""
         rows: list[Row] = []
-        for text, params in self._spelled(request):
+        for text, params in self._statements_for(request):
             rows += await self.aexecute(text, params)
         return rows
 
     @asynccontextmanager
-    async def awhole(self) -> AsyncIterator[None]:
+    async def aframed(self) -> AsyncIterator[None]:
         """Keep everything that runs inside, or nothing."""
         frame = _FRAMES[self.dialect, await self.astate()]
         await self.aexecute(frame.begin)
@@ -185,18 +185,18 @@ class AsyncForeignDriver(_Requests, ABC):
             raise
 
 
-def _sqlite3_state(connection: Any) -> State:
+def _sqlite3_state(connection: Any) -> TransactionState:
     # Since Python 3.12 `autocommit` decides; its third value, -1, leaves it to the isolation level as before.
     autocommit = getattr(connection, "autocommit", -1)
     commits = autocommit is True or (autocommit == -1 and connection.isolation_level is None)
-    return State(connection.in_transaction, commits)
+    return TransactionState(connection.in_transaction, commits)
 
 
-def _psycopg_state(connection: Any) -> State:
-    return State(connection.info.transaction_status != 0, bool(connection.autocommit))
+def _psycopg_state(connection: Any) -> TransactionState:
+    return TransactionState(connection.info.transaction_status != 0, bool(connection.autocommit))
 
 
-class _Sqlite3(ForeignDriver):
+class _Sqlite3(CallerDriver):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection, "sqlite", queries.colon)
 
@@ -206,11 +206,11 @@ class _Sqlite3(ForeignDriver):
         rows: Rows = cursor.execute(text, params or {}).fetchall()
         return rows
 
-    def state(self) -> State:
+    def state(self) -> TransactionState:
         return _sqlite3_state(self._connection)
 
 
-class _Apsw(ForeignDriver):
+class _Apsw(CallerDriver):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection, "sqlite", queries.colon)
 
@@ -220,8 +220,8 @@ class _Apsw(ForeignDriver):
         rows: Rows = cursor.execute(text, params).fetchall()
         return rows
 
-    def state(self) -> State:
-        return State(self._connection.in_transaction, True)
+    def state(self) -> TransactionState:
+        return TransactionState(self._connection.in_transaction, True)
 
 
 @cache
@@ -236,7 +236,7 @@ def _plain_adapters() -> Any:
     return plain
 
 
-def _speak_plainly(cursor: Any) -> None:
+def _use_plain_adapters(cursor: Any) -> None:
     """Have a cursor read and write values as psycopg does by itself, whatever the caller has taught the connection."""
     from psycopg.adapt import AdaptersMap
 
@@ -244,7 +244,7 @@ def _speak_plainly(cursor: Any) -> None:
     cursor._reset()
 
 
-class _Psycopg(ForeignDriver):
+class _Psycopg(CallerDriver):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection, "postgres", queries.percent)
 
@@ -253,7 +253,7 @@ class _Psycopg(ForeignDriver):
 
         # Not the connection's own kinds of cursor and row: they may take other placeholders, or give other shapes.
         with Cursor(self._connection, row_factory=rows.tuple_row) as cursor:
-            _speak_plainly(cursor)
+            _use_plain_adapters(cursor)
             if self._connection.pgconn.pipeline_status:  # in a pipeline nothing has come back before its end
                 with self._connection.pipeline():
                     cursor.execute(text, params)
@@ -261,11 +261,11 @@ class _Psycopg(ForeignDriver):
                 cursor.execute(text, params)
             return cursor.fetchall() if cursor.description else []
 
-    def state(self) -> State:
+    def state(self) -> TransactionState:
         return _psycopg_state(self._connection)
 
 
-class _AsyncPsycopg(AsyncForeignDriver):
+class _AsyncPsycopg(AsyncCallerDriver):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection, "postgres", queries.percent)
 
@@ -273,7 +273,7 @@ class _AsyncPsycopg(AsyncForeignDriver):
         from psycopg import AsyncCursor, rows
 
         async with AsyncCursor(self._connection, row_factory=rows.tuple_row) as cursor:
-            _speak_plainly(cursor)
+            _use_plain_adapters(cursor)
             if self._connection.pgconn.pipeline_status:
                 async with self._connection.pipeline():
                     await cursor.execute(text, params)
@@ -281,7 +281,7 @@ class _AsyncPsycopg(AsyncForeignDriver):
                 await cursor.execute(text, params)
             return await cursor.fetchall() if cursor.description else []
 
-    async def astate(self) -> State:
+    async def astate(self) -> TransactionState:
         return _psycopg_state(self._connection)
 
 
@@ -299,7 +299,7 @@ def _as_text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-class _Asyncpg(AsyncForeignDriver):
+class _Asyncpg(AsyncCallerDriver):
     """Statements leave out the codecs that the caller has set; only in arrays would asyncpg use them all the same.
 
     So arrays travel as arrays of texts, for which asyncpg has a codec that is never replaced.
@@ -317,33 +317,33 @@ class _Asyncpg(AsyncForeignDriver):
         )
         return rows
 
-    async def astate(self) -> State:
-        return State(self._connection.is_in_transaction(), True)
+    async def astate(self) -> TransactionState:
+        return TransactionState(self._connection.is_in_transaction(), True)
 
 
-_DJANGO: dict[str, Dialect] = {"sqlite": "sqlite", "postgresql": "postgres"}
+_DJANGO_DIALECTS: dict[str, Dialect] = {"sqlite": "sqlite", "postgresql": "postgres"}
 
 
-class _Django(ForeignDriver):
+class _Django(CallerDriver):
     """Statements go through Django's cursor, so that its logs and wrappers see them."""
 
     def __init__(self, connection: Any) -> None:
-        if connection.vendor not in _DJANGO:
-            raise ConfigError(f"a Django connection to {connection.vendor} cannot enqueue; {_TAKEN}")
-        super().__init__(connection, _DJANGO[connection.vendor], queries.percent)
+        if connection.vendor not in _DJANGO_DIALECTS:
+            raise ConfigError(f"a Django connection to {connection.vendor} cannot enqueue; {_ACCEPTED}")
+        super().__init__(connection, _DJANGO_DIALECTS[connection.vendor], queries.percent)
 
     def execute(self, text: str, params: Any = None) -> Rows:
         with self._connection.cursor() as cursor:
             cursor.execute(text, params)
             return cursor.fetchall() if cursor.description else []
 
-    def state(self) -> State:
+    def state(self) -> TransactionState:
         self._connection.ensure_connection()
         raw = self._connection.connection
         return _sqlite3_state(raw) if self.dialect == "sqlite" else _psycopg_state(raw)
 
 
-_SQLALCHEMY: dict[tuple[str, str], tuple[Dialect, Placeholder]] = {
+_SQLALCHEMY_DIALECTS: dict[tuple[str, str], tuple[Dialect, Placeholder]] = {
     ("sqlite", "pysqlite"): ("sqlite", queries.colon),
     ("sqlite", "aiosqlite"): ("sqlite", queries.colon),
     ("postgresql", "psycopg"): ("postgres", queries.percent),
@@ -354,20 +354,20 @@ _SQLALCHEMY: dict[tuple[str, str], tuple[Dialect, Placeholder]] = {
 
 def _sqlalchemy_spelling(dialect: Any) -> tuple[Dialect, Placeholder]:
     try:
-        return _SQLALCHEMY[dialect.name, dialect.driver]
+        return _SQLALCHEMY_DIALECTS[dialect.name, dialect.driver]
     except KeyError:
-        known = ", ".join(f"{name}+{driver}" for name, driver in _SQLALCHEMY)
+        known = ", ".join(f"{name}+{driver}" for name, driver in _SQLALCHEMY_DIALECTS)
         raise ConfigError(f"SQLAlchemy on {dialect.name}+{dialect.driver} cannot enqueue; it can on {known}") from None
 
 
-_OF_OURS = {"bool": 16, "bytea": 17, "bigint": 20, "smallint": 21, "integer": 23, "text": 25, "uuid": 2950}
+_ENQUEUE_TYPES = {"bool": 16, "bytea": 17, "bigint": 20, "smallint": 21, "integer": 23, "text": 25, "uuid": 2950}
 """The types that statements of an enqueue name, by their numbers in PostgreSQL."""
 
 
 def _refuse_codecs(connection: Any) -> None:
     """Refuse a connection of asyncpg with codecs of the caller's that SQLAlchemy would use for an enqueue."""
     codec = connection.get_settings().get_data_codec
-    for name, oid in _OF_OURS.items():
+    for name, oid in _ENQUEUE_TYPES.items():
         if codec(oid) is not codec(oid, ignore_custom_codec=True):
             raise ConfigError(
                 f"this connection has a codec of your own for {name}, which SQLAlchemy would use for the rows of a "
@@ -375,7 +375,7 @@ def _refuse_codecs(connection: Any) -> None:
             )
 
 
-class _Sqlalchemy(ForeignDriver):
+class _Sqlalchemy(CallerDriver):
     """Statements go through SQLAlchemy's connection, so that it knows of the transaction and logs them."""
 
     def __init__(self, given: Any) -> None:
@@ -387,7 +387,7 @@ class _Sqlalchemy(ForeignDriver):
         rows: Rows = result.fetchall() if result.returns_rows else []
         return rows
 
-    def state(self) -> State:
+    def state(self) -> TransactionState:
         if not self._connection.in_transaction():
             self._connection.begin()  # what it would do at the first statement; a listener may send a BEGIN there
         driver = self._connection.connection.driver_connection
@@ -396,11 +396,13 @@ class _Sqlalchemy(ForeignDriver):
                 return _sqlite3_state(driver)
             case "asyncpg":
                 _refuse_codecs(driver)
-                return State(driver.is_in_transaction(), self._connection.connection.dbapi_connection.autocommit)
+                return TransactionState(
+                    driver.is_in_transaction(), self._connection.connection.dbapi_connection.autocommit
+                )
         return _psycopg_state(driver)
 
 
-class _AsyncSqlalchemy(AsyncForeignDriver):
+class _AsyncSqlalchemy(AsyncCallerDriver):
     """The blocking driver, run the way SQLAlchemy runs blocking code on an awaited connection."""
 
     def __init__(self, given: Any) -> None:
@@ -412,12 +414,12 @@ class _AsyncSqlalchemy(AsyncForeignDriver):
         rows: Rows = await self._connection.run_sync(lambda given: _Sqlalchemy(given).execute(text, params))
         return rows
 
-    async def astate(self) -> State:
-        state: State = await self._connection.run_sync(lambda given: _Sqlalchemy(given).state())
+    async def astate(self) -> TransactionState:
+        state: TransactionState = await self._connection.run_sync(lambda given: _Sqlalchemy(given).state())
         return state
 
 
-_BLOCKING: dict[str, Callable[[Any], ForeignDriver]] = {
+_BLOCKING: dict[str, Callable[[Any], CallerDriver]] = {
     "sqlite3.Connection": _Sqlite3,
     "apsw.Connection": _Apsw,
     "psycopg.Connection": _Psycopg,
@@ -427,7 +429,7 @@ _BLOCKING: dict[str, Callable[[Any], ForeignDriver]] = {
     "django.db.backends.base.base.BaseDatabaseWrapper": _Django,
     "django.utils.connection.ConnectionProxy": _Django,
 }
-_AWAITED: dict[str, Callable[[Any], AsyncForeignDriver]] = {
+_AWAITED: dict[str, Callable[[Any], AsyncCallerDriver]] = {
     "psycopg.AsyncConnection": _AsyncPsycopg,
     "asyncpg.connection.Connection": _Asyncpg,
     "asyncpg.pool.PoolConnectionProxy": _Asyncpg,
@@ -437,7 +439,7 @@ _AWAITED: dict[str, Callable[[Any], AsyncForeignDriver]] = {
 }
 
 
-def driver_for(connection: object) -> ForeignDriver:
+def driver_for(connection: object) -> CallerDriver:
     """The driver for a connection of the caller's that blocks."""
     for name in _class_names(connection):
         if name in _BLOCKING:
@@ -447,7 +449,7 @@ def driver_for(connection: object) -> ForeignDriver:
     raise _unknown(connection)
 
 
-def async_driver_for(connection: object) -> AsyncForeignDriver:
+def async_driver_for(connection: object) -> AsyncCallerDriver:
     """The driver for a connection of the caller's that is awaited."""
     for name in _class_names(connection):
         if name in _AWAITED:
@@ -462,4 +464,6 @@ def _class_names(connection: object) -> list[str]:
 
 
 def _unknown(connection: object) -> ConfigError:
-    return ConfigError(f"conn= was given {_class_names(connection)[0]}, whose transaction cannot be joined; {_TAKEN}")
+    return ConfigError(
+        f"conn= was given {_class_names(connection)[0]}, whose transaction cannot be joined; {_ACCEPTED}"
+    )

@@ -199,7 +199,7 @@ def _carry_out(session: Session, migration: Migration) -> None:
         try:
             session.run(Call([(work, ())]))
         except Exception as error:
-            raise session.meant(error) from error
+            raise session.engine_error(error) from error
     if not session.in_transaction():
         raise ConfigError(f"{what} has ended the transaction it runs in; leave that to the engine")
 
@@ -230,9 +230,9 @@ def _execute(session: Session, statement: str, what: str) -> None:
     try:
         session.opened().execute(statement)
     except Exception as error:
-        meant = session.meant(error)
-        if isinstance(meant, ConnectionLost | TryAgainLater):
-            raise meant from error
+        meaning = session.engine_error(error)
+        if isinstance(meaning, ConnectionLost | TryAgainLater):
+            raise meaning from error
         raise StoreError(f"{what} failed and nothing of it was kept: {error}; in: {statement[:200]}") from error
 
 

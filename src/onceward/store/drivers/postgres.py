@@ -40,7 +40,7 @@ _IN_WORDS = queries.Statements("postgres", queries.brace)
 _BY_NAME = queries.Statements("postgres", queries.percent)
 _BEGIN_WITH_RECEIPT = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_receipt'].text}"
 _BEGIN_AFTER_ANOTHER = f"{_IN_WORDS['begin'].text}; {_IN_WORDS['write_next_receipt'].text}"
-_UNLESS_SAID: dict[str, Any] = {
+_USUAL_OPTIONS: dict[str, Any] = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -56,7 +56,7 @@ QUIET_S = 10.0
 _TOO_MUCH = "54000"
 _NOTIFY, _SAY_NOTHING = "pg_notify('onceward', ", "strpos('onceward', "
 _END_IDLE_TRANSACTIONS = "SELECT set_config('idle_in_transaction_session_timeout', %s, false)"
-_NOTICED_BY_SERVER = (
+_SERVER_TIMEOUTS = (
     "SET tcp_user_timeout = 30000;"
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 )
@@ -71,7 +71,7 @@ def connect(url: str, name: str) -> WatchedConnection:
     """A connection, on which every statement is a transaction of its own. What the address says of it counts more."""
     said = psycopg.conninfo.conninfo_to_dict(url)
     are_several = any("," in str(said.get(name)) for name in ("host", "hostaddr"))
-    usual = {**_UNLESS_SAID, **(_OF_SEVERAL_SERVERS if are_several else {})}
+    usual = {**_USUAL_OPTIONS, **(_OF_SEVERAL_SERVERS if are_several else {})}
     return WatchedConnection.to({**usual, "application_name": name, **said, "client_encoding": "UTF8"})
 
 
@@ -107,7 +107,7 @@ class PostgresSession(Session):
                 self._set_up(self._connection)
             except psycopg.Error as error:
                 self.discard()
-                raise _meant(error) from error
+                raise _engine_error(error) from error
             except BaseException:
                 self.discard()
                 raise
@@ -121,7 +121,7 @@ class PostgresSession(Session):
         if not self._prepare:
             connection.prepare_threshold = None
         else:
-            connection.execute(_NOTICED_BY_SERVER)
+            connection.execute(_SERVER_TIMEOUTS)
             if not self._read_only:
                 # Planned once, because planning takes longer than what it plans; and a plan that was made on a small
                 # table must not be a scan of the large one it has become.
@@ -131,8 +131,8 @@ class PostgresSession(Session):
             self._on_connect(connection)
         postgres_arrays.teach(connection.adapters)
 
-    def meant(self, error: Exception) -> Exception:
-        return _meant(error) if isinstance(error, psycopg.Error) else error
+    def engine_error(self, error: Exception) -> Exception:
+        return _engine_error(error) if isinstance(error, psycopg.Error) else error
 
     def discard(self) -> None:
         if self._connection is not None:
@@ -153,10 +153,10 @@ class PostgresSession(Session):
             if isinstance(request, Call):
                 self._lend(connection, request)
                 return []
-            asked = _asked(request)
-            if asked is not None and self._quiet_until and _NOTIFY in asked.text:
-                asked = self._unless_quiet(asked)
-            return [] if asked is None else wire.run(asked)
+            statement = _statement_for(request)
+            if statement is not None and self._quiet_until and _NOTIFY in statement.text:
+                statement = self._unless_quiet(statement)
+            return [] if statement is None else wire.run(statement)
         except psycopg.Error as error:
             if isinstance(error, pg.InvalidSqlStatementName):
                 wire.forget()
@@ -164,28 +164,28 @@ class PostgresSession(Session):
                 raise  # what it means was decided when the connection came back
             if not self.in_transaction():  # a statement that is a transaction of its own
                 self._be_quiet_if_full(error)
-            raise _meant(error) from error
+            raise _engine_error(error) from error
 
-    def _unless_quiet(self, asked: Statement) -> Statement:
+    def _unless_quiet(self, statement: Statement) -> Statement:
         if time.monotonic() < self._quiet_until:
-            return asked._replace(text=asked.text.replace(_NOTIFY, _SAY_NOTHING))
+            return statement._replace(text=statement.text.replace(_NOTIFY, _SAY_NOTHING))
         self._quiet_until = 0.0
-        return asked
+        return statement
 
     def _be_quiet_if_full(self, error: psycopg.Error) -> None:
         """A transaction that notifies cannot commit while the queue for that is full. Then it is done again without,
         and those who wait find its work when they look."""
         if error.sqlstate == _TOO_MUCH and not self._quiet_until:
-            logger.warning("nobody can be notified of new work for now; it is found by looking", error=_said(error))
+            logger.warning("nobody can be notified of new work for now; it is found by looking", error=_message(error))
             self._quiet_until = time.monotonic() + QUIET_S
-            raise TryAgainLater(_said(error)) from error
+            raise TryAgainLater(_message(error)) from error
 
     def begin_with_receipt(self, token: bytes, before: bytes | None) -> None:
         # In one message, and with its values in the text: the way to the server and back costs more than what it does.
         now = self.clock.now()
         if before is None:
-            self._say(_BEGIN_WITH_RECEIPT.format(token=_as_text(token), now=now))
-        elif self._say(_BEGIN_AFTER_ANOTHER.format(token=_as_text(token), now=now, before=_as_text(before))) > 1:
+            self._run_text(_BEGIN_WITH_RECEIPT.format(token=_as_text(token), now=now))
+        elif self._run_text(_BEGIN_AFTER_ANOTHER.format(token=_as_text(token), now=now, before=_as_text(before))) > 1:
             raise WentBack(GONE)
 
     def commit(self) -> None:
@@ -195,16 +195,16 @@ class PostgresSession(Session):
             self._wire.run_text(_IN_WORDS["commit"].text)
         except psycopg.Error as error:
             self._be_quiet_if_full(error)
-            raise _meant(error) from error
+            raise _engine_error(error) from error
 
-    def _say(self, text: str) -> int:
+    def _run_text(self, text: str) -> int:
         """Run what has no parameters; returns how many rows came back."""
         self.opened()
         assert self._wire is not None
         try:
             return self._wire.run_text(text)
         except psycopg.Error as error:
-            raise _meant(error) from error
+            raise _engine_error(error) from error
 
     def _lend(self, connection: psycopg.Connection[Any], request: Call) -> None:
         began = time.monotonic()
@@ -245,11 +245,11 @@ def _as_text(value: bytes) -> str:
     return f"'\\x{value.hex()}'"
 
 
-def _asked(request: Query | Many) -> Statement | None:
+def _statement_for(request: Query | Many) -> Statement | None:
     """A request as it is sent; None if there is nothing to do."""
     statement = _STATEMENTS[request.name]
     if isinstance(request, Query):
-        return _with_values(statement, postgres_arrays.listed(request.params)) if statement.text else None
+        return _with_values(statement, postgres_arrays.with_columns(request.params)) if statement.text else None
     if not request.rows:
         return None
     is_one = len(request.rows) == 1
@@ -277,34 +277,34 @@ def _has_any(values: tuple[Any, ...]) -> bool:
     return values.count(None) < len(values)
 
 
-def _meant(error: psycopg.Error) -> Exception:
+def _engine_error(error: psycopg.Error) -> Exception:
     """What an error of PostgreSQL means to the engine."""
     match error:
         case pg.DiskFull():
             return StoreFull("the disk of the PostgreSQL server is full; nothing was lost: free some space and go on")
         case pg.DeadlockDetected() | pg.SerializationFailure() | pg.LockNotAvailable():
-            return TryAgainLater(_said(error))
+            return TryAgainLater(_message(error))
         case pg.IdleInTransactionSessionTimeout():
-            return ConnectionLost(_said(error))
+            return ConnectionLost(_message(error))
         case pg.InvalidSqlStatementName():
             return TryAgainLater("what was prepared on this connection is gone; behind a pooler set prepare to false")
         case pg.ReadOnlySqlTransaction():
             return StoreUnavailable("this PostgreSQL server takes no writes; is it a standby?")
         case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification() | pg.InvalidCatalogName():
-            return StoreUnavailable(_said(error))
+            return StoreUnavailable(_message(error))
         case pg.ProgramLimitExceeded() | pg.StatementTooComplex() | pg.TooManyColumns() | pg.TooManyArguments():
             return error  # too much for this server, however often it is tried; most often a text in somebody's index
         case pg.InsufficientPrivilege():
-            return StoreError(_said(error))
+            return StoreError(_message(error))
         case psycopg.OperationalError() | psycopg.InterfaceError():
-            text = _said(error)
+            text = _message(error)
             if "does not exist" in text or "authentication failed" in text:
                 return StoreUnavailable(text)
             return ConnectionLost(text)
     return error
 
 
-def _said(error: psycopg.Error) -> str:
+def _message(error: psycopg.Error) -> str:
     """What the driver says; of an address that it cannot read, it shows all."""
     return redacted(str(error).strip())
 
@@ -343,7 +343,7 @@ class PostgresStore:
             return None
         if self._on_connect is not None:
             self._on_connect(connection)
-        connection.execute(_NOTICED_BY_SERVER)
+        connection.execute(_SERVER_TIMEOUTS)
         held = connection.execute(_BY_NAME["hold_lock"].text, {"worker": worker}).fetchone()
         return None if held is None else held[0]
 

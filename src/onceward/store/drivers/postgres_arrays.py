@@ -118,12 +118,12 @@ def column(kind: str, values: Sequence[Any]) -> Any:
     return values if as_column is None else as_column(values)
 
 
-def listed(params: dict[str, Any]) -> dict[str, Any]:
+def with_columns(params: dict[str, Any]) -> dict[str, Any]:
     """Parameters with their lists as columns."""
-    return {name: _listed(value) if isinstance(value, list) else value for name, value in params.items()}
+    return {name: _as_column(value) if isinstance(value, list) else value for name, value in params.items()}
 
 
-def _listed(values: list[Any]) -> Any:
+def _as_column(values: list[Any]) -> Any:
     if type(values) is op.Uuids:
         return Uuids(values)
     as_column = _BY_VALUE.get(type(values[0])) if values else None

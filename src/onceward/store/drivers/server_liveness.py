@@ -45,12 +45,12 @@ class ServerSilent(psycopg.OperationalError):
     """Nobody answers on this connection any more, nor will."""
 
 
-class Standing(Enum):
+class BackendState(Enum):
     """What is known of the process that should answer."""
 
     AT_WORK = "it is at work, or nobody can say that it is not"
     NOT_AT_WORK = "whoever leads now knows of no such work"
-    NOBODY_SAYS = "nobody answers"
+    NO_ANSWER = "nobody answers"
 
 
 class Backend(NamedTuple):
@@ -65,7 +65,7 @@ class WatchedConnection(psycopg.Connection[Any]):
 
     backend: Backend | None = None
     """The process of the server at the other end; None behind a pooler."""
-    _ask: Callable[[], Standing] = staticmethod(lambda: Standing.NOBODY_SAYS)
+    _ask: Callable[[], BackendState] = staticmethod(lambda: BackendState.NO_ANSWER)
 
     @classmethod
     def to(cls, place: Mapping[str, Any]) -> WatchedConnection:
@@ -73,7 +73,7 @@ class WatchedConnection(psycopg.Connection[Any]):
         connection = cls.connect(autocommit=True, **place)
         try:
             connection.backend = _backend(connection)
-            connection._ask = partial(standing, place, connection.backend)
+            connection._ask = partial(ask_backend_state, place, connection.backend)
         except BaseException:
             quietly(connection.close)
             raise
@@ -108,7 +108,7 @@ class WatchedConnection(psycopg.Connection[Any]):
 class Watch:
     """One wait: since when nothing is heard, and what has been found out about that."""
 
-    def __init__(self, ask: Callable[[], Standing], hang_up: Callable[[], None]) -> None:
+    def __init__(self, ask: Callable[[], BackendState], hang_up: Callable[[], None]) -> None:
         self._ask = ask
         self._hang_up = hang_up
         self._alive_at = time.monotonic()
@@ -128,12 +128,12 @@ class Watch:
         if now - self._alive_at >= LOST_AFTER_S:
             self._give_up(f"nobody has answered for {LOST_AFTER_S:g} s: the server stands still")
 
-    def _heed(self, found: Standing, now: float) -> None:
-        if found is Standing.NOT_AT_WORK and self._was_missed:
+    def _heed(self, found: BackendState, now: float) -> None:
+        if found is BackendState.NOT_AT_WORK and self._was_missed:
             self._give_up("the server that was asked is not at work on it any more, if it is still there")
-        self._was_missed = found is Standing.NOT_AT_WORK
-        self._ask_at = now + (ASK_AFTER_S if found is Standing.AT_WORK else ASK_AGAIN_S)
-        if found is not Standing.NOBODY_SAYS:
+        self._was_missed = found is BackendState.NOT_AT_WORK
+        self._ask_at = now + (ASK_AFTER_S if found is BackendState.AT_WORK else ASK_AGAIN_S)
+        if found is not BackendState.NO_ANSWER:
             self._alive_at = now
 
     def _give_up(self, why: str) -> None:
@@ -144,8 +144,8 @@ class Watch:
 class _Inquiry:
     """A question on another connection, while the answer to the first one may still come."""
 
-    def __init__(self, ask: Callable[[], Standing]) -> None:
-        self.found: Standing | None = None
+    def __init__(self, ask: Callable[[], BackendState]) -> None:
+        self.found: BackendState | None = None
         self._ask = ask
         threading.Thread(target=self._run, name="onceward inquiry", daemon=True).start()
 
@@ -153,7 +153,7 @@ class _Inquiry:
         self.found = self._ask()
 
 
-class _Asking(psycopg.Connection[Any]):
+class _QuestionConnection(psycopg.Connection[Any]):
     """A connection for one question, which waits for its answer for a while only."""
 
     def wait(self, gen: PQGen[Found], interval: float = 0.1, timeout: float | None = ANSWER_LIMIT_S) -> Found:
@@ -161,21 +161,21 @@ class _Asking(psycopg.Connection[Any]):
         return super().wait(gen, interval, timeout)
 
 
-def standing(place: Mapping[str, Any], backend: Backend | None) -> Standing:
+def ask_backend_state(place: Mapping[str, Any], backend: Backend | None) -> BackendState:
     """Ask whoever leads now about a process; if it is not known which one, whether anybody is there."""
     try:
-        connection = _Asking.connect(autocommit=True, **place)
+        connection = _QuestionConnection.connect(autocommit=True, **place)
         try:
             if backend is None:
                 connection.execute(_IS_THERE)
-                return Standing.AT_WORK
+                return BackendState.AT_WORK
             is_at_work = connection.execute(_IS_AT_WORK, backend).fetchone()
-            return Standing.AT_WORK if is_at_work else Standing.NOT_AT_WORK
+            return BackendState.AT_WORK if is_at_work else BackendState.NOT_AT_WORK
         finally:
             quietly(connection.close)
     except psycopg.Error as error:
         # A server that has no connection left for us, or is just starting, is alive.
-        return Standing.AT_WORK if "FATAL" in str(error) else Standing.NOBODY_SAYS
+        return BackendState.AT_WORK if "FATAL" in str(error) else BackendState.NO_ANSWER
 
 
 def _backend(connection: psycopg.Connection[Any]) -> Backend | None:

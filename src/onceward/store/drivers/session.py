@@ -26,8 +26,8 @@ from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.lent_connection import GuardedConnection, call_all
-from onceward.store.drivers.timed_thread import Borrower, Overdue
-from onceward.store.op import Call, Op, Query, Request, Rows, Whole, drive
+from onceward.store.drivers.timed_thread import Overdue, TimedThread
+from onceward.store.op import AtomicStatement, Call, Op, Query, Request, Rows, drive
 
 Result = TypeVar("Result")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
@@ -138,7 +138,7 @@ class Session(ABC):
         self.lending_limit_s: float | None = None
         """How long such functions may take in one transaction; None for any time, in the thread of the caller."""
         self._lending_left_s = 0.0
-        self._borrower = Borrower()
+        self._timed_thread = TimedThread()
         self.last_trouble: Exception | None = None
         """Why the last try of a transaction came to nothing."""
         self._last: _Confirmed | None = None
@@ -153,7 +153,7 @@ class Session(ABC):
     def opened(self) -> Any:
         """The raw connection, opened if it was not."""
 
-    def meant(self, error: Exception) -> Exception:
+    def engine_error(self, error: Exception) -> Exception:
         """What an error of the driver means to the engine; itself if nothing else. For those who use the raw
         connection."""
         return error
@@ -235,11 +235,11 @@ class Session(ABC):
             raise NoTimeLeft("the functions of this transaction have had their time")
         began = time.monotonic()
         try:
-            self._borrower.run(lambda: call_all(request.functions, connection), self._lending_left_s)
+            self._timed_thread.run(lambda: call_all(request.functions, connection), self._lending_left_s)
         except Overdue:
             connection.shut()
-            self._borrower.leave(self.abandon())
-            self._borrower = Borrower()
+            self._timed_thread.leave(self.abandon())
+            self._timed_thread = TimedThread()
             raise TimeoutError(
                 f"the functions given to ctx.write took longer than {self.lending_limit_s:g} s (write_timeout): "
                 "find out in the stage what is to be written, and only write it there"
@@ -251,17 +251,17 @@ class Session(ABC):
         """What an error of a function means that had the connection."""
         if isinstance(error, NoTimeLeft):
             return error
-        meant = self.meant(error)
+        meaning = self.engine_error(error)
         found: Exception = error
         if is_lost:
             found = WriteLost(f"a function given to ctx.write has lost its transaction: {error}")
-        elif isinstance(meant, WriteRefused | TryAgainLater):
-            found = meant
+        elif isinstance(meaning, WriteRefused | TryAgainLater):
+            found = meaning
         elif connection.raised is error:  # by our own files, not by those of another database
-            if isinstance(meant, StoreFull):
-                found = meant
-            elif isinstance(meant, ConnectionLost) and self.is_near:
-                found = TryAgainLater(str(meant))
+            if isinstance(meaning, StoreFull):
+                found = meaning
+            elif isinstance(meaning, ConnectionLost) and self.is_near:
+                found = TryAgainLater(str(meaning))
         if found is not error:
             found.__cause__ = error
         return found
@@ -283,8 +283,8 @@ class Session(ABC):
     def close(self) -> None:
         """Close the connection; a later use opens it again."""
         self.discard()
-        self._borrower.leave()
-        self._borrower = Borrower()
+        self._timed_thread.leave()
+        self._timed_thread = TimedThread()
 
     def transact(self, operation: Callable[[], Op[Result]]) -> Result:
         """Run an operation in a transaction of its own. After this returns its writes are durable.
@@ -306,7 +306,7 @@ class Session(ABC):
 
         return self._patiently_once(carry_out, lambda attempt: attempt.result)  # type: ignore[no-any-return]
 
-    def transact_whole(self, whole: Whole) -> Rows:
+    def transact_statement(self, statement: AtomicStatement) -> Rows:
         """Run a transaction of one statement, with one message to the database and one back; as `transact`."""
 
         def carry_out(attempt: _Attempt) -> Rows:
@@ -314,21 +314,21 @@ class Session(ABC):
                 raise ConnectionLost("it has hung up")  # what was never sent is not in doubt
             attempt.is_sent = True
             receipts = {"receipt": attempt.receipt, "before": self.last_receipt}
-            rows = self.run(whole.query._replace(params={**whole.query.params, **receipts}))
+            rows = self.run(statement.query._replace(params={**statement.query.params, **receipts}))
             if rows:
                 self._confirm(attempt.receipt)
             return rows
 
-        return self._patiently_once(carry_out, lambda attempt: self.answer_to(whole, attempt.receipt))
+        return self._patiently_once(carry_out, lambda attempt: self.answer_to(statement, attempt.receipt))
 
-    def answer_to(self, whole: Whole, receipt: bytes) -> Rows:
+    def answer_to(self, statement: AtomicStatement, receipt: bytes) -> Rows:
         """What a statement has returned that is known to have committed; `OutcomeUnknown` if that cannot be read.
 
         Read in a transaction: a standby that is behind refuses that, and so does a session that insists on its past.
         """
 
         def read_again() -> Op[Rows]:
-            return (yield whole.again)
+            return (yield statement.read_back)
 
         try:
             return self.transact(read_again)

@@ -26,7 +26,7 @@ from onceward.store.drivers.file_mode import make_private
 from onceward.store.drivers.lent_connection import GuardedConnection
 from onceward.store.drivers.local_disk import insist_on_local_disk
 from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, quietly
-from onceward.store.op import Call, Cuts, Many, Query, Request, Rows, Uuids
+from onceward.store.op import Call, Many, PackedBytes, Query, Request, Rows, Uuids
 
 OnConnect = Callable[[Any], None]
 BUSY_LIMIT_S = 30.0
@@ -47,7 +47,7 @@ PLAIN = frozenset((int, str, bytes, float, bool, type(None)))
 """Types that SQLite takes as they are: most parameters, and a call for each would cost more than the statement."""
 
 
-def bound(value: Any) -> Any:
+def as_parameter(value: Any) -> Any:
     """A parameter as SQLite takes it: ids or what they are given as JSON, byte strings as one blob, a UUID as bytes."""
     if type(value) is list:
         return b"".join(value) if value and type(value[0]) is bytes else msgspec.json.encode(value).decode()
@@ -57,15 +57,15 @@ def bound(value: Any) -> Any:
         return b"".join(value)
     if type(value) is uuid.UUID:
         return value.bytes
-    if type(value) is Cuts:
-        return value.written()
+    if type(value) is PackedBytes:
+        return value.layout()
     return value
 
 
 def in_portions(request: Many) -> Iterator[tuple[str, list[Any]]]:
     """The statements that a `Many` comes to, with their values: many rows in each. How many is a power of two, so
     that few texts are prepared."""
-    same = [value if type(value) in PLAIN else bound(value) for value in request.same]
+    same = [value if type(value) in PLAIN else as_parameter(value) for value in request.same]
     has_uuids = "uuid" in _STATEMENTS[request.name].kinds[len(same) :]
     start, size = 0, MOST_ROWS
     while (left := len(request.rows) - start) > 0:
@@ -73,8 +73,8 @@ def in_portions(request: Many) -> Iterator[tuple[str, list[Any]]]:
             size //= 2
         values: Iterable[Any] = chain.from_iterable(request.rows[start : start + size])
         if has_uuids:
-            values = [value if type(value) in PLAIN else bound(value) for value in values]
-        yield queries.in_rows(request.name, size), [*same, *values]
+            values = [value if type(value) in PLAIN else as_parameter(value) for value in values]
+        yield queries.text_for_rows(request.name, size), [*same, *values]
         start += size
 
 
@@ -177,7 +177,7 @@ class SqliteSession(Session):
                 why = "it is not there any more"
             raise StoreUnavailable(f"the database file {self._path} cannot be opened: {why}") from error
         except apsw.Error as error:
-            raise _meant(error, self._path) from error
+            raise _engine_error(error, self._path) from error
         connection.set_busy_handler(self._wait_politely)
         # A plan is made once, whatever is bound: else every use of an index prepares its statement anew (STAT4).
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -194,7 +194,7 @@ class SqliteSession(Session):
         except BaseException as error:
             connection.close()
             if isinstance(error, apsw.Error):
-                raise _meant(error, self._path) from error
+                raise _engine_error(error, self._path) from error
             raise
         # Asked when a statement is prepared, not when it runs: the engine's own statements stay in apsw's cache.
         connection.authorizer = self._allow
@@ -211,8 +211,8 @@ class SqliteSession(Session):
         time.sleep(random.uniform(0.0002, 0.002))
         return True
 
-    def meant(self, error: Exception) -> Exception:
-        return _meant(error, self._path) if isinstance(error, apsw.Error) else error
+    def engine_error(self, error: Exception) -> Exception:
+        return _engine_error(error, self._path) if isinstance(error, apsw.Error) else error
 
     def discard(self) -> None:
         if self._connection is not None:
@@ -257,7 +257,7 @@ class SqliteSession(Session):
                 if not text:
                     return []
                 params = request.params.items()
-                plain = {name: value if type(value) in PLAIN else bound(value) for name, value in params}
+                plain = {name: value if type(value) in PLAIN else as_parameter(value) for name, value in params}
                 return connection.execute(text, plain).fetchall()
             if type(request) is Many:
                 return [row for part in in_portions(request) for row in connection.execute(*part).fetchall()]
@@ -267,7 +267,7 @@ class SqliteSession(Session):
         except apsw.Error as error:
             if type(request) is Call:
                 raise  # what it means was decided when the connection came back
-            raise _meant(error, self._path) from error
+            raise _engine_error(error, self._path) from error
         raise TypeError(f"not a request: {request!r}")
 
     def _lend(self, connection: apsw.Connection, request: Call) -> None:
@@ -298,7 +298,7 @@ class SqliteSession(Session):
         return apsw.SQLITE_DENY if is_denied(action, first, second) else apsw.SQLITE_OK
 
 
-def _meant(error: apsw.Error, path: str) -> Exception:
+def _engine_error(error: apsw.Error, path: str) -> Exception:
     """What an error of SQLite means to the engine."""
     match error:
         case apsw.AuthError():

@@ -29,7 +29,7 @@ from onceward.store.drivers.sqlite import (
     OnConnect,
     OpenedFile,
     SqliteSession,
-    bound,
+    as_parameter,
     in_portions,
     size_of_log,
 )
@@ -104,12 +104,12 @@ class StandardSqliteSession(Session):
             if connection is not None:
                 connection.close()
             if isinstance(error, sqlite3.Error):
-                raise _meant(error, self._path) from error
+                raise _engine_error(error, self._path) from error
             raise
         return connection
 
-    def meant(self, error: Exception) -> Exception:
-        return _meant(error, self._path) if isinstance(error, sqlite3.Error) else error
+    def engine_error(self, error: Exception) -> Exception:
+        return _engine_error(error, self._path) if isinstance(error, sqlite3.Error) else error
 
     def is_as_new(self) -> bool:
         return self._connection is None  # Python's library cannot tell
@@ -133,7 +133,7 @@ class StandardSqliteSession(Session):
                 text = _STATEMENTS[request.name].text
                 if not text:
                     return []
-                params = {name: bound(value) for name, value in request.params.items()}
+                params = {name: as_parameter(value) for name, value in request.params.items()}
                 return connection.execute(text, params).fetchall()
             if type(request) is Many:
                 return [row for part in in_portions(request) for row in connection.execute(*part).fetchall()]
@@ -143,7 +143,7 @@ class StandardSqliteSession(Session):
         except sqlite3.Error as error:
             if type(request) is Call:
                 raise  # what it means was decided when the connection came back
-            raise _meant(error, self._path) from error
+            raise _engine_error(error, self._path) from error
         raise TypeError(f"not a request: {request!r}")
 
     def _lend(self, connection: sqlite3.Connection, request: Call) -> None:
@@ -158,7 +158,7 @@ def _allow(action: int, first: str | None, second: str | None, _db: str | None, 
     return sqlite3.SQLITE_DENY if is_denied(action, first, second) else sqlite3.SQLITE_OK
 
 
-def _meant(error: sqlite3.Error, path: str) -> Exception:
+def _engine_error(error: sqlite3.Error, path: str) -> Exception:
     """What an error of SQLite means to the engine."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the higher bits say where it happened
         case sqlite3.SQLITE_AUTH:
@@ -240,9 +240,9 @@ class ClientSqliteSession(Session):
             self.opened()
             return (self._session or self._chosen()).run(request)
 
-    def meant(self, error: Exception) -> Exception:
+    def engine_error(self, error: Exception) -> Exception:
         with self._turn:
-            return self._chosen().meant(error)
+            return self._chosen().engine_error(error)
 
     def commit(self) -> None:
         with self._turn:

@@ -92,7 +92,7 @@ def uses_standard_library(path: str) -> bool:
         if "_sqlite3" not in sys.modules:
             return False
         if not os.path.isdir(_DESCRIPTORS):
-            return any(_same(file, files) for file in _process.seen)
+            return any(_is_among(file, files) for file in _process.seen)
         return _is_open(files[0]) and not _is_open_through_apsw(files, if_busy=False)
 
 
@@ -156,7 +156,7 @@ def _before_sqlite3_opens(database: object) -> None:
                 )
             _process.taken -= wanted
             _process.announced[threading.get_ident()] = (files, time.monotonic() + _OPENING_S)
-            if not os.path.isdir(_DESCRIPTORS) and not any(_same(file, files) for file in _process.seen):
+            if not os.path.isdir(_DESCRIPTORS) and not any(_is_among(file, files) for file in _process.seen):
                 _process.seen.append(files[0])
     except BaseException:
         _process.announced.pop(threading.get_ident(), None)
@@ -168,10 +168,10 @@ def _before_sqlite3_opens(database: object) -> None:
 
 def _taken_among(files: list[str]) -> set[str]:
     """Those of apsw's files that are one of these. One whose folder is gone is forgotten: nobody can open it there."""
-    wanted = [found for file in files if (found := _found(file))]
+    wanted = [found for file in files if (found := _file_status(file))]
     same: set[str] = set()
     for file in list(_process.taken):
-        found = _found(file)
+        found = _file_status(file)
         if file in files or (found and any(os.path.samestat(found, one) for one in wanted)):
             same.add(file)
         elif found is None and not os.path.isdir(os.path.dirname(file)):
@@ -182,21 +182,21 @@ def _taken_among(files: list[str]) -> set[str]:
 def _ask_to_change(files: list[str], library: Library) -> None:
     for file, method in list(_process.sharers):
         change_to = method()
-        if change_to is not None and _same(file, files):
+        if change_to is not None and _is_among(file, files):
             change_to(library)
 
 
 def _is_being_opened(files: list[str]) -> bool:
     here, now = threading.get_ident(), time.monotonic()
     return any(
-        thread != here and now < until and any(_same(file, files) for file in announced)
+        thread != here and now < until and any(_is_among(file, files) for file in announced)
         for thread, (announced, until) in list(_process.announced.items())
     )
 
 
 def _is_open(file: str) -> bool:
     """Whether the process has a descriptor of the file; assumed where the system does not tell."""
-    wanted = _found(file)
+    wanted = _file_status(file)
     if wanted is None:
         return False
     try:
@@ -216,7 +216,7 @@ def _is_open_through_apsw(files: list[str], *, if_busy: bool) -> bool:
     """Whether an apsw connection, ours or the program's own, has the file open; a busy one does not say."""
     for connection in apsw.connections():
         try:
-            if _same(connection.filename, files):
+            if _is_among(connection.filename, files):
                 return True
         except apsw.ThreadingViolationError:
             if if_busy:
@@ -246,17 +246,17 @@ def _files(database: object) -> list[str]:
     return [os.path.realpath(name) for name in names if "\0" not in name]
 
 
-def _same(file: str, files: list[str]) -> bool:
+def _is_among(file: str, files: list[str]) -> bool:
     """Whether a path and one of others are the same file, by name or as links of one another."""
     return file in files or any(_is_link(file, other) for other in files)
 
 
 def _is_link(file: str, other: str) -> bool:
-    found, wanted = _found(file), _found(other)
+    found, wanted = _file_status(file), _file_status(other)
     return found is not None and wanted is not None and os.path.samestat(found, wanted)
 
 
-def _found(file: str) -> os.stat_result | None:
+def _file_status(file: str) -> os.stat_result | None:
     """What the system knows of a file; None if it is not there."""
     try:
         return os.stat(file)

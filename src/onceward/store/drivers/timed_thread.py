@@ -17,7 +17,7 @@ class Overdue(Exception):
     """The work has not ended in time; its thread is left to it."""
 
 
-class Borrower:
+class TimedThread:
     """One thread, started when it is first needed. After `Overdue` it is to be left."""
 
     def __init__(self) -> None:

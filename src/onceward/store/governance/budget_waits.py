@@ -25,7 +25,7 @@ from onceward.store.drivers.session import Session, TryAgainLater
 from onceward.store.governance.budgets import open_lineage_budgets, settle_orphans
 from onceward.store.governance.holds import lose_holds
 from onceward.store.history import Entry, log
-from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.lines.memory import BudgetsOf
 from onceward.store.op import Many, Op, Query, Rows
 from onceward.support.logs import EngineLog
@@ -122,9 +122,9 @@ def _wake(tasks: list[int], waiting_for: str, why: str, now: int) -> Op[int]:
         Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, note)
         for task, run, fence, _, _, _, _, stage, _ in rows
     )
-    yield from stand(
+    yield from put_in_line(
         (
-            Standing(task, lane_of(queue, kind, suspect=company > 0), band, company or rank, now)
+            Placement(task, lane_of(queue, kind, suspect=company > 0), band, company or rank, now)
             for task, _, _, kind, queue, band, rank, _, company in rows
         ),
         now,

@@ -37,7 +37,7 @@ from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, Lease, NewTask, lane_of
 from onceward.store.drivers.session import TryAgainLater
 from onceward.store.history import Entry, log
-from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.lines.memory import BudgetsOf
 from onceward.store.op import Many, Op, Query, Row
 from onceward.store.rows import as_uuid
@@ -66,7 +66,7 @@ class SetAside:
     """What is left of their budgets besides what is set aside for them."""
     largest: dict[str, tuple[Account, int]] = field(default_factory=dict)
     """By what tasks wait for: the budget, and the most that one of them may need."""
-    put_back: list[Standing] = field(default_factory=list)
+    put_back: list[Placement] = field(default_factory=list)
     """Those whose budget somebody else has locked: they are looked at again at once."""
 
     @property
@@ -86,7 +86,7 @@ def set_aside(tasks: Sequence[int], rules_of: BudgetsOf, due_by: int, now: int, 
         return decided
     by_task = {row[0]: row for row in rows}
     wanted = {draw.key: draw.rule for some in draws.values() for draw in some}
-    accounts = yield from hold(wanted, now, waits=waits)
+    accounts = yield from lock_accounts(wanted, now, waits=waits)
     locked = set() if waits else (yield from locked_by_others(wanted, accounts))
     left = {key: account.left for key, account in accounts.items()}
     for task in dict.fromkeys(tasks):
@@ -95,9 +95,11 @@ def set_aside(tasks: Sequence[int], rules_of: BudgetsOf, due_by: int, now: int, 
             decided.put_back.append(_where_it_stood(by_task[task], now))
         else:
             _decide(task, by_task[task][2] if mine else None, mine, accounts, left, decided)
-    yield from change((draw.key, (draw.amount, 0, 0)) for some in decided.held.values() for draw in some if draw.amount)
+    yield from change_accounts(
+        (draw.key, (draw.amount, 0, 0)) for some in decided.held.values() for draw in some if draw.amount
+    )
     yield from _park(decided, left, now)
-    yield from stand(decided.put_back, now)
+    yield from put_in_line(decided.put_back, now)
     return decided
 
 
@@ -111,9 +113,9 @@ def locked_by_others(
     return {key for key, rule in missing.items() if rule is not None} | {(row[0], row[1], row[2]) for row in rows}
 
 
-def _where_it_stood(row: Row, now: int) -> Standing:
+def _where_it_stood(row: Row, now: int) -> Placement:
     task, kind, _, gates, *_, queue, band, rank, company = row
-    return Standing(task, lane_of(queue, kind, gates, suspect=company > 0), band, company or rank, now)
+    return Placement(task, lane_of(queue, kind, gates, suspect=company > 0), band, company or rank, now)
 
 
 def _draws(row: Row, rules_of: BudgetsOf, now: int) -> list[_Draw]:
@@ -181,8 +183,8 @@ def _park(decided: SetAside, left: Mapping[AccountKey, int], now: int) -> Op[Non
         account, most = decided.largest[waiting_for]
         whose = f" of {account.scope}" if account.scope else ""
         note = f"budget {account.name}{whose} has not enough left: {too_little(account, left[account.key], most)}"
-        change = {"ids": sorted(tasks), "waiting_for": waiting_for, "never": NEVER, "reason": note, "now": now}
-        for task, run, fence, stage in (yield Query("park_for_budget", change)):
+        parked = {"ids": sorted(tasks), "waiting_for": waiting_for, "never": NEVER, "reason": note, "now": now}
+        for task, run, fence, stage in (yield Query("park_for_budget", parked)):
             entries.append(Entry(task, run, fence, Event.PARKED, Status.WAITING, stage, None, now, note))
     if entries:
         yield from log(entries)
@@ -191,7 +193,7 @@ def _park(decided: SetAside, left: Mapping[AccountKey, int], now: int) -> Op[Non
 def reserve(paid: SetAside, leases: Sequence[Lease]) -> Op[None]:
     """Write down for which attempts something was set aside; of tasks that could not be leased it is free again."""
     held, leased = paid.held, {lease.task for lease in leases}
-    yield from change(
+    yield from change_accounts(
         (draw.key, (-draw.amount, 0, 0)) for task, some in held.items() if task not in leased for draw in some
     )
     rows = [(lease.task, lease.token, *draw.key, draw.amount) for lease in leases for draw in held.get(lease.task, ())]
@@ -207,19 +209,19 @@ def reserve_more(lease: Lease, budgets: Sequence[str], now: int) -> Op[NotYet | 
         for name, scope, window_at, _ in (yield Query("reservations_of", {"task": lease.task, "token": lease.token}))
         if name in budgets
     ]
-    accounts = yield from hold(dict.fromkeys(mine), now)
+    accounts = yield from lock_accounts(dict.fromkeys(mine), now)
     for account in accounts.values():
         if account.left < WHOLE:
             ends_at = account.ends_at
             return NotYet(BUDGET + account.name, NEVER if ends_at is None or ends_at <= now else ends_at)
     if not accounts:
         return None
-    yield from change((key, (WHOLE, 0, 0)) for key in accounts)
+    yield from change_accounts((key, (WHOLE, 0, 0)) for key in accounts)
     yield Many("change_reservations", [(lease.task, lease.token, name, scope, WHOLE) for name, scope, _ in accounts])
     return None
 
 
-def hold(
+def lock_accounts(
     wanted: Mapping[AccountKey, BudgetRule | None], now: int, *, waits: bool = True
 ) -> Op[dict[AccountKey, Account]]:
     """Lock the rows of budgets, and make those that are not there yet and are in the code: these first, because what
@@ -275,7 +277,7 @@ def open_lineage_budgets(budgets: Iterable[tuple[str, int, bool]]) -> Op[None]:
         yield Many("open_budgets", rows)
 
 
-def change(changes: Iterable[tuple[AccountKey, tuple[int, int, int]]]) -> Op[None]:
+def change_accounts(changes: Iterable[tuple[AccountKey, tuple[int, int, int]]]) -> Op[None]:
     """Change rows of budgets: what is reserved, what is spent, and what of that nobody had set aside."""
     sums: dict[AccountKey, list[int]] = {}
     for key, (reserved, spent, above) in changes:
@@ -292,21 +294,23 @@ def change(changes: Iterable[tuple[AccountKey, tuple[int, int, int]]]) -> Op[Non
 # When a stage has ended
 
 
-def settle(billed: Sequence[tuple[Lease, Bill | None]]) -> Op[None]:
+def settle_bills(billed: Sequence[tuple[Lease, Bill | None]]) -> Op[None]:
     """Attempts are over: what they have charged is spent, and the rest is free again or spent too."""
     bills = {lease.task: (lease.token, bill) for lease, bill in billed}
     rows = yield Query("end_reservations", {"ids": sorted(bills)})
-    yield from change(_settling(rows, bills))
+    yield from change_accounts(_settling(rows, bills))
     yield from _add_costs(billed)
 
 
 def settle_orphans() -> Op[int]:
     """What is set aside for attempts of which nobody will hear is spent; returns for how many."""
-    orphans = [(task, bytes(token)) for task, token, hold in (yield Query("orphaned_reservations")) if not hold]
+    orphans = [
+        (task, bytes(token)) for task, token, hold_name in (yield Query("orphaned_reservations")) if not hold_name
+    ]
     if not orphans:
         return 0
     rows = yield Many("drop_reservations", sorted(set(orphans)))
-    yield from change(_settling(rows, {}))
+    yield from change_accounts(_settling(rows, {}))
     return len(rows)
 
 
@@ -318,7 +322,7 @@ def _settling(
         bill = bill if bill is not None and bytes(token) == mine else Bill()
         outcome = settled(amount, bill.charged(name), frees=bill.frees)
         if outcome.above:
-            tell_of_overcharge(task, name, scope, outcome.above)
+            warn_of_overcharge(task, name, scope, outcome.above)
         yield (name, scope, window_at), (-amount, outcome.spent, outcome.above)
 
 
@@ -333,11 +337,11 @@ def settle_so_far(billed: Sequence[tuple[Lease, Bill]]) -> Op[None]:
             charged = bill.charged(name) or 0
             taken = min(charged, amount)
             if charged > amount:
-                tell_of_overcharge(lease.task, name, scope, charged - amount)
+                warn_of_overcharge(lease.task, name, scope, charged - amount)
             if charged:
                 changes.append(((name, scope, window_at), (-taken, charged, charged - taken)))
                 shrunk.append((lease.task, lease.token, name, scope, -taken))
-    yield from change(changes)
+    yield from change_accounts(changes)
     if shrunk:
         yield Many("change_reservations", shrunk)
     yield from _add_costs(billed)
@@ -350,7 +354,7 @@ def _add_costs(billed: Iterable[tuple[Lease, Bill | None]]) -> Op[None]:
         yield Many("add_costs", costs)
 
 
-def tell_of_overcharge(task: int, name: str, scope: str, above: int) -> None:
+def warn_of_overcharge(task: int, name: str, scope: str, above: int) -> None:
     """Warn that more was spent than had been set aside."""
     logger.warning(
         "charged more than the estimate: the budget is closed until it is raised or its window is over",
@@ -364,7 +368,7 @@ def tell_of_overcharge(task: int, name: str, scope: str, above: int) -> None:
 # Budgets that count tasks
 
 
-def counting(
+def task_budgets(
     counted: Iterable[Counted], kind: str, lineage: str, batch: int | None, now: int
 ) -> dict[AccountKey, BudgetRule]:
     """The rows of the budgets that count a task which is about to be made."""
@@ -378,7 +382,7 @@ def counting(
 
 def count_tasks(counts: Mapping[AccountKey, int]) -> Op[None]:
     """So many tasks were made."""
-    yield from change((key, (0, count * WHOLE, 0)) for key, count in counts.items() if count)
+    yield from change_accounts((key, (0, count * WHOLE, 0)) for key, count in counts.items() if count)
 
 
 def spent_on_tasks(account: Account) -> str:
@@ -387,16 +391,16 @@ def spent_on_tasks(account: Account) -> str:
     return f"budget {account.name}{whose} is spent: {account.ceiling // WHOLE:,} tasks"
 
 
-def admit(tasks: Mapping[int, NewTask], batch: int | None, now: int) -> Op[dict[int, str]]:
+def count_roots(tasks: Mapping[int, NewTask], batch: int | None, now: int) -> Op[dict[int, str]]:
     """Count roots that are about to be made; returns, by their places, why some may not be."""
     wanted = {
-        place: counting(task.counted, task.kind, str(task.lineage), batch, now)
+        place: task_budgets(task.counted, task.kind, str(task.lineage), batch, now)
         for place, task in tasks.items()
         if task.counted
     }
     if not wanted:
         return {}
-    accounts = yield from hold({key: rule for mine in wanted.values() for key, rule in mine.items()}, now)
+    accounts = yield from lock_accounts({key: rule for mine in wanted.values() for key, rule in mine.items()}, now)
     left = {key: account.left for key, account in accounts.items()}
     refused: dict[int, str] = {}
     counts: dict[AccountKey, int] = {}
@@ -412,8 +416,8 @@ def admit(tasks: Mapping[int, NewTask], batch: int | None, now: int) -> Op[dict[
     return refused
 
 
-def not_made(task: NewTask, counted_at: int) -> Op[None]:
+def uncount_root(task: NewTask, counted_at: int) -> Op[None]:
     """A root that was counted is not needed: it was there already."""
     if task.counted:
-        keys = counting(task.counted, task.kind, str(task.lineage), None, counted_at)
+        keys = task_budgets(task.counted, task.kind, str(task.lineage), None, counted_at)
         yield from count_tasks(dict.fromkeys(keys, -1))

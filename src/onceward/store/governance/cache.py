@@ -15,7 +15,7 @@ from onceward.model.cache import Cached, Taken
 from onceward.model.gates import source_of
 from onceward.model.task import Commit, Fill, Filled, Lease
 from onceward.store.drivers.session import Session
-from onceward.store.lines.enqueue import kept
+from onceward.store.lines.enqueue import store_values
 from onceward.store.op import Many, Op, Query, Row, Rows
 
 ROW_BYTES = 200
@@ -33,7 +33,7 @@ def look_up(source: str, hashed: bytes) -> Op[Cached | None]:
     return None
 
 
-def fill(lease: Lease, move: Fill, now: int) -> Op[Taken | None]:
+def begin_fill(lease: Lease, move: Fill, now: int) -> Op[Taken | None]:
     """Make an attempt the one that asks for an answer, unless another one does or the answer is there."""
     place = {"source": move.source, "hash": move.hash}
     mine = {**place, "task": lease.task, "token": lease.token, "now": now, "until": now + move.limit_ms}
@@ -57,13 +57,13 @@ def _is_useless(row: Row, unfit: int | None, now: int) -> Op[bool]:
     return not (yield Query("holds_task", {"task": filler, "token": bytes(token)}))
 
 
-def filled(lease: Lease, move: Filled, now: int) -> Op[None]:
+def end_fill(lease: Lease, move: Filled, now: int) -> Op[None]:
     """Store the answer that an attempt has asked for, or let others ask for it."""
     mine = {"source": move.source, "hash": move.hash, "task": lease.task, "token": lease.token}
     if move.value is None:
         yield Query("end_filling", mine)
         return
-    [(value, blob)] = yield from kept([move.value])
+    [(value, blob)] = yield from store_values([move.value])
     stored = {"value": value, "value_blob": blob, "size": ROW_BYTES + len(move.value)}
     if not (yield Query("store_answer", {**mine, **stored, "now": now, "until": now + move.keep_ms})):
         yield from _drop_blobs([blob])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from onceward.model.gates import BUDGET, Gate
 from onceward.model.source import Allowance, GateLimits, GateState, after_taking, allowance
 from onceward.model.task import BAND_BONUS_MS, NEVER
-from onceward.store.lines.memory import BusyLane, Place, Reader
+from onceward.store.lines.memory import BusyLane, LineMemory, Place
 from onceward.store.op import Row
 
 
@@ -25,7 +25,7 @@ class Popped(NamedTuple):
     at: int
 
 
-class Head(NamedTuple):
+class BandHead(NamedTuple):
     """A band of a line in which somebody stands."""
 
     since: int
@@ -37,11 +37,11 @@ class Head(NamedTuple):
     """What popping one would give, if nobody else can take it meanwhile."""
 
 
-NOBODY = Head(NEVER, -1, 0)
+NO_HEAD = BandHead(NEVER, -1, 0)
 
 
 @dataclass(slots=True)
-class Lane:
+class GovernedLine:
     """A governed line while a claim looks at it."""
 
     name: str
@@ -55,7 +55,7 @@ class Lane:
     again_at: int = NEVER
     waits_for: str = ""
     """The gate that lets no more pass."""
-    head: Head = NOBODY
+    head: BandHead = NO_HEAD
     has_others: bool = False
     """Whether somebody is left, in this band or another."""
     is_next: bool = False
@@ -86,12 +86,12 @@ class Leasing:
 
 
 @dataclass(slots=True)
-class Governed:
+class GatePlan:
     """What a claim knows of the governed lines: those that can be served now, oldest first."""
 
-    reader: Reader
+    memory: LineMemory
     now: int
-    lanes: list[Lane]
+    lanes: list[GovernedLine]
     states: dict[str, GateState]
     inside: dict[str, int] = field(default_factory=dict)
     probes: dict[str, int] = field(default_factory=dict)
@@ -123,9 +123,9 @@ class Governed:
     """What the gates let through."""
 
     def __post_init__(self) -> None:
-        assert self.reader.limits_of is not None
+        assert self.memory.limits_of is not None
         self.stored = dict(self.states)
-        self.limits = {name: self.reader.limits_of(name) for name in self.states}
+        self.limits = {name: self.memory.limits_of(name) for name in self.states}
 
     def counts(self, gate: str) -> bool:
         """Whether it matters who is inside a gate."""
@@ -139,7 +139,7 @@ class Governed:
                 return BusyLane(lane.line, lane.name, lane.head.band, states, self.compares)
         return None
 
-    def order(self, heads: dict[str, list[Head]]) -> None:
+    def order(self, heads: dict[str, list[BandHead]]) -> None:
         """Who stands first in each line, and how many may pass; whoever stands there for longest comes first."""
         for lane in self.lanes:
             self.allow(lane)
@@ -149,13 +149,13 @@ class Governed:
                 lane.has_others = len(here) > 1
         self.lanes.sort(key=lambda lane: lane.head.since)
 
-    def allow(self, lane: Lane) -> None:
+    def allow(self, lane: GovernedLine) -> None:
         """How many may pass all gates of a line now, with what was taken from them since."""
         allowed = [(self._allowance(gate), gate.name) for gate in lane.gates]
         lane.count = min([one.count for one, _ in allowed])
         lane.again_at, lane.waits_for = max([(one.again_at, name) for one, name in allowed if one.count == lane.count])
 
-    def allow_again(self, lane: Lane) -> None:
+    def allow_again(self, lane: GovernedLine) -> None:
         """The same, where others may have passed one of its gates since it was looked at."""
         if any(gate.name in self.passed for gate in lane.gates):
             self.allow(lane)
@@ -169,7 +169,7 @@ class Governed:
         inside = self.inside.get(name, 0) + passed
         return allowance(self.limits[name], state, inside, probes, gate.tokens, self.now)
 
-    def take(self, lane: Lane, many: int) -> None:
+    def take(self, lane: GovernedLine, many: int) -> None:
         """So many pass the gates of a line; below zero, so many have not passed them after all."""
         for gate in lane.gates:
             name, state = gate.name, self.states[gate.name]

@@ -12,15 +12,15 @@ from onceward.model.gates import Told
 from onceward.model.retry import LONGEST_WISH_MS
 from onceward.model.source import GateLimits, GateState, NotYet, after_outcomes, after_taking, allowance
 from onceward.model.task import NEVER, Commit, Lease
-from onceward.store.governance.gate_claim import TOLD_EVERY_MS, as_of_now
-from onceward.store.lines.memory import Reader
+from onceward.store.governance.gate_claim import REPORT_EVERY_MS, correct_gate_clock
+from onceward.store.lines.memory import LineMemory
 from onceward.store.lines.pause_scopes import read_pauses
 from onceward.store.op import Many, Op, Query
 
 ASKED_US = "it asked us to wait"
 
 
-def close(gate: str, pause_ms: int, now: int) -> Op[NotYet]:
+def close_gate(gate: str, pause_ms: int, now: int) -> Op[NotYet]:
     """Close a gate for as long as its source has just asked to be left alone; a longer pause stays as it is."""
     until = now + min(pause_ms, LONGEST_WISH_MS)
     while not (yield Query("close_gate", {"gate": gate, "until": until, "why": ASKED_US})):
@@ -28,7 +28,7 @@ def close(gate: str, pause_ms: int, now: int) -> Op[NotYet]:
     return NotYet(gate, until)
 
 
-def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> Op[NotYet | None]:
+def take_tokens(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> Op[NotYet | None]:
     """Let a task that runs already pass a gate, for one outside call; or say when that may be.
 
     Without tokens only the gate itself is asked: the task has passed it already, and it may have closed since.
@@ -38,7 +38,7 @@ def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> 
     while not (held := (yield Query("hold_gate", {"gate": gate}))):
         yield Many("insert_gates", [(gate,)])  # nobody has passed it yet, or it was pruned because nobody did for long
     [(_, *row)] = held
-    state = yield from as_of_now(gate, GateState.stored(*row), now)
+    state = yield from correct_gate_clock(gate, GateState.stored(*row), now)
     if not tokens:
         is_open = state.enabled and state.paused_until <= now
         return None if is_open else NotYet(gate, state.paused_until if state.enabled else NEVER)
@@ -57,7 +57,7 @@ def take(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> 
     return None
 
 
-def leave(left: Sequence[Commit], said: Sequence[Told], now: int, claimer: Reader | None = None) -> Op[None]:
+def leave_gates(left: Sequence[Commit], said: Sequence[Told], now: int, claimer: LineMemory | None = None) -> Op[None]:
     """Stages that had passed gates have ended, in this order: they make room, and say how their sources have served
     them. Most say the same, and `said` has each thing once. If a reader claims in the same transaction, its claim tells
     those gates that it passes anyway. Where several gates are to hear different things they are locked first, in order,
@@ -74,18 +74,18 @@ def leave(left: Sequence[Commit], said: Sequence[Told], now: int, claimer: Reade
     if (others or counted) and len(gates | counted) > 1:
         yield Query("hold_gates", {"names": sorted(gates | counted)})
     elif claimer is not None:
-        later = {gate for gate in healthy if claimer.tells(gate, now)}
-        claimer.glad |= later
+        later = {gate for gate in healthy if claimer.reports_with_claim(gate, now)}
+        claimer.healthy_gates |= later
         healthy -= later
     if healthy:
-        yield Query("tell_success", {"gates": sorted(healthy), "now": now, "before": now - TOLD_EVERY_MS})
+        yield Query("report_success", {"gates": sorted(healthy), "now": now, "before": now - REPORT_EVERY_MS})
     for gate in sorted(others):
-        yield from _tell(
+        yield from _report_to_gate(
             gate, [one for each in left for one in each.told if one.gate == gate and one.says_something], now
         )
 
 
-def _tell(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:
+def _report_to_gate(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:
     """What one gate hears of the calls through it."""
     rows = yield Query("hold_gate", {"gate": gate})
     if not rows:

@@ -13,7 +13,13 @@ from typing import NamedTuple
 from onceward.model.budget import LINEAGE, USD, Account, AccountKey, BudgetRule, spoken_amount, wait_of
 from onceward.model.holds import ASKED, HELD, LOST, HeldRow, NotEnough, Settlement, missing, settle_rows
 from onceward.model.task import Hold, Lease
-from onceward.store.governance.budgets import change, hold, locked_by_others, scopes_of, tell_of_overcharge
+from onceward.store.governance.budgets import (
+    change_accounts,
+    lock_accounts,
+    locked_by_others,
+    scopes_of,
+    warn_of_overcharge,
+)
 from onceward.store.op import Many, Op, Query
 from onceward.store.rows import as_uuid
 
@@ -47,7 +53,7 @@ def set_aside_beyond(
     asks = yield from _read(asked, ids, now)
     yield Query("drop_asked", {"ids": ids})
     wanted = {key: rule for ask in asks for key, rule in ask.keys.items()}
-    accounts = yield from hold(wanted, now, waits=waits)
+    accounts = yield from lock_accounts(wanted, now, waits=waits)
     locked = set() if waits else (yield from locked_by_others(wanted, accounts))
     left = {key: account.left for key, account in accounts.items()}
     answers: list[bool | NotEnough | HoldLocked] = []
@@ -124,7 +130,7 @@ def _grant(ask: _Ask, accounts: Mapping[AccountKey, Account], left: dict[Account
             rows.append((key, short))
             changes.append((key, (short, 0, 0)))
             left[key] -= short
-    yield from change(changes)
+    yield from change_accounts(changes)
     if rows:
         yield Many("insert_holds", _rows(ask, _summed(rows), HELD), (NO_TOKEN, now))
 
@@ -167,26 +173,26 @@ def settle_holds(settling: Sequence[tuple[Lease, Settlement]], now: int) -> Op[N
             key = (row.budget, row.scope, row.window_at)
             changes.append((key, (rest.reserved, rest.spent, rest.above)))
             if rest.above:
-                tell_of_overcharge(lease.task, row.budget, row.scope, rest.above)
+                warn_of_overcharge(lease.task, row.budget, row.scope, rest.above)
             if rest.stays:
                 staying.append((lease.task, lease.run, one.name, one.budget, *key, rest.stays, row.state))
         if staying:
             yield Many("insert_holds", staying, (NO_TOKEN, now))
         if one.unit == USD:
             costs[lease.task] = costs.get(lease.task, 0) + one.amount
-    yield from change(changes)
+    yield from change_accounts(changes)
     if spent := sorted((task, usd) for task, usd in costs.items() if usd):
         yield Many("add_costs", spent)
 
 
 def lose_holds() -> Op[int]:
     """Count holds of ended tasks as spent; returns how many rows that were."""
-    ids = sorted({task for task, _, hold in (yield Query("orphaned_reservations")) if hold})
+    ids = sorted({task for task, _, hold_name in (yield Query("orphaned_reservations")) if hold_name})
     if not ids:
         return 0
     gone = yield Query("drop_lost_holds", {"ids": ids})
     lost = yield Query("lose_holds", {"ids": ids})
-    yield from change(
+    yield from change_accounts(
         ((budget, scope, window_at), (-amount, amount, 0))
         for budget, scope, window_at, amount, *state in [*gone, *lost]
         if state in ([], [HELD])

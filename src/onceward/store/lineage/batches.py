@@ -18,11 +18,11 @@ from onceward.model.batch import Counts, name_taken, outcome_of
 from onceward.model.decide import batch_wait
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, NewTask, lane_of
-from onceward.store.governance.budgets import admit, not_made, open_lineage_budgets
+from onceward.store.governance.budgets import count_roots, open_lineage_budgets, uncount_root
 from onceward.store.history import Entry, log
 from onceward.store.lineage.unique_roots import enqueue_root, take_in_order
-from onceward.store.lines.enqueue import kept, reserve_ids
-from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.enqueue import reserve_ids, store_values
+from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.op import Many, Op, Query, Rows
 
 TASKS_AT_ONCE = 1_000
@@ -73,7 +73,7 @@ def open_batch(new: NewBatch, tasks: Sequence[NewTask], now: int) -> Op[Opened]:
     if new.budget is not None:
         yield from open_lineage_budgets([(str(scope), new.budget, new.fails)])
     made = yield from _insert_roots(new.name, tasks, batch, scope, now)
-    for why in (yield from admit({} if then is None else {0: then}, None, now)).values():
+    for why in (yield from count_roots({} if then is None else {0: then}, None, now)).values():
         raise ConfigError(f"batch {new.name!r} cannot be followed: {why}")
     if new.max_tasks is not None and made:
         if len(made) > new.max_tasks:
@@ -102,14 +102,14 @@ def _insert_roots(name: str, tasks: Sequence[NewTask], batch: int, scope: uuid.U
             refused += [] if why is None else [why]
         else:
             plain.append(place)
-    refused += (yield from admit({place: tasks[place] for place in plain}, batch, now)).values()
+    refused += (yield from count_roots({place: tasks[place] for place in plain}, batch, now)).values()
     if refused:
         raise ConfigError(f"batch {name!r} cannot begin with {len(tasks)} tasks: {refused[0]}")
     for start in range(0, len(plain), TASKS_AT_ONCE):
         places = plain[start : start + TASKS_AT_ONCE]
         some = [tasks[place] for place in places]
         numbers = yield from reserve_ids(len(some))
-        payloads = yield from kept([task.payload for task in some])
+        payloads = yield from store_values([task.payload for task in some])
         yield Many(
             "insert_children",
             [
@@ -125,9 +125,9 @@ def _insert_roots(name: str, tasks: Sequence[NewTask], batch: int, scope: uuid.U
         )  # fmt: skip
         line = {"lane": lane_of(some[0].queue, some[0].kind, some[0].gates), "band": some[0].band}
         [(rank,)] = yield Query("line_rank", line)  # one after the other: a large batch stands in line like everybody
-        yield from stand(
+        yield from put_in_line(
             (
-                Standing(number, lane_of(task.queue, task.kind, task.gates), task.band, rank + place, task.due_at)
+                Placement(number, lane_of(task.queue, task.kind, task.gates), task.band, rank + place, task.due_at)
                 for place, (number, task) in enumerate(zip(numbers, some, strict=True), start)
             ),
             now,
@@ -187,7 +187,7 @@ def _end(batch: int, now: int) -> Op[None]:
         then = msgspec.structs.replace(asked, created_at=now, due_at=now, counted=())
         then_task, is_new, _ = yield from enqueue_root(then, now)
         if not is_new:
-            yield from not_made(asked, asked.created_at)
+            yield from uncount_root(asked, asked.created_at)
     status = outcome_of(Counts(*numbers), is_overdue=reason is not None)
     yield Query("end_batch", {"batch": batch, "status": int(status), "then_task": then_task, "now": now})
 
@@ -199,8 +199,8 @@ def _wake(task: int, name: str, now: int) -> Op[None]:
         Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, "its batch has ended")
         for task, run, fence, _, _, _, _, stage in rows
     )
-    yield from stand(
-        (Standing(task, lane_of(queue, kind), band, rank, now) for task, _, _, kind, queue, band, rank, _ in rows), now
+    yield from put_in_line(
+        (Placement(task, lane_of(queue, kind), band, rank, now) for task, _, _, kind, queue, band, rank, _ in rows), now
     )
 
 

@@ -24,10 +24,10 @@ from onceward.model.task import NEVER, lane_of
 from onceward.store.governance.budgets import open_lineage_budgets
 from onceward.store.history import Entry, log
 from onceward.store.lineage.spawn_requests import Asked, Decision, Parent
-from onceward.store.lines.enqueue import MOST_IN_ONE_STATEMENT, kept, laid_out
-from onceward.store.lines.lines import stand_ranked
+from onceward.store.lines.enqueue import MOST_IN_ONE_STATEMENT, store_payloads, store_values
+from onceward.store.lines.lines import put_ranked_in_line
 from onceward.store.lines.memory import Line
-from onceward.store.op import Cuts, Many, Op, Query
+from onceward.store.op import Many, Op, PackedBytes, Query
 from onceward.store.rows import as_uuid
 from onceward.support.logs import EngineLog
 
@@ -152,7 +152,7 @@ def _open_scopes(narrower: Sequence[New]) -> Op[None]:
 
 def _insert_few(few: Sequence[tuple[_InCommon, int, Spawn]], now: int) -> Op[None]:
     """Children of many parents or kinds, in one statement with a column for everything."""
-    payloads = yield from kept([child.payload for _, _, child in few])
+    payloads = yield from store_values([child.payload for _, _, child in few])
     yield Many(
         "insert_children",
         [
@@ -169,14 +169,14 @@ def _insert_few(few: Sequence[tuple[_InCommon, int, Spawn]], now: int) -> Op[Non
 def _insert_alike(group: _Group, some: slice, now: int) -> Op[None]:
     """Children that differ in little: what they have in common is sent once."""
     tasks, children = group.tasks[some], group.children[some]
-    payloads, in_blob = yield from laid_out([child.payload for child in children])
+    payloads, in_blob = yield from store_payloads([child.payload for child in children])
     keys = [child.key for child in children if child.key is not None] or None
     yield Query(
         "insert_alike",
         {
             **group.common._asdict(), "created_at": now, "ids": tasks, "first": tasks[0], "keys": keys,
             "identities": [child.identity for child in children], "payloads": payloads, "in_blob": in_blob,
-            "rows": Cuts(payloads, in_blob, keys, tasks),
+            "rows": PackedBytes(payloads, in_blob, keys, tasks),
         },
     )  # fmt: skip
 
@@ -231,7 +231,7 @@ def _stand_fairly(alike: Sequence[_Group], now: int) -> Op[None]:
             later += [(common.due_at, task, lane, common.band, ranks[task]) for task in tasks]
     for places in ready.values():
         places.sort(key=itemgetter(0))  # what lies together goes in together
-    yield from stand_ranked(ready, now)
+    yield from put_ranked_in_line(ready, now)
     if later:
         yield Many("wait_until_due", later)
 

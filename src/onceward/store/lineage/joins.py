@@ -16,7 +16,7 @@ from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, HandOver, Lease, lane_of
 from onceward.store.history import Entry, log
 from onceward.store.lineage.batches import count
-from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.op import Many, Op, Query
 
 CHILDREN = "children"
@@ -75,7 +75,7 @@ def join(lease: Lease, move: HandOver, now: int) -> Op[None]:
     place = Place(lease.task, lease.run, lease.fence, move.next_stage, lease.worker)
     if not (yield from wait_for_children(place, now)):
         lane = lane_of(move.queue, lease.kind, move.gates)
-        yield from stand([Standing(lease.task, lane, lease.band, lease.rank, now)], now)
+        yield from put_in_line([Placement(lease.task, lane, lease.band, lease.rank, now)], now)
 
 
 def wait_for_children(place: Place, now: int) -> Op[bool]:
@@ -124,6 +124,7 @@ def _end_joins(awaited: Sequence[int], now: int) -> Op[None]:
         Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, "its children have ended")
         for task, run, fence, _, _, _, _, stage in woken
     )
-    yield from stand(
-        (Standing(task, lane_of(queue, kind), band, rank, now) for task, _, _, kind, queue, band, rank, _ in woken), now
+    yield from put_in_line(
+        (Placement(task, lane_of(queue, kind), band, rank, now) for task, _, _, kind, queue, band, rank, _ in woken),
+        now,
     )

@@ -27,7 +27,7 @@ from onceward.model.status import CLAIMABLE, Event, Status
 from onceward.model.task import lane_of
 from onceward.store.history import Entry, log
 from onceward.store.lineage.trees import Head
-from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.op import Op, Query, Row
 
 OPEN = {"least": int(Status.PENDING), "most": int(Status.WAITING)}
@@ -68,9 +68,9 @@ def resume(head: Head, now: int) -> Op[int]:
     open_ones = sum(not Status(row[1]).is_terminal for row in freed)
     [told] = yield Query("read_to_log", {"task": head.task})
     yield from _tell(head, Event.RESUMED, told, f"{open_ones} open tasks go on", now)
-    yield from stand(
+    yield from put_in_line(
         (
-            Standing(task, lane_of(queue, kind, suspect=company > 0), band, company or rank, due_at)
+            Placement(task, lane_of(queue, kind, suspect=company > 0), band, company or rank, due_at)
             for task, status, kind, queue, band, rank, company, due_at in sorted(freed, key=lambda row: int(row[0]))
             if status in CLAIMABLE
         ),

@@ -36,7 +36,7 @@ from onceward.model.lineage import (
 )
 from onceward.model.status import Status
 from onceward.model.times import spoken
-from onceward.store.governance.budgets import count_tasks, counting, hold, spent_on_tasks
+from onceward.store.governance.budgets import count_tasks, lock_accounts, spent_on_tasks, task_budgets
 from onceward.store.lineage.aliases import NewAlias, keep, read_aliases, take_aliases, wanted_by
 from onceward.store.lineage.identities import Holder, read_holders, take_identities
 from onceward.store.lineage.insert_children import make, park, record
@@ -293,12 +293,12 @@ class _Guard:
 
     def _counting(self, place: int) -> dict[AccountKey, BudgetRule]:
         one, parent = self.asked[place].spawn.sort, self.asks[place]
-        return counting(one.counted, one.kind, str(parent.counted_in[0]), parent.batch, self.now)
+        return task_budgets(one.counted, one.kind, str(parent.counted_in[0]), parent.batch, self.now)
 
     def _hold_budgets(self) -> Op[None]:
         counted = [place for place in self._open if self.asked[place].spawn.sort.counted]
         wanted = {key: rule for place in counted for key, rule in self._counting(place).items()}
-        self.budgets = yield from hold(wanted, self.now)
+        self.budgets = yield from lock_accounts(wanted, self.now)
 
     def _spent(self, place: int) -> Refused | None:
         for key in self._counting(place):

@@ -11,10 +11,10 @@ from onceward.errors import IllegalTransition
 from onceward.model.lineage import EVERYWHERE, stays
 from onceward.model.status import Status
 from onceward.model.task import NewTask, lane_of
-from onceward.store.governance.budgets import admit, open_lineage_budgets
+from onceward.store.governance.budgets import count_roots, open_lineage_budgets
 from onceward.store.lineage.spawn_requests import Identity
-from onceward.store.lines.enqueue import kept, reserve_ids
-from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.enqueue import reserve_ids, store_values
+from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.op import Many, Op, Query, Row
 from onceward.store.rows import as_bytes
 
@@ -59,7 +59,7 @@ def enqueue_root(
             found = yield Query("holders", {"ids": [holder]})
             if found and stays(Status(found[0][2]), found[0][3], task.fresh_for_ms, now):
                 return Rooted(holder, is_new=False)
-    for why in (yield from admit({number: task}, batch, now)).values():
+    for why in (yield from count_roots({number: task}, batch, now)).values():
         if task.unique == "everywhere" and holder == number:
             yield Many("drop_identities", [(EVERYWHERE, task.identity, number)])
         return Rooted(None, is_new=False, refused=why)
@@ -72,7 +72,7 @@ def enqueue_root(
         yield Many("open_lineages", [(task.lineage, number, *limits, deadline_at, 1, task.created_at)])
         if bounds.budget is not None:
             yield from open_lineage_budgets([(str(task.lineage), bounds.budget, bounds.fails)])
-    [payload] = yield from kept([task.payload])
+    [payload] = yield from store_values([task.payload])
     yield Many(
         "insert_children",
         [
@@ -84,7 +84,9 @@ def enqueue_root(
         ],
         (task.created_at,),
     )  # fmt: skip
-    yield from stand([Standing(number, lane_of(task.queue, task.kind, task.gates), task.band, 0, task.due_at)], now)
+    yield from put_in_line(
+        [Placement(number, lane_of(task.queue, task.kind, task.gates), task.band, 0, task.due_at)], now
+    )
     return Rooted(number, is_new=True)
 
 

@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Sequence
 
 from onceward.model.task import LARGEST_INLINE, Alike, NewTask, lane_of
-from onceward.store.lines.lines import Standing, stand
-from onceward.store.op import Cuts, Many, Op, Query, Uuids, Whole
+from onceward.store.lines.lines import Placement, put_in_line
+from onceward.store.op import AtomicStatement, Many, Op, PackedBytes, Query, Uuids
 
 MOST_IN_ONE_STATEMENT = 1_000
 
 
-def kept(values: Sequence[bytes | None]) -> Op[list[tuple[bytes | None, bytes | None]]]:
+def store_values(values: Sequence[bytes | None]) -> Op[list[tuple[bytes | None, bytes | None]]]:
     """Where each value is stored: in its row, or in a blob by its hash; as the two columns of the row."""
     places: list[tuple[bytes | None, bytes | None]] = []
     blobs: dict[bytes, bytes] = {}
@@ -78,14 +78,14 @@ def enqueue_alike(new: Alike) -> Op[list[int]]:
 
 def _enqueue_some(new: Alike) -> Op[list[int]]:
     kind, version, queue, band, due_at, created_at, keys, identities, given, lineages = new
-    payloads, in_blob = yield from laid_out(given)
+    payloads, in_blob = yield from store_payloads(given)
     place = {"lane": lane_of(queue, kind), "band": band}
     rows = yield Query(
         "insert_tasks",
         {
             **place, "kind": kind, "version": version, "queue": queue, "due_at": due_at, "created_at": created_at,
             "keys": keys, "identities": identities, "payloads": payloads, "in_blob": in_blob,
-            "lineages": Uuids(lineages), "rows": Cuts(payloads, in_blob, keys),
+            "lineages": Uuids(lineages), "rows": PackedBytes(payloads, in_blob, keys),
         },
     )  # fmt: skip
     if rows:
@@ -100,12 +100,12 @@ def _enqueue_some(new: Alike) -> Op[list[int]]:
     return list(range(first, last + 1))
 
 
-def enqueue_at_once(new: Alike) -> Whole | None:
+def enqueue_at_once(new: Alike) -> AtomicStatement | None:
     """One task, as a transaction of its own; None if it takes more than one statement."""
     if len(new.payloads) > 1 or new.due_at > new.created_at or len(new.payloads[0]) > LARGEST_INLINE:
         return None
     lane, lineage = lane_of(new.queue, new.kind), new.lineages[0].hex()
-    return Whole(
+    return AtomicStatement(
         Query(
             "enqueue_one",
             {
@@ -118,19 +118,19 @@ def enqueue_at_once(new: Alike) -> Whole | None:
     )  # fmt: skip
 
 
-def laid_out(payloads: list[bytes]) -> Op[tuple[list[bytes], list[int | None] | None]]:
+def store_payloads(payloads: list[bytes]) -> Op[tuple[list[bytes], list[int | None] | None]]:
     """Payloads of new tasks, those that are too large for a row kept in blobs and their hashes in their places; with 1
     for each hash, or nothing at all where none is."""
     if max(map(len, payloads)) <= LARGEST_INLINE:
         return payloads, None
-    places = yield from kept(payloads)
+    places = yield from store_values(payloads)
     in_blob = [None if hashed is None else 1 for _, hashed in places]
     return [hashed or data or b"" for data, hashed in places], in_blob
 
 
 def _enqueue_governed(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
     """Insert tasks that differ in what they are about and in their gates, and put them in their lines."""
-    payloads = yield from kept([task.payload for task in tasks])
+    payloads = yield from store_values([task.payload for task in tasks])
     one = tasks[0]
     rows = yield Many(
         "insert_governed",
@@ -142,9 +142,9 @@ def _enqueue_governed(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
     )
     # Numbered in the order of the rows, but not always returned in it.
     numbered = sorted((task, stands) for task, stands in rows)
-    yield from stand(
+    yield from put_in_line(
         [
-            Standing(number, lane_of(task.queue, task.kind, task.gates), task.band, 0, task.due_at)
+            Placement(number, lane_of(task.queue, task.kind, task.gates), task.band, 0, task.due_at)
             for task, (number, stands) in zip(tasks, numbered, strict=True)
             if not stands
         ],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from onceward.model.decide import signal_of
 from onceward.store.lines.lines import look
-from onceward.store.lines.memory import Reader
+from onceward.store.lines.memory import LineMemory
 from onceward.store.lines.pause_scopes import read_pauses
 from onceward.store.lines.turns import LONGEST_WITHOUT_A_LOOK_MS, next_turn_at
 from onceward.store.op import Op, Query
@@ -15,15 +15,15 @@ from onceward.store.op import Op, Query
 def ready_now(lanes: Sequence[str], now: int) -> Op[bool]:
     """Whether anybody in these lines could perhaps be taken now."""
     open_lanes = (yield from read_pauses()).open_lines(tuple(lanes))
-    sight = yield from look(Reader(tuple(open_lanes)))
+    view = yield from look(LineMemory(tuple(open_lanes)))
     turn_at = yield from next_turn_at(open_lanes)
-    return sight.has_work(now) or (turn_at is not None and turn_at <= now)
+    return view.has_work(now) or (turn_at is not None and turn_at <= now)
 
 
 def suspects_soon(lanes: Sequence[str], now: int) -> Op[bool]:
     """Whether anything stands in these lines of suspects, or will before a closed gate has been looked at again."""
     lanes = (yield from read_pauses()).open_lines(tuple(lanes))
-    if (yield from look(Reader(tuple(lanes)))).heads:
+    if (yield from look(LineMemory(tuple(lanes)))).heads:
         return True
     return bool((yield Query("due_before", {"lanes": list(lanes), "before": now + LONGEST_WITHOUT_A_LOOK_MS + 1_000})))
 
@@ -35,7 +35,7 @@ def anything_left(lanes: Sequence[str], kinds: Sequence[str]) -> Op[bool]:
     operator has paused.
     """
     lanes = (yield from read_pauses()).open_lines(tuple(lanes))
-    if (yield from look(Reader(tuple(lanes)))).heads:
+    if (yield from look(LineMemory(tuple(lanes)))).heads:
         return True
     later = yield Query("lanes_due_later")
     if {row[0].partition("@")[0] for row in later} & set(lanes):

@@ -79,7 +79,7 @@ class _Mark:
 
 
 @dataclass(slots=True)
-class Reader:
+class LineMemory:
     """What one worker remembers of the lines it takes from."""
 
     lanes: tuple[str, ...]
@@ -108,7 +108,7 @@ class Reader:
     busy_lane: BusyLane | None = None
     """Likewise, a governed one."""
     gates_busy_until: int = 0
-    glad: set[str] = field(default_factory=set)
+    healthy_gates: set[str] = field(default_factory=set)
     """Gates that the claim of this transaction tells on the way that all is well."""
     latest: int = 0
     """What time it was at the last look."""
@@ -142,7 +142,7 @@ class Reader:
         """By when those were due who were taken by this claim, if some clock was ahead of ours."""
         return max(now, self.stood_at)
 
-    def copy(self) -> Reader:
+    def copy(self) -> LineMemory:
         """A memory of its own, for a transaction that may not commit."""
         return replace(
             self,
@@ -154,7 +154,7 @@ class Reader:
             next_floor=dict(self.next_floor),
             marks=list(self.marks),
             governed=dict(self.governed),
-            glad=set(),
+            healthy_gates=set(),
             popped_from=[],
         )
 
@@ -172,7 +172,7 @@ class Reader:
         """The governed line that is taken from again without comparing the others, if it is time for that."""
         return self.busy_lane if now < self.gates_busy_until else None
 
-    def tells(self, gate: str, now: int) -> bool:
+    def reports_with_claim(self, gate: str, now: int) -> bool:
         """Whether its next claim tells a gate on the way that all is well: one that it passes again, and was well."""
         busy = self.busy_governed(now)
         state = None if busy is None else busy.states.get(gate)
@@ -222,9 +222,9 @@ class Reader:
     def _forget(self, lines: Set[Line]) -> None:
         for mark in self.marks:
             mark.places = {line: place for line, place in mark.places.items() if line not in lines}
-        for memory in (self.seen, self.marked, self.highest, self.floor, self.next_floor, self.governed):
-            for line in memory.keys() & lines:
-                del memory[line]
+        for remembered in (self.seen, self.marked, self.highest, self.floor, self.next_floor, self.governed):
+            for line in remembered.keys() & lines:
+                del remembered[line]
 
     def rewind(self, lines: Iterable[Line]) -> None:
         """Look at some lines next from where nothing can be behind."""
@@ -247,25 +247,25 @@ class Reader:
         return [(lane, band) for lane in self.open_lanes for band in BANDS]
 
 
-def mark(reader: Reader, line: Line, rank: int, now: int, *, renews: bool = False) -> Op[None]:
+def mark(memory: LineMemory, line: Line, rank: int, now: int, *, renews: bool = False) -> Op[None]:
     """Note how far the claims have come in a line, now and then: nobody who comes later stands further ahead.
 
     A line whose marks may be deleted when they are old needs a new one now and then: it is one rank further.
     """
-    reader.took_shares(line, now)
-    made = reader.marked.get(line)
+    memory.took_shares(line, now)
+    made = memory.marked.get(line)
     if renews and (made is None or now - made.at >= REMEMBERED_MS):
         rank = 1 + (rank if made is None else max(rank, made.last))
     if made is None or (rank > made.last and now - made.at >= MARK_EVERY_MS):
-        reader.marked[line] = LineMark(-1 if made is None else made.last, rank, now)
+        memory.marked[line] = LineMark(-1 if made is None else made.last, rank, now)
         yield Many("insert_marks", [(*line, rank, now)])
 
 
-def mark_claimed(reader: Reader, now: int) -> Op[None]:
+def mark_claimed(memory: LineMemory, now: int) -> Op[None]:
     """Mark how far the claims have come that were a transaction of their own."""
-    unmarked, reader.unmarked = reader.unmarked, {}
+    unmarked, memory.unmarked = memory.unmarked, {}
     for line, rank in unmarked.items():
-        yield from mark(reader, line, rank, now)
+        yield from mark(memory, line, rank, now)
 
 
 def forget_lines(now: int) -> Op[None]:
@@ -273,47 +273,47 @@ def forget_lines(now: int) -> Op[None]:
     yield Query("forget_lines", {"before": now - MARKS_OF_LINES_KEPT_MS, "governed": "%@%"})
 
 
-def is_time_to_sweep(reader: Reader, now: int) -> bool:
+def is_time_to_sweep(memory: LineMemory, now: int) -> bool:
     """Whether the next claim looks behind the places seen, whatever stands before them."""
-    return reader.sweeps and now - reader.swept_at >= SWEEP_EVERY_MS
+    return memory.sweeps and now - memory.swept_at >= SWEEP_EVERY_MS
 
 
-def sweep_if_time(reader: Reader, now: int) -> Op[None]:
+def sweep_if_time(memory: LineMemory, now: int) -> Op[None]:
     """Now and then look again behind the places seen, for what committed late; and learn how far back to look."""
-    if reader.sweeps and now - reader.marked_at >= MARK_EVERY_MS:
-        reader.marked_at = now
+    if memory.sweeps and now - memory.marked_at >= MARK_EVERY_MS:
+        memory.marked_at = now
         [(after, oldest)] = yield Query("snapshot")
-        reader.marks.append(_Mark(after, reader.proven()))
-        if len(reader.marks) > MOST_MARKS:
-            del reader.marks[1::2]  # each proves what it proves without the others
-        if is_time_to_sweep(reader, now):
-            reader.swept_at = now
-            reader.forget_old(now)
-            _start_over(reader, oldest)
+        memory.marks.append(_Mark(after, memory.proven()))
+        if len(memory.marks) > MOST_MARKS:
+            del memory.marks[1::2]  # each proves what it proves without the others
+        if is_time_to_sweep(memory, now):
+            memory.swept_at = now
+            memory.forget_old(now)
+            _start_over(memory, oldest)
 
 
-def must_heed_clock(reader: Reader, now: int) -> bool:
+def must_follow_clock(memory: LineMemory, now: int) -> bool:
     """Whether turns of governed lines may be far away because the clock was set back: since the last look, or before
     the first."""
-    return reader.limits_of is not None and (not reader.latest or reader.latest - now >= A_STEP_BACK_MS)
+    return memory.limits_of is not None and (not memory.latest or memory.latest - now >= A_STEP_BACK_MS)
 
 
-def heed_clock(reader: Reader, now: int) -> Op[None]:
+def follow_clock(memory: LineMemory, now: int) -> Op[None]:
     """If the clock was set back, forget what was to hold until some time, which is far away now; and have the governed
     lines looked at, whose turns are. Who looks for the first time cannot know, and has them looked at too."""
-    must_wake = must_heed_clock(reader, now)
-    behind, reader.latest, reader.stood_at = reader.latest - now, now, 0
-    reader.popped_from.clear()
+    must_wake = must_follow_clock(memory, now)
+    behind, memory.latest, memory.stood_at = memory.latest - now, now, 0
+    memory.popped_from.clear()
     if must_wake:
-        yield Query("wake_lines", {"lines": list(reader.lanes), "now": now, "never": NEVER})
+        yield Query("wake_lines", {"lines": list(memory.lanes), "now": now, "never": NEVER})
     if behind <= 0:
         return
-    reader.busy_until = reader.gates_busy_until = reader.marked_at = 0
-    reader.swept_at, reader.pauses_read_at, reader.due_seen = -SWEEP_EVERY_MS, -PAUSES_EVERY_MS, -1
-    reader.marked = {line: made._replace(at=0) for line, made in reader.marked.items()}
+    memory.busy_until = memory.gates_busy_until = memory.marked_at = 0
+    memory.swept_at, memory.pauses_read_at, memory.due_seen = -SWEEP_EVERY_MS, -PAUSES_EVERY_MS, -1
+    memory.marked = {line: made._replace(at=0) for line, made in memory.marked.items()}
 
 
-def _start_over(reader: Reader, oldest_open: int) -> None:
+def _start_over(memory: LineMemory, oldest_open: int) -> None:
     """Begin the next look at the floor, after raising the floor to where the last sweep has proved there is nothing.
 
     A row behind a mark was numbered by a transaction that had begun before the mark was made. When all those are over,
@@ -321,12 +321,12 @@ def _start_over(reader: Reader, oldest_open: int) -> None:
     one sweep later, and only where that look has got past the mark. (A row that somebody had locked and let go again
     can still be behind it: `stragglers` looks for those, seldom and on another connection.)
     """
-    for line, place in reader.next_floor.items():
-        if reader.seen.get(line, START) >= place:
-            reader.floor[line] = place
-    over = [mark for mark in reader.marks if mark.after <= oldest_open]
+    for line, place in memory.next_floor.items():
+        if memory.seen.get(line, START) >= place:
+            memory.floor[line] = place
+    over = [mark for mark in memory.marks if mark.after <= oldest_open]
     if over:
-        reader.next_floor = over[-1].places
-        reader.marks = reader.marks[len(over) :]
-    reader.seen = dict(reader.floor)
-    reader.due_seen = -1
+        memory.next_floor = over[-1].places
+        memory.marks = memory.marks[len(over) :]
+    memory.seen = dict(memory.floor)
+    memory.due_seen = -1

@@ -32,7 +32,7 @@ def read_pauses() -> Op[Pauses]:
     return Pauses(frozenset(row[0] for row in rows)) if rows else NO_PAUSES
 
 
-def listed_pauses() -> Op[list[PauseRow]]:
+def list_pauses() -> Op[list[PauseRow]]:
     """What is paused, since when and by whom."""
     return [PauseRow(*row) for row in (yield Query("read_pauses"))]
 

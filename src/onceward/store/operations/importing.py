@@ -14,8 +14,8 @@ from onceward.model.lineage import EVERYWHERE, stays
 from onceward.model.status import Event, Status
 from onceward.model.task import NewTask, lane_of
 from onceward.store.history import Entry, log
-from onceward.store.lines.enqueue import kept, reserve_ids
-from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.enqueue import reserve_ids, store_values
+from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.op import Many, Op, Query
 
 
@@ -78,7 +78,7 @@ def _fold(new: dict[int, OldTask], now: int) -> Op[dict[int, int]]:
 
 
 def _insert(new: dict[int, OldTask], now: int) -> Op[None]:
-    payloads = yield from kept([one.task.payload for one in new.values()])
+    payloads = yield from store_values([one.task.payload for one in new.values()])
     yield Many(
         "insert_children",
         [
@@ -98,9 +98,9 @@ def _insert(new: dict[int, OldTask], now: int) -> Op[None]:
     yield from log(
         Entry(number, 1, 0, Event.IMPORTED, one.status, None, None, now, one.note) for number, one in new.items()
     )
-    yield from stand(
+    yield from put_in_line(
         (
-            Standing(number, lane_of(one.task.queue, one.task.kind, one.task.gates), one.task.band, 0, one.task.due_at)
+            Placement(number, lane_of(one.task.queue, one.task.kind, one.task.gates), one.task.band, 0, one.task.due_at)
             for number, one in new.items()
             if not one.status.is_terminal
         ),

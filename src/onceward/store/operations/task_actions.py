@@ -17,7 +17,7 @@ from onceward.store.lineage.reopen_waits import awaited
 from onceward.store.lineage.stage_batches import wait_for_batch
 from onceward.store.lineage.trees import Head
 from onceward.store.lineage.unique_roots import take_identity_back
-from onceward.store.lines.lines import Standing, stand
+from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.op import Op, Query, Rows
 
 
@@ -127,7 +127,7 @@ def reopen(
     if wait is not None and wait.batch is not None:
         yield from wait_for_batch(place, wait.batch, now)
     elif not (is_at_join and (yield from wait_for_children(place, now))):
-        yield from stand([Standing(task, lane_of(queue, kind), band, rank, now)], now)
+        yield from put_in_line([Placement(task, lane_of(queue, kind), band, rank, now)], now)
     yield from reopened(counted, now)  # children are locked before batches
 
 
@@ -151,8 +151,8 @@ def _woken(rows: Rows, note: str, now: int) -> Op[None]:
         Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, note)
         for task, run, fence, _, _, _, _, stage in rows
     )
-    yield from stand(
-        (Standing(task, lane_of(queue, kind), band, rank, now) for task, _, _, kind, queue, band, rank, _ in rows), now
+    yield from put_in_line(
+        (Placement(task, lane_of(queue, kind), band, rank, now) for task, _, _, kind, queue, band, rank, _ in rows), now
     )
 
 

@@ -39,7 +39,7 @@ DELETE FROM onceward_slot
 WHERE task IN :ids
 RETURNING gate
 
--- name: tell_success
+-- name: report_success
 -- All is well: noted now and then, and at once where it was not.
 UPDATE onceward_gate
 SET streak = 0, last_success_at = :now,

@@ -935,7 +935,7 @@ WITH same AS (
 ), taken AS (
     UPDATE onceward_gate g
     SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now,
-        last_success_at = CASE WHEN g.name IN TEXTS :glad THEN :now ELSE g.last_success_at END
+        last_success_at = CASE WHEN g.name IN TEXTS :healthy THEN :now ELSE g.last_success_at END
     FROM are
     CROSS JOIN unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
     WHERE are.same
@@ -1005,12 +1005,12 @@ FROM are
 WHERE same
 
 -- name: take_from_gates
-WITH taken (at, name, tat, calls, glad) AS (
-    ROWS (same at bigint, name text, tat bigint, calls bigint, glad bigint)
+WITH taken (at, name, tat, calls, healthy) AS (
+    ROWS (same at bigint, name text, tat bigint, calls bigint, healthy bigint)
 )
 UPDATE onceward_gate g
 SET tat = taken.tat, calls = g.calls + taken.calls, taken_at = taken.at,
-    last_success_at = coalesce(taken.glad, g.last_success_at)
+    last_success_at = coalesce(taken.healthy, g.last_success_at)
 FROM taken
 WHERE g.name = taken.name
 
@@ -1019,8 +1019,8 @@ WHERE g.name = taken.name
 -- it does.
 WITH taken AS (
     UPDATE onceward_gate g
-    SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now, last_success_at = coalesce(t.glad, g.last_success_at)
-    FROM unnest(:names::text[], :tats::bigint[], :calls::bigint[], :glad::bigint[]) AS t (name, tat, calls, glad)
+    SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now, last_success_at = coalesce(t.healthy, g.last_success_at)
+    FROM unnest(:names::text[], :tats::bigint[], :calls::bigint[], :healthy::bigint[]) AS t (name, tat, calls, healthy)
     WHERE g.name = t.name
       AND g.name = ANY (:names::text[])
 ), gone AS (

@@ -634,7 +634,7 @@ WHERE (lane, band, rank, seq) IN (
 UPDATE onceward_gate
 SET tat = taken.column3, calls = calls + taken.column4, taken_at = taken.column1,
     last_success_at = coalesce(taken.column5, last_success_at)
-FROM (ROWS (same at bigint, name text, tat bigint, calls bigint, glad bigint)) AS taken
+FROM (ROWS (same at bigint, name text, tat bigint, calls bigint, healthy bigint)) AS taken
 WHERE onceward_gate.name = taken.column2
 
 -- name: settle_gates

@@ -233,7 +233,7 @@ def _integrity(session: Session, tasks: int) -> Check:
 
 def _stream(session: Session, name: str) -> Iterator[Row]:
     """The rows of a query, read bit by bit."""
-    text = queries.spelled(queries.queries(session.dialect)[name], session.dialect)
+    text = queries.spell_out(queries.queries(session.dialect)[name], session.dialect)
     connection = session.opened()
     try:
         if session.dialect == "sqlite":
@@ -243,7 +243,7 @@ def _stream(session: Session, name: str) -> Iterator[Row]:
                 cursor.itersize = ROWS_AT_ONCE
                 yield from cursor.execute(text)
     except Exception as error:
-        if (meaning := session.meant(error)) is error:
+        if (meaning := session.engine_error(error)) is error:
             raise
         raise meaning from error
 

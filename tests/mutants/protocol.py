@@ -306,7 +306,7 @@ MUTANTS = (
     Mutant(
         "import without a past",
         "where an imported item came from, and the details of its error, are forgotten",
-        (Edit("importing.py", "[was, *item.facts]", "[was]"),),
+        (Edit("client/importing.py", "[was, *item.facts]", "[was]"),),
         ("tests/worker/test_import.py"
          "::test_where_an_item_came_from_and_the_details_of_its_error_are_kept_in_its_log",),
     ),

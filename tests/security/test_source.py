@@ -15,8 +15,8 @@ pytestmark = pytest.mark.xdist_group("source")  # one process reads it, once
 
 SOURCE = Path(__file__).parents[2] / "src" / "onceward"
 RUNS_SQL = {
-    "execute", "executemany", "executescript", "exec_", "aexecute", "_say", "run_text", "fetch", "copy", "send_query",
-    "send_query_params",
+    "execute", "executemany", "executescript", "exec_", "aexecute", "_run_text", "run_text", "fetch", "copy",
+    "send_query", "send_query_params",
 }  # fmt: skip
 """What hands a text to a database, by the name of the method."""
 
@@ -38,7 +38,7 @@ ALLOWED: dict[tuple[str, str], tuple[set[str], str]] = {
         {"self._names.pop(next(iter(self._names)))"},
         "a number of ours",
     ),
-    ("store/drivers/postgres.py", "text"): ({"given"}, "what _say is given is looked at where that is done"),
+    ("store/drivers/postgres.py", "text"): ({"given"}, "what _run_text is given is looked at where that is done"),
     ("store/drivers/postgres.py", "_IN_WORDS['commit'].text"): (set(), NAMED),
     ("store/drivers/postgres.py", "_BY_NAME['hold_lock'].text"): (set(), NAMED),
     ("store/drivers/postgres.py", "_BEGIN_WITH_RECEIPT.format(token=_as_text(token), now=now)"): (
@@ -62,11 +62,12 @@ ALLOWED: dict[tuple[str, str], tuple[set[str], str]] = {
         "what a function of the application says, to which the connection is lent",
     ),
     ("store/drivers/caller_connection.py", "text"): (
-        {"given", "each of frame.undo", "each of self._spelled(request)"},
+        {"given", "each of frame.undo", "each of self._statements_for(request)"},
         "a named query, in the words of the caller's driver",
     ),
     ("store/drivers/caller_connection.py", "frame.begin"): (FRAMES, "a constant of this module"),
     ("store/drivers/caller_connection.py", "frame.keep"): (FRAMES, "a constant of this module"),
+    ("model/sql_text.py", "self.on(connection.dialect)"): ({"given"}, "the text of `sql(…)`: code of the application"),
     ("views/alerts.py", "text"): (
         {"self.query.replace('%', '%%') if connection.dialect == 'postgres' else self.query"},
         "the query of a watch: code of the application",

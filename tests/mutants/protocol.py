@@ -126,10 +126,10 @@ MUTANTS = (
         "stage ledger not unique",
         "what a stage has stored is stored once more by the next attempt",
         (
-            Edit("store/sql/migrations/0001_engine.sqlite.sql",
+            Edit("store/sql/migrations/0001_schema.sqlite.sql",
                  "    at integer NOT NULL,\n    PRIMARY KEY (task, run, stage, part)\n) WITHOUT ROWID;",
                  "    at integer NOT NULL\n);"),
-            Edit("store/sql/migrations/0001_engine.postgres.sql",
+            Edit("store/sql/migrations/0001_schema.postgres.sql",
                  "    at bigint NOT NULL,\n    PRIMARY KEY (task, run, stage, part)\n);", "    at bigint NOT NULL\n);"),
             Edit(TASKS,
                  "\nON CONFLICT (task, run, stage, part)\n"

@@ -49,34 +49,23 @@ def test_migrating_again_does_nothing(session: Session) -> None:
     assert not session.in_transaction()
 
 
-def test_a_database_goes_on_from_the_version_it_has(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = queries.migrations(session.dialect)
-    monkeypatch.setattr(queries, "migrations", lambda _: steps[:1])
-    assert migrate(session, now=5) == NAMES[:1]
-    monkeypatch.undo()
-    assert migrate(session, now=6) == NAMES[1:]
-    assert schema_version(session) == len(NAMES)
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Adds a step to the schema, as a later version of Onceward will."""
+
+    def add() -> None:
+        known = queries.migrations
+        step = (len(NAMES) + 1, "later", ["CREATE TABLE onceward_later (a integer)"])
+        monkeypatch.setattr(queries, "migrations", lambda dialect: [*known(dialect), step])
+
+    return add
 
 
-def test_the_aliases_that_an_older_database_knows_are_kept(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = queries.migrations(session.dialect)
-    monkeypatch.setattr(queries, "migrations", lambda _: steps[: NAMES.index("aliases")])
+def test_a_database_goes_on_from_the_version_it_has(session: Session, later: Callable[[], None]) -> None:
     migrate(session, now=5)
-    is_sqlite = session.dialect == "sqlite"
-    lineage, own, other = "0b" * 16, "01" * 16, "02" * 16
-    as_bytes: Callable[[str], str] = lambda text: f"x'{text}'" if is_sqlite else f"decode('{text}', 'hex')"  # noqa: E731
-    as_uuid = as_bytes(lineage) if is_sqlite else f"'{lineage}'"
-    sql(
-        session,
-        "INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, identity, payload, lineage) "
-        f"VALUES ('page', 1, 'default', 0, 1, 1, {as_bytes(own)}, {as_bytes('7b7d')}, {as_uuid})",
-    )
-    for scope, hashed in ((lineage, own), (lineage, other), ("00" * 16, own)):
-        sql(session, f"INSERT INTO onceward_identity VALUES ({as_bytes(scope)}, {as_bytes(hashed)}, 1)")
-    monkeypatch.undo()
-    migrate(session, now=6)
-    [(task, identity, key, *got)] = sql(session, "SELECT task, identity, key, here, everywhere FROM onceward_alias")
-    assert (task, bytes(identity).hex(), key, got) == (1, other, None, [1, 0])
+    later()
+    assert migrate(session, now=6) == ["later"]
+    assert schema_version(session) == newest_version(session.dialect) == len(NAMES) + 1
 
 
 def test_a_step_that_fails_leaves_nothing(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,13 +112,11 @@ def test_first_use_prepares_sqlite_and_an_empty_postgres(session: Session) -> No
     assert prepare(session, 6) == []
 
 
-def test_first_use_leaves_an_older_postgres_alone(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = queries.migrations(session.dialect)
-    monkeypatch.setattr(queries, "migrations", lambda _: steps[:1])
+def test_first_use_leaves_an_older_postgres_alone(session: Session, later: Callable[[], None]) -> None:
     prepare(session, 5)
-    monkeypatch.undo()
+    later()
     if session.dialect == "sqlite":
-        assert prepare(session, 6) == NAMES[1:]
+        assert prepare(session, 6) == ["later"]
     else:
         with pytest.raises(SchemaTooOld):
             prepare(session, 6)

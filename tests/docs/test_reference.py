@@ -216,3 +216,9 @@ def test_every_argument_of_what_programs_make_and_call_is_in_the_reference() -> 
                 given = inspect.signature(method).parameters.values()
                 missing += _unsaid(name, [one.name for one in given if one.kind is one.KEYWORD_ONLY])
     assert not missing
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "decisions").glob("0*.md")), ids=lambda page: page.stem[:4])
+def test_a_decision_names_the_code_that_carries_it_out(page: Path) -> None:
+    """That the files exist is what `test_links_lead_somewhere` checks."""
+    assert re.search(r"^\*\*Code\.\*\* \[`", TEXTS[page], re.M)

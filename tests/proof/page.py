@@ -152,7 +152,7 @@ done in it:
 {len(runs):,} runs ({machines}) took {hours:.1f} hours in all, with {total.faults / max(hours, 0.1):,.0f} faults an
 hour. A run begins with courses that none has come to, so the same command, given again, adds to these counts;
 `python -m tests.proof --fresh` begins anew. What had failed was mended before the course passed; mistakes of the engine
-that it had found are in the [changelog](../../CHANGELOG.md).
+that it had found are on the page of [bugs found](bugs-found.md).
 
 {table([COURSE_HEADER, *_courses(runs, courses)])}
 """

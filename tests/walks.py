@@ -3,8 +3,8 @@
     python -m tests.walks              the table, for five journeys
     python -m tests.walks plain        every function of one journey, in the order of its first call
 
-A profiler follows a task through the engine, on SQLite in memory with the worker of `onceward.testing.Harness`: the same
-runner, writer and store as in a worker process, without its threads. The start and the end of the worker are left out.
+A profiler follows a task through the engine, on SQLite in memory with the worker of `onceward.testing.Harness`: the
+same runner, writer and store as in a worker process, without its threads. The start and end of the worker are left out.
 A function counts once. A change of file is a call that leads from one file of the engine to another within a thread; a
 generator that goes on counts as a call. The `testing` package itself is not followed.
 """

@@ -27,7 +27,7 @@ PLOTS = {
     "snapshot": "An old snapshot keeps PostgreSQL from cleaning up any dead row. Steady load, before and meanwhile:",
 }
 # What a reader of the page need not know of the machine.
-UNSAID = ("processor", "onceward")
+UNSET = ("processor", "onceward")
 # What a long run tells beyond the usual one.
 ONLY_LONG = ("Size and time",)
 
@@ -97,7 +97,7 @@ def _opening(content: dict[str, Any]) -> Iterator[str]:
     yield ""
     said = {"cores": "{} cores", "system": "{}", "file system": "{}"}
     facts = [
-        said.get(name, name + " {}").format(fact) for name, fact in content["machine"].items() if name not in UNSAID
+        said.get(name, name + " {}").format(fact) for name, fact in content["machine"].items() if name not in UNSET
     ]
     yield f"Measured on {content['date']}: {', '.join(facts)}."
     yield ""

@@ -169,12 +169,12 @@ class App(
         if pinned:
             self._in_force.pin(**pinned)
         from onceward.worker.failures import FailureHook
-        from onceward.worker.fallen import hear
+        from onceward.worker.fallen import deliver_from_pipe
         from onceward.worker.process import WorkerProcess
 
         hook = None if self._on_failure is None else FailureHook(self._on_failure)
         if hook is not None and orders.failures is not None:
-            hear(orders.failures, hook)
+            deliver_from_pipe(orders.failures, hook)
         try:
             process = WorkerProcess(
                 self._store,

@@ -12,8 +12,8 @@ import msgspec
 from onceward import App, Budget, Context, Cron, Event, IllegalTransition, Limits, Payload, Pipeline, Status
 from onceward.model.budget import Bill, BudgetRule, Charge
 from onceward.model.decide import code_wait
-from onceward.model.enqueue_options import NO_WISHES
-from onceward.model.gates import Told
+from onceward.model.enqueue_options import NO_OPTIONS
+from onceward.model.gates import SourceReport
 from onceward.model.lineage import EVERYWHERE, Bounds, Spawn, StageBatch
 from onceward.model.payload import identity
 from onceward.model.source import GateLimits
@@ -363,7 +363,7 @@ def enqueue_and_enqueue_crosswise(hands: Hands, url: str) -> Scene:
     app = App(url, [pages], clock=FakeClock(NOON))
 
     def enqueuing(*numbers: int) -> Work:
-        roots = app._rooting.roots([Page(number) for number in numbers], NOON, NO_WISHES)
+        roots = app._rooting.roots([Page(number) for number in numbers], NOON, NO_OPTIONS)
         return doing(lambda _: app._enqueue(roots))
 
     def judge(outcomes: Mapping[str, Any], hands: Hands) -> str:
@@ -680,8 +680,8 @@ def _two_each(hands: Hands) -> list[Lease]:
     return sorted(claiming(memory, hands.worker("ant"))(hands.session).leases, key=lambda lease: lease.task)
 
 
-def _telling(one: Lease, other: Lease, well: Told, ill: Told) -> Work:
-    both = [Commit(one, DONE, told=(well,)), Commit(other, DONE, told=(ill,))]
+def _telling(one: Lease, other: Lease, well: SourceReport, ill: SourceReport) -> Work:
+    both = [Commit(one, DONE, reports=(well,)), Commit(other, DONE, reports=(ill,))]
     return doing(lambda _: commits.commit(both, NOON + 5_000))
 
 
@@ -699,8 +699,8 @@ def tell_and_tell_crosswise(hands: Hands, _: str) -> Scene:
         [(streak,)] = hands.sql("SELECT streak FROM onceward_gate WHERE name = 'mail'")
         return "bee" if streak else "ant"
 
-    mail, shop = Told("mail", (True,)), Told("shop", (True,))
-    no_mail, no_shop = Told("mail", (False,), error="no"), Told("shop", (False,), error="no")
+    mail, shop = SourceReport("mail", (True,)), SourceReport("shop", (True,))
+    no_mail, no_shop = SourceReport("mail", (False,), error="no"), SourceReport("shop", (False,), error="no")
     works = {"ant": _telling(*leases[:2], shop, no_mail), "bee": _telling(*leases[2:], mail, no_shop)}
     return Scene(works, judge)
 
@@ -716,8 +716,8 @@ def tell_and_count_lookups(hands: Hands, _: str) -> Scene:
         [(first,)] = hands.sql("SELECT task FROM onceward_attempt WHERE event = ? ORDER BY id LIMIT 1", FINISHED)
         return "ant" if first == leases[0].task else "bee"
 
-    mail, shop = Told("mail", (True,)), Told("shop", (True,))
-    mail_cached, shop_cached = Told("mail", (), hits=1), Told("shop", (), hits=1)
+    mail, shop = SourceReport("mail", (True,)), SourceReport("shop", (True,))
+    mail_cached, shop_cached = SourceReport("mail", (), hits=1), SourceReport("shop", (), hits=1)
     works = {"ant": _telling(*leases[:2], shop, mail_cached), "bee": _telling(*leases[2:], mail, shop_cached)}
     return Scene(works, judge)
 

@@ -88,7 +88,7 @@ MUTANTS = (
     Mutant(
         "weights never settled",
         "what a stage has really used of a weight is not told to its source",
-        (Edit("authoring/context.py", "            told += self._weighed()\n", ""),),
+        (Edit("authoring/context.py", "            reports += self._weighed()\n", ""),),
         ("tests/worker/test_weights.py::test_what_was_really_used_is_what_counts",),
     ),
     Mutant(
@@ -347,7 +347,7 @@ MUTANTS = (
         (
             Edit(
                 "worker/runner.py",
-                "        self.intake.is_closed = True\n        while self.intake.give_up() is not None:\n",
+                "        self.claims.is_closed = True\n        while self.claims.give_up() is not None:\n",
                 "        while False:\n",
             ),
         ),

@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         "breakers by code alone",
         "when a source is left alone does not follow from the settings",
-        (Edit("worker/source_reports.py", "rule_in_force(told.breaker, usual)", "told.breaker"),),
+        (Edit("worker/source_reports.py", "rule_in_force(report.breaker, usual)", "report.breaker"),),
         ("tests/worker/test_settings.py::test_a_source_is_left_alone_as_the_settings_say_where_it_does_not",),
     ),
 )  # fmt: skip

@@ -21,7 +21,7 @@ from onceward.model.times import StoreClock
 from onceward.worker import process
 from onceward.worker.committer import Committer
 from onceward.worker.keeper import Keeper
-from onceward.worker.presence import Running
+from onceward.worker.presence import RunningStage
 from onceward.worker.worker_orders import Orders
 from tests.simulation.database import Crashed, SimulatedSession
 from tests.simulation.loop import SimulatedLoop
@@ -123,7 +123,7 @@ class Worker(Machine):
         super().__init__(world, name, **place)
         self.jobs: deque[Job] = deque()
         self.stages: deque[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]] = deque()
-        self.running_stages: dict[int, Running] = {}
+        self.running_stages: dict[int, RunningStage] = {}
         self.committer: Committer | None = None
         self.wake = Turn()
         self.has_heard = False

@@ -20,7 +20,7 @@ from onceward.store.lines import lines
 from onceward.worker import cache_reader, claim_ahead, committer, desk, housekeeping, process
 from onceward.worker.committer import Committer
 from onceward.worker.keeper import Keeper
-from onceward.worker.presence import Running
+from onceward.worker.presence import RunningStage
 from onceward.worker.wakeup import Wakeup
 from tests.simulation import stand_ins
 from tests.simulation.loop import SimulatedLoop
@@ -155,19 +155,19 @@ class _Presence:
     def __init__(self, path: Path, _slots: int) -> None:
         self.path = path
         self._machine = stand_ins.here.acting
-        self.slots: dict[int, Running] = {}
+        self.slots: dict[int, RunningStage] = {}
         self._machine.running_stages = self.slots
         self._numbered = 0
         stand_ins.here.presences[str(path)] = self._machine
 
     def enter(self, task: int, limit_at: int, thread: int) -> int:
         self._numbered += 1
-        self.slots[self._numbered] = Running(task, limit_at, thread)
+        self.slots[self._numbered] = RunningStage(task, limit_at, thread)
         return self._numbered
 
     def extend(self, slot: int, limit_at: int) -> None:
         one = self.slots[slot]
-        self.slots[slot] = Running(one.task, limit_at, one.thread)
+        self.slots[slot] = RunningStage(one.task, limit_at, one.thread)
 
     def leave(self, slot: int) -> None:
         self.slots.pop(slot, None)
@@ -195,12 +195,12 @@ class _PresenceFiles:
         return machine is not None and machine.is_dead
 
     @staticmethod
-    def running(path: Path) -> list[Running] | None:
+    def running(path: Path) -> list[RunningStage] | None:
         machine = stand_ins.here.presences.get(str(path))
         return None if machine is None else list(machine.running_stages.values())
 
     @staticmethod
-    def overdue(_path: Path) -> list[Running]:
+    def overdue(_path: Path) -> list[RunningStage]:
         return []  # nobody kills a process for a stage that overstays: that is what a supervisor is for
 
     @staticmethod

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from onceward.model.gates import Told
+from onceward.model.gates import SourceReport
 from onceward.model.source import BreakerRule, GateLimits
 from onceward.model.status import Status
 from onceward.model.task import Commit, Finish, Lease, lane_of
@@ -20,8 +20,8 @@ from tests.store.conftest import Hands
 SHOP = "shop"
 LANE = lane_of("default", "note", gates=SHOP)
 RULE = BreakerRule(failures=3, pause_ms=60_000, disable_after=None)
-SERVED = (Told(SHOP, (True,), RULE),)
-REFUSED = (Told(SHOP, (False,), RULE, error="refused"),)
+SERVED = (SourceReport(SHOP, (True,), RULE),)
+REFUSED = (SourceReport(SHOP, (False,), RULE, error="refused"),)
 DONE = Finish("first", None, Status.SUCCEEDED, None)
 AMPLE = GateLimits(breaker=RULE)
 
@@ -36,22 +36,29 @@ class Worker:
         self.asked: list[str] = []
 
     def turn(
-        self, ended: Sequence[Lease] = (), told: tuple[Told, ...] = SERVED, *, count: int = 10, slots: int | None = None
+        self,
+        ended: Sequence[Lease] = (),
+        reports: tuple[SourceReport, ...] = SERVED,
+        *,
+        count: int = 10,
+        slots: int | None = None,
     ) -> list[Lease]:
         """What it gets after these have ended, if it asks for so many."""
         before = self.memory
 
         def one_try() -> Op[claims.Claimed]:
             self.asked, self.memory = [], before.copy()
-            return self._noted(self._turn(ended, told, count, slots))
+            return self._noted(self._turn(ended, reports, count, slots))
 
         return self.session.transact(one_try).leases
 
     def _turn(
-        self, ended: Sequence[Lease], told: tuple[Told, ...], count: int, slots: int | None
+        self, ended: Sequence[Lease], reports: tuple[SourceReport, ...], count: int, slots: int | None
     ) -> Op[claims.Claimed]:
         now, room = self.hands.now, count if slots is None else slots
-        verdicts = yield from commits.commit([Commit(lease, DONE, told=told) for lease in ended], now, self.memory)
+        verdicts = yield from commits.commit(
+            [Commit(lease, DONE, reports=reports) for lease in ended], now, self.memory
+        )
         assert verdicts == [True] * len(ended)
         return (yield from claims.claim(self.memory, self.id, count, now, slots=room))
 

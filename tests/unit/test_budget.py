@@ -18,10 +18,10 @@ from onceward.model.budget import (
     Charge,
     account_waited_for,
     amount_of,
+    amount_text,
     may_fit,
     read_amount,
     settled,
-    spoken_amount,
     wait_of,
 )
 from onceward.model.lineage import Bounds
@@ -62,9 +62,9 @@ def test_never_less_is_counted_than_was_given(value: Decimal) -> None:
 
 
 def test_amounts_are_told_as_people_say_them() -> None:
-    assert spoken_amount(5 * WHOLE, "usd") == "5.00 USD"
-    assert spoken_amount(1_234_500_000, "usd") == "1.2345 USD"
-    assert spoken_amount(12_000 * WHOLE, "tokens") == "12,000 tokens"
+    assert amount_text(5 * WHOLE, "usd") == "5.00 USD"
+    assert amount_text(1_234_500_000, "usd") == "1.2345 USD"
+    assert amount_text(12_000 * WHOLE, "tokens") == "12,000 tokens"
 
 
 @pytest.mark.parametrize(

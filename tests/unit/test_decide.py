@@ -10,7 +10,7 @@ import pytest
 
 from onceward import Failed, Filtered, Retry, Retryable, Skipped, Status, Waiting
 from onceward.errors import ConfigError
-from onceward.model.decide import after_crash, after_error, exhausted, readable
+from onceward.model.decide import after_crash, after_error, exhausted, safe_text
 from onceward.model.outcome import NO_REASON, SchemaMismatch, Verdict, unwrapped
 from onceward.model.task import NEVER, Crash, Defer, Finish, Lease, Move, Park, TryAgain
 from tests.unit.values import NOW, lease
@@ -146,8 +146,8 @@ def test_one_allowed_death_is_one() -> None:
 
 
 def test_a_reason_is_text_that_both_databases_hold() -> None:
-    assert readable("a\x00b\ud800c") == "a\N{REPLACEMENT CHARACTER}b?c"
-    assert len(readable("x" * 100_000)) == 2_000
+    assert safe_text("a\x00b\ud800c") == "a\N{REPLACEMENT CHARACTER}b?c"
+    assert len(safe_text("x" * 100_000)) == 2_000
     move = judged(Filtered("a\x00b"))
     assert isinstance(move, Finish)
     assert move.reason == "a\N{REPLACEMENT CHARACTER}b"

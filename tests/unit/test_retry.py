@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from onceward import ConfigError, Retry
-from onceward.model.retry import backoff_ms, described, retry_after_ms
+from onceward.model.retry import backoff_ms, error_text, retry_after_ms
 from onceward.model.times import HUNDRED_YEARS_MS
 from tests.unit.values import NOW
 
@@ -203,8 +203,8 @@ class Mute(Exception):
     ],
 )
 def test_an_error_is_described_in_one_line(error: Exception, words: str) -> None:
-    assert described(error) == words
+    assert error_text(error) == words
 
 
 def test_an_endless_description_is_cut() -> None:
-    assert len(described(ValueError("x" * 10_000_000))) == 1_000
+    assert len(error_text(ValueError("x" * 10_000_000))) == 1_000

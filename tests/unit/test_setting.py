@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceward import ConfigError, Setting
-from onceward.model.setting import DURATION, FLOAT, INT, JSON, KINDS, STR, Kind, as_duration_text
+from onceward.model.setting import DURATION, FLOAT, INT, JSON, KINDS, STR, Kind, exact_duration_text
 from onceward.model.times import milliseconds
 
 JSON_VALUES = st.recursive(
@@ -36,8 +36,8 @@ def test_a_value_comes_back_from_its_text(case: tuple[Kind, Any]) -> None:
 
 @given(st.integers(0, 10**12))
 def test_a_duration_comes_back_to_the_millisecond(length_ms: int) -> None:
-    assert milliseconds(as_duration_text(length_ms)) == length_ms
-    assert DURATION.value(as_duration_text(length_ms), "it") == timedelta(milliseconds=length_ms)
+    assert milliseconds(exact_duration_text(length_ms)) == length_ms
+    assert DURATION.value(exact_duration_text(length_ms), "it") == timedelta(milliseconds=length_ms)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 
 from onceward import ConfigError
 from onceward.errors import BadDuration
-from onceward.model.times import StoreClock, SystemClock, instant, milliseconds, moment, spoken, uuid7, uuids7
+from onceward.model.times import StoreClock, SystemClock, duration_text, instant, milliseconds, moment, uuid7, uuids7
 from onceward.testing import FakeClock
 
 YEARS_100_MS = 100 * 365 * 86_400_000
@@ -74,7 +74,7 @@ def test_whole_seconds_are_read_alike_in_every_form(seconds: int) -> None:
      (5_400_000, "1h30m"), (3_600_000, "1h"), (90_061_000, "1d1h"), (172_800_000, "2d")],
 )  # fmt: skip
 def test_a_duration_is_spoken_in_at_most_two_units(length_ms: int, words: str) -> None:
-    assert spoken(length_ms) == words
+    assert duration_text(length_ms) == words
 
 
 def test_a_naive_datetime_is_refused_and_told_what_to_add() -> None:

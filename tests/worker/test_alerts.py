@@ -385,7 +385,7 @@ def test_slack_gets_a_text_that_calls_nobody(store_url: str, receiver: Receiver)
         moment(NOON), moment(NOON), None, None,
     )  # fmt: skip
 
-    assert post(receiver.url, numbers.app.config.alert_format, alert).is_told
+    assert post(receiver.url, numbers.app.config.alert_format, alert).is_delivered
 
     [body] = receiver.bodies
     assert body == {
@@ -478,7 +478,7 @@ def test_a_webhook_that_hangs_has_a_time_limit(receiver: Receiver) -> None:
 
     answer = post(receiver.url, "json", alert, time_limit_s=0.2)
 
-    assert (answer.is_told, answer.is_away) == (False, True)
+    assert (answer.is_delivered, answer.is_away) == (False, True)
     assert time.monotonic() - began < 5
 
 

@@ -32,8 +32,8 @@ from onceward import (
 )
 from onceward.authoring.current_stage import is_worker
 from onceward.baggage import incoming, outgoing_headers
-from onceward.model.batch import BatchOutcome, Counts, outcome_of
-from onceward.model.enqueue_options import Wishes
+from onceward.model.batch import BatchCounts, BatchOutcome, outcome_of
+from onceward.model.enqueue_options import EnqueueOptions
 from onceward.model.status import Event
 from onceward.model.task import Commit, Finish, Lease, NewTask
 from onceward.model.time_limits import exceeded
@@ -687,7 +687,7 @@ def test_many_tasks_fail_in_portions_and_the_batch_ends_with_the_last(start: Sta
 
 
 def new_task(payload: Payload, now: int) -> NewTask:
-    return App("sqlite:///:memory:", [items(), reports()])._rooting.task(payload, now, Wishes())
+    return App("sqlite:///:memory:", [items(), reports()])._rooting.task(payload, now, EnqueueOptions())
 
 
 DONE = Finish("work", None, Status.SUCCEEDED, None)
@@ -806,11 +806,11 @@ def test_a_worker_looks_at_the_deadlines_of_batches(clockwork: Clockwork) -> Non
 
 
 def test_how_a_batch_ends() -> None:
-    assert outcome_of(Counts(), is_overdue=False) is BatchOutcome.SUCCEEDED
-    assert outcome_of(Counts(skipped=1), is_overdue=False) is BatchOutcome.SUCCEEDED
-    assert outcome_of(Counts(skipped=1, cancelled=1), is_overdue=False) is BatchOutcome.PARTIAL
-    assert outcome_of(Counts(cancelled=1), is_overdue=False) is BatchOutcome.FAILED
-    assert outcome_of(Counts(succeeded=9), is_overdue=True) is BatchOutcome.FAILED
+    assert outcome_of(BatchCounts(), is_overdue=False) is BatchOutcome.SUCCEEDED
+    assert outcome_of(BatchCounts(skipped=1), is_overdue=False) is BatchOutcome.SUCCEEDED
+    assert outcome_of(BatchCounts(skipped=1, cancelled=1), is_overdue=False) is BatchOutcome.PARTIAL
+    assert outcome_of(BatchCounts(cancelled=1), is_overdue=False) is BatchOutcome.FAILED
+    assert outcome_of(BatchCounts(succeeded=9), is_overdue=True) is BatchOutcome.FAILED
 
 
 def test_a_deadline_is_said_in_hours_where_it_can_be() -> None:

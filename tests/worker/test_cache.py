@@ -11,7 +11,7 @@ import pytest
 
 from onceward import App, Budget, Config, ConfigError, Context, Payload, Pipeline, Retry, Source, Status, Waiting
 from onceward.errors import WrongTwin
-from onceward.model.cache import Taken, hash_of
+from onceward.model.cache import AnswerTaken, hash_of
 from onceward.model.task import Defer, Fill, Filled
 from onceward.store.governance import cache
 from onceward.store.governance.cache import ROW_BYTES, evict
@@ -480,11 +480,11 @@ FILL = Fill("web", hash_of("a"), 60_000)
 def test_one_attempt_asks_at_a_time(hands: Hands) -> None:
     first, may = filler(hands, FILL)
     assert may is True
-    assert isinstance(filler(hands, FILL)[1], Taken)
+    assert isinstance(filler(hands, FILL)[1], AnswerTaken)
     assert on_its_way(hands)
     assert hands.commit(first, Filled("web", hash_of("a"), b"1", 1_000)) is True
     assert not on_its_way(hands)
-    assert isinstance(filler(hands, FILL)[1], Taken), "there is an answer"
+    assert isinstance(filler(hands, FILL)[1], AnswerTaken), "there is an answer"
     hands.later(1_000)
     assert filler(hands, FILL)[1] is True, "it is too old"
 

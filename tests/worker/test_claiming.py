@@ -15,7 +15,7 @@ from onceward.model.task import Commit, Move, Release, band_of, lane_of
 from onceward.store.attempts.claims import NOTHING, Claimed
 from onceward.store.lines.lines import notified_line
 from onceward.store.lines.memory import LineMemory
-from onceward.worker.claim_ahead import Intake
+from onceward.worker.claim_ahead import ClaimAhead
 from onceward.worker.runner import Runner
 from onceward.worker.writer import Answer, Item, Wish, Writer, Written
 from tests.worker.conftest import Clockwork, lease
@@ -59,7 +59,7 @@ def runner_that_wishes(
         app_path=None,
         spawner=Spawner(Registry([job]), Config().bounds, None, lambda: 0),
     )
-    runner.intake.look_for_suspects = False
+    runner.claims.look_for_suspects = False
     return runner
 
 
@@ -75,7 +75,7 @@ def test_news_that_come_while_a_claim_is_under_way_lead_to_another_one() -> None
         counts.append(len(wishes))
         runner.delivered(Written((), (), NOTHING, wishes[-1]))
         counts.append(len(wishes))
-        assert runner.intake.wants_more
+        assert runner.claims.wants_more
         return counts
 
     assert asyncio.run(scene()) == [1, 2, 2]
@@ -122,40 +122,40 @@ def test_news_of_one_line_are_looked_at_first_and_the_others_after_it() -> None:
 
 @pytest.mark.parametrize("what", ["a free slot", "news"])
 def test_a_worker_whose_slots_are_all_taken_asks_for_governed_work_when_that_can_help(what: str) -> None:
-    intake = Intake(Config(concurrency=2), monotonic=lambda: 0, suspects_only=False, most_claims=None)
-    intake.look_for_suspects = False
-    intake.ahead = 1
-    assert intake.asks(2, 2, 0)
-    wish = intake.wish(2, 2)
+    claims = ClaimAhead(Config(concurrency=2), monotonic=lambda: 0, suspects_only=False, most_claims=None)
+    claims.look_for_suspects = False
+    claims.ahead = 1
+    assert claims.asks(2, 2, 0)
+    wish = claims.wish(2, 2)
     assert (wish.count, wish.slots) == (1, 0)
-    intake.take(Written((), (), replace(NOTHING, held_back=2), wish, next_due_at=0), wish)
-    assert not intake.asks(2, 2, 0), "it would hear the same again, and again"
-    assert intake.next_due_at is None
+    claims.take(Written((), (), replace(NOTHING, held_back=2), wish, next_due_at=0), wish)
+    assert not claims.asks(2, 2, 0), "it would hear the same again, and again"
+    assert claims.next_due_at is None
     if what == "news":
-        intake.look_again(None)
-        assert intake.asks(2, 2, 0)
+        claims.look_again(None)
+        assert claims.asks(2, 2, 0)
     else:
-        assert intake.asks(1, 1, 0)
+        assert claims.asks(1, 1, 0)
 
 
 def test_a_worker_whose_threads_are_all_taken_asks_for_more_when_one_is_free_or_there_is_news() -> None:
     free = [2]
-    intake = Intake(Config(concurrency=10), monotonic=lambda: 0, suspects_only=False, most_claims=None)
-    intake.look_for_suspects = False
-    intake.free_threads = lambda: free[0]
-    assert intake.asks(0, 0, 0)
-    wish = intake.wish(0, 0)
+    claims = ClaimAhead(Config(concurrency=10), monotonic=lambda: 0, suspects_only=False, most_claims=None)
+    claims.look_for_suspects = False
+    claims.free_threads = lambda: free[0]
+    assert claims.asks(0, 0, 0)
+    wish = claims.wish(0, 0)
     assert (wish.count, wish.threads) == (10, 2)
     claimed = Claimed(1, [lease(1), lease(2)], {}, {}, wants_thread=True)
-    intake.take(Written((), (), claimed, wish), wish)
-    assert intake.next_beside(0) is not None
-    assert intake.next_beside(1) is not None
+    claims.take(Written((), (), claimed, wish), wish)
+    assert claims.next_beside(0) is not None
+    assert claims.next_beside(1) is not None
     free[0] = 0
-    assert not intake.asks(2, 2, 0), "it would hear the same again, and again"
-    assert intake.wants_more, "there may be news of tasks that need no thread"
+    assert not claims.asks(2, 2, 0), "it would hear the same again, and again"
+    assert claims.wants_more, "there may be news of tasks that need no thread"
     free[0] = 1
-    assert intake.asks(1, 1, 0)
-    assert intake.wish(1, 1).threads == 1
+    assert claims.asks(1, 1, 0)
+    assert claims.wish(1, 1).threads == 1
 
 
 def test_no_more_tasks_are_claimed_than_there_are_threads_for(clockwork: Clockwork) -> None:

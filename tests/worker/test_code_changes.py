@@ -12,7 +12,7 @@ from onceward.authoring.registry import Registry
 from onceward.model.task import NEVER, Park
 from onceward.store.operations import task_actions
 from onceward.testing import Harness
-from onceward.worker.parked_by_code import CodeLooks
+from onceward.worker.parked_by_code import ParkedByCode
 from tests.store.conftest import Hands
 from tests.worker.conftest import Clockwork, Start, words
 
@@ -198,7 +198,7 @@ def test_a_type_that_raises_what_it_likes_when_it_is_read_is_an_error_like_any_o
 def test_what_older_code_parks_after_the_newer_has_begun_is_looked_at_in_pauses_that_grow(clockwork: Clockwork) -> None:
     newer = pipeline(*USUAL, version=2)
     hands = clockwork.hands()
-    looks = CodeLooks(Registry([newer]), hands.session.clock)
+    looks = ParkedByCode(Registry([newer]), hands.session.clock)
     [task] = hands.enqueue(kind="doc")
     older = hands.worker()
     woken_at = []

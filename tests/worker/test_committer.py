@@ -13,7 +13,7 @@ import pytest
 from onceward.errors import OutcomeUnknown
 from onceward.model.status import Event, Status
 from onceward.model.task import Commit, Finish, Lease
-from onceward.store.attempts.commits import Verdict
+from onceward.store.attempts.commits import CommitResult
 from onceward.store.drivers.session import ConnectionLost, Patience, Session
 from onceward.store.lines.memory import LineMemory
 from onceward.worker import committer as committers
@@ -56,9 +56,9 @@ class Desk:
         for item, verdict in zip(written.items, written.verdicts, strict=True):
             item.answer(verdict)
 
-    async def finish(self, lease: Lease, *writes: Any) -> Verdict:
+    async def finish(self, lease: Lease, *writes: Any) -> CommitResult:
         """Have the end of a task written; the verdict."""
-        told: asyncio.Future[Verdict] = self.loop.create_future()
+        told: asyncio.Future[CommitResult] = self.loop.create_future()
         self.committer.submit(Commit(lease, DONE, writes), told.set_result)
         return await asyncio.wait_for(told, LIMIT_S)
 
@@ -244,7 +244,7 @@ def test_what_is_refused_on_the_event_loop_is_told(on_sqlite: Clockwork) -> None
 
 def test_what_is_handed_in_after_the_last_transaction_is_answered_as_lost(clockwork: Clockwork) -> None:
     """A stage in a thread outlives its worker, and waits for its checkpoint."""
-    verdicts: list[Verdict] = []
+    verdicts: list[CommitResult] = []
 
     async def hand_in_late(desk: Desk) -> None:
         await asyncio.to_thread(desk.committer.stop)

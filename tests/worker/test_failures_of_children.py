@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from onceward import App, Status
-from onceward.worker.fallen import MOST_TOLD, Children
+from onceward.worker.fallen import MOST_DELIVERED, ChildFailures
 from tests.worker.test_failures import a_failure
 
 CODE = """
@@ -69,8 +69,8 @@ def test_the_application_is_told_of_what_has_cost_a_child_its_life(
 def test_a_pipe_that_nobody_reads_holds_nobody_up() -> None:
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
-    children = Children()
-    for number in range(3 * MOST_TOLD):
+    children = ChildFailures()
+    for number in range(3 * MOST_DELIVERED):
         children.add(a_failure(number))
         children.hand_over([write_end])
     assert children.has_any

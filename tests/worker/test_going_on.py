@@ -69,7 +69,7 @@ class Scene:
             app_path=None,
             spawner=Spawner(registry, Config().bounds, None, lambda: 0),
         )
-        self.runner.intake.look_for_suspects = False
+        self.runner.claims.look_for_suspects = False
 
     def submit(self, commit: Commit, answer: Answer) -> None:
         self.undecided.append(Item(commit, answer))
@@ -140,14 +140,14 @@ def test_governed_work_is_claimed_for_slots_that_are_free_or_will_be_in_millisec
         await scene.run()
         scene.now = took_ms
         scene.write()
-        assert scene.runner.intake.wish(0, 0).slots == CONCURRENCY + ahead
+        assert scene.runner.claims.wish(0, 0).slots == CONCURRENCY + ahead
         scene.may_end.clear()
         scene.claim(10, 11, 12, 13)
         await scene.run()
         scene.write()
         await scene.run()
         scene.claim(14, gates="web")
-        assert scene.runner.intake.wish(2, 2).slots == max(0, ahead - 1)
+        assert scene.runner.claims.wish(2, 2).slots == max(0, ahead - 1)
 
     asyncio.run(played())
 
@@ -192,14 +192,14 @@ def test_whoever_had_to_give_back_claims_nothing_ahead_until_it_knows_better() -
         await scene.run()
         scene.write()
         await scene.run()
-        assert scene.runner.intake.ahead > 0
+        assert scene.runner.claims.ahead > 0
         scene.now += 1_001
         scene.runner.tick()
         assert await scene.run() == [(Release.__name__, [12])]
-        assert scene.runner.intake.ahead == 0
-        wish = scene.runner.intake.wish(CONCURRENCY, CONCURRENCY)
+        assert scene.runner.claims.ahead == 0
+        wish = scene.runner.claims.wish(CONCURRENCY, CONCURRENCY)
         assert (wish.count, wish.slots) == (0, 0)
-        assert scene.runner.intake.expects_more, "what was given back is in the lines again"
+        assert scene.runner.claims.expects_more, "what was given back is in the lines again"
 
     asyncio.run(played())
 
@@ -273,7 +273,7 @@ def test_who_has_lost_its_lease_while_it_waited_does_not_go_on() -> None:
 def test_a_task_that_waits_too_long_for_a_thread_is_given_back() -> None:
     async def played() -> None:
         scene = Scene(threads=Busy())
-        scene.runner.intake.free_threads = lambda: 0
+        scene.runner.claims.free_threads = lambda: 0
         scene.claim(1, 2)
         assert await scene.run() == []
         scene.now = LATE_MS
@@ -296,12 +296,12 @@ def test_where_stages_take_long_and_end_together_nothing_is_claimed_ahead() -> N
         await scene.run()
         scene.now = 2_000
         scene.runner.tick()
-        scene.runner.intake.measure()
+        scene.runner.claims.measure()
         scene.now = 2_020
         scene.may_end.set()
         await scene.run()
         scene.write()
-        assert scene.runner.intake.wish(0, 0).count == CONCURRENCY
+        assert scene.runner.claims.wish(0, 0).count == CONCURRENCY
 
     asyncio.run(played())
 
@@ -314,13 +314,13 @@ def test_more_is_claimed_ahead_where_claims_take_longer() -> None:
         await scene.run()
         scene.write()
         await scene.run()
-        scene.wishes.append(lambda: scene.runner.intake.wish(0, 0))
+        scene.wishes.append(lambda: scene.runner.claims.wish(0, 0))
         for _ in range(40):
-            wish = scene.runner.intake.wish(0, 0)
+            wish = scene.runner.claims.wish(0, 0)
             scene.now += answer_ms
-            scene.runner.intake.ended = answer_ms  # a thousand in a second
+            scene.runner.claims.ended = answer_ms  # a thousand in a second
             scene.runner.delivered(Written((), (), NOTHING, wish))
-        return scene.runner.intake.ahead
+        return scene.runner.claims.ahead
 
     assert [asyncio.run(played(answer_ms)) for answer_ms in (20, 60)] == [129, 289]
 

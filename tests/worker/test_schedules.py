@@ -20,7 +20,7 @@ from onceward.store.operations.schedules import declare, fire
 from onceward.testing import FakeClock, Harness, run_stage
 from onceward.testing.clock import START
 from onceward.worker.process import WorkerProcess
-from onceward.worker.scheduler import Look, fire_due
+from onceward.worker.scheduler import ScheduleLook, fire_due
 from onceward.worker.worker_orders import Orders
 from tests.faults.schedulers import app_with_schedules, expected, fired
 from tests.worker.conftest import Start, assert_verified
@@ -63,8 +63,8 @@ def hours(*numbers: int) -> list[datetime]:
     return [moment(START + number * HOUR) for number in numbers]
 
 
-def look(harness: Harness) -> Look:
-    """Look at the schedules once, as a worker does."""
+def look(harness: Harness) -> ScheduleLook:
+    """ScheduleLook at the schedules once, as a worker does."""
     app = harness.app
     return fire_due(app._session(), app._schedules, harness.clock.now())
 
@@ -303,7 +303,7 @@ def test_a_schedule_whose_work_cannot_be_enqueued_keeps_no_other_from_its_times(
     harness = start(report, fickle, schedules=[Cron("0 * * * *", Fickle(), missed="all", name="first"), hourly()])
     monkeypatch.setattr(sys.modules[__name__], "is_broken", True)
     harness.advance("2h")
-    assert look(harness) == Look(1, START + 3 * HOUR)
+    assert look(harness) == ScheduleLook(1, START + 3 * HOUR)
     assert "a schedule could not be fired" in caplog.text
     monkeypatch.undo()
     assert look(harness).fired == 2
@@ -337,7 +337,7 @@ def test_a_schedule_can_be_paused_before_any_worker_has_seen_it(store_url: str) 
         assert (status.next_at, status.fired, status.is_known) == (hours(1)[0], 0, True)
         app.pause_schedule("hourly")
         clock.advance("2h")
-        assert fire_due(app._session(), app._schedules, clock.now()) == Look(0, None)
+        assert fire_due(app._session(), app._schedules, clock.now()) == ScheduleLook(0, None)
         assert app.schedules()[0].paused
 
 
@@ -422,7 +422,7 @@ def test_of_two_codes_the_one_that_came_last_decides_until_nobody_fires_for_it(s
         for harness in (older, newer):
             harness.advance("15m")
             look(harness)
-    assert look(older) == Look(0, None)
+    assert look(older) == ScheduleLook(0, None)
     older.drain()
     assert told == [moment(START + HOUR // 2)]
     older.advance(GRACE_MS / 1_000 + 1_800 + 1)  # the newer one is gone, and its next time long over

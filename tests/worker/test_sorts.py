@@ -9,7 +9,7 @@ import pytest
 from onceward import Config, ConfigError, Context, Limits, Payload, Pipeline, Source, StopList
 from onceward.authoring.child_builder import Spawner
 from onceward.authoring.registry import Registry
-from onceward.model.enqueue_options import Wishes
+from onceward.model.enqueue_options import EnqueueOptions
 from onceward.model.lineage import Sort
 from onceward.model.task import band_of
 from tests.worker.conftest import lease
@@ -45,21 +45,23 @@ def test_children_without_wishes_are_of_one_sort_and_keep_what_is_theirs() -> No
     assert first.payload != second.payload
 
 
-@pytest.mark.parametrize("wishes", [Wishes(priority=2), Wishes(after="5s"), Wishes(limits=Limits(max_tasks=3))])
-def test_a_wish_holds_for_the_child_that_it_was_made_for(wishes: Wishes) -> None:
+@pytest.mark.parametrize(
+    "options", [EnqueueOptions(priority=2), EnqueueOptions(after="5s"), EnqueueOptions(limits=Limits(max_tasks=3))]
+)
+def test_a_wish_holds_for_the_child_that_it_was_made_for(options: EnqueueOptions) -> None:
     mine = spawner()
     before, wished, after = (
         mine.child(lease(1), Note("a")),
-        mine.child(lease(1), Note("b"), wishes),
+        mine.child(lease(1), Note("b"), options),
         mine.child(lease(1), Note("c")),
     )
     assert before.sort is after.sort
     assert (before.bounds, before.scope, before.sort.due_at) == (None, None, 0)
     assert (wished.sort.band, wished.sort.due_at) == (
-        band_of(wishes.priority or 0),
-        0 if wishes.after is None else NOW + 5_000,
+        band_of(options.priority or 0),
+        0 if options.after is None else NOW + 5_000,
     )
-    assert (wished.bounds is None) == (wishes.limits is None)
+    assert (wished.bounds is None) == (options.limits is None)
 
 
 def test_what_a_child_has_to_pass_by_its_key_is_its_own() -> None:

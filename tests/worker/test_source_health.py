@@ -9,9 +9,9 @@ import pytest
 
 from onceward import Breaker, Context, Payload, Pipeline, Retry, Retryable, Source, SourceState, Status
 from onceward.model.decide import fault_of
-from onceward.model.gates import Told
+from onceward.model.gates import SourceReport
 from onceward.worker.isolated import RemoteError
-from onceward.worker.source_reports import told_of
+from onceward.worker.source_reports import report_of
 from tests.unit.values import NOW, lease
 from tests.worker.conftest import Start
 
@@ -112,7 +112,7 @@ def test_an_isolated_stage_tells_the_same(error: BaseException, outcomes: tuple[
     pipeline = fetching(Source("web"), TimeoutError, "stage")
     far = error if isinstance(error, Retryable) else RemoteError(fault_of(error, retry, NOW))
     held = lease(gates="web")
-    told = [told_of(held, pipeline.stages[0], retry, one, lambda: NOW) for one in (error, far)]
+    told = [report_of(held, pipeline.stages[0], retry, one, lambda: NOW) for one in (error, far)]
     assert [one and one.outcomes for one in told] == [outcomes, outcomes]
 
 
@@ -122,11 +122,11 @@ class GoAway(LookupError):
 
 def test_a_wish_to_be_left_alone_is_heard_whatever_the_error_means() -> None:
     pipeline = fetching(Source("web"), TimeoutError, "stage")
-    told = told_of(
+    told = report_of(
         lease(gates="web"), pipeline.stages[0], Retry(permanent=(LookupError,)), GoAway("declared permanent"),
         lambda: NOW,
     )  # fmt: skip
-    assert isinstance(told, Told)
+    assert isinstance(told, SourceReport)
     assert (told.outcomes, told.pause_ms) == ((), 30_000)
 
 

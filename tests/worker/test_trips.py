@@ -16,9 +16,9 @@ from onceward.store.op import Op
 from onceward.testing import Harness
 from onceward.worker import writer
 from onceward.worker.attempt import Attempt
-from onceward.worker.claim_ahead import Intake
-from onceward.worker.decide_move import Judge
-from onceward.worker.prepare_attempt import Beginning
+from onceward.worker.claim_ahead import ClaimAhead
+from onceward.worker.decide_move import MoveDecider
+from onceward.worker.prepare_attempt import AttemptPreparer
 from onceward.worker.stage_runs import StageRuns
 from tests.worker.conftest import NOTES, Start, insert_note
 
@@ -119,13 +119,13 @@ def of_bad(arguments: Sequence[Any], bad: int) -> bool:
 @pytest.mark.parametrize(
     ("where", "names"),
     [
-        (Beginning, ["prepare"]),
+        (AttemptPreparer, ["prepare"]),
         (StageRuns, ["start"]),
-        (Judge, ["ended"]),
-        (Judge, ["judged"]),
-        (Judge, ["ended", "judged"]),
+        (MoveDecider, ["after_stage"]),
+        (MoveDecider, ["after_error"]),
+        (MoveDecider, ["after_stage", "after_error"]),
         (Attempt, ["go_on"]),
-        (Intake, ["go_on"]),
+        (ClaimAhead, ["go_on"]),
     ],
 )
 def test_what_trips_around_a_stage_ends_its_own_task(
@@ -145,6 +145,6 @@ def test_what_trips_around_a_stage_ends_its_own_task(
         monkeypatch.setattr(where, name, tripping(getattr(where, name)))
     harness.drain()
     found = ended(harness)
-    always_trips = names[0] in ("prepare", "start", "ended")
+    always_trips = names[0] in ("prepare", "start", "after_stage")
     assert found.pop(bad) is (Status.FAILED if always_trips else Status.SUCCEEDED)
     assert set(found.values()) == {Status.SUCCEEDED}

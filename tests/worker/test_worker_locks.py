@@ -13,7 +13,7 @@ from onceward.model.times import StoreClock, SystemClock
 from onceward.store.attempts.workers import HeldLocks, renew, show_lock
 from onceward.store.drivers.postgres import PostgresStore, connect
 from onceward.store.drivers.server_liveness import WatchedConnection
-from onceward.worker.wakeup import Held
+from onceward.worker.wakeup import HeldLock
 from onceward.worker.worker_lock import ShownLock
 from tests.pooler import IS_BETWEEN
 from tests.worker.conftest import Clockwork, assert_verified
@@ -180,7 +180,7 @@ def test_behind_a_pooler_no_lock_is_held(migrated_postgres_url: str) -> None:
 class Ear:
     """A listener of which a test says what it holds."""
 
-    held: Held | None = None
+    held: HeldLock | None = None
     asked: list[bool] = field(default_factory=list)
 
     def ask_soon(self) -> None:
@@ -199,17 +199,17 @@ def test_the_row_of_a_worker_says_on_which_run_of_the_server_it_holds_its_lock(c
         return server_run, beat
 
     assert shown() == (None, 0)
-    ear.held = Held(1, "1 5")
+    ear.held = HeldLock(1, "1 5")
     assert shown() == ("1 5", 1)
     assert shown(60_000) == ("1 5", 1)
     ear.held = None
     assert shown(500) == ("1 5", 1), "it may be held again in a moment"
-    ear.held = Held(2, "1 5")
+    ear.held = HeldLock(2, "1 5")
     assert shown(200) == ("1 5", 2), "a new connection is a beat"
     ear.held = None
     assert shown(500) == ("1 5", 2)
     assert shown(1_000) == (None, 3)
-    ear.held = Held(3, "1 5")
+    ear.held = HeldLock(3, "1 5")
     assert shown() == ("1 5", 4)
     session.discard()
     session.opened()

@@ -16,9 +16,9 @@ from onceward.authoring.calls import LONGEST_WAIT_MS, Calls
 from onceward.authoring.calls import Desk as CallDesk
 from onceward.errors import ConfigError, LeaseLost, OncewardError
 from onceward.model import codec
-from onceward.model.cache import NOTED_EVERY_MS, Cached, Taken, hash_of
+from onceward.model.cache import NOTED_EVERY_MS, AnswerTaken, Cached, hash_of
 from onceward.model.outcome import Waiting
-from onceward.model.source import AS_SET, Source
+from onceward.model.source import AS_CONFIGURED, Source
 from onceward.model.task import NO_EFFECTS, Fill, Filled, Lease
 from onceward.model.times import milliseconds
 
@@ -136,7 +136,7 @@ class Answers:
                     return value
                 unfit = found.stored_at
             if found is None or not found.is_on_its_way(now):
-                with suppress(Taken):
+                with suppress(AnswerTaken):
                     self._refuse_if_lost(
                         (yield Fill(source.name, hashed, self._calls.limits(source).longest_ms, unfit))
                     )
@@ -161,7 +161,7 @@ class Answers:
         """How long an answer is kept; None if it is not."""
         if source.cache_ms is None or not self._desk.setting("cache"):
             return None
-        return milliseconds(self._desk.setting("cache_ttl")) if source.cache_ms is AS_SET else source.cache_ms
+        return milliseconds(self._desk.setting("cache_ttl")) if source.cache_ms is AS_CONFIGURED else source.cache_ms
 
     def _refuse_if_lost(self, accepted: bool) -> None:
         if not accepted:

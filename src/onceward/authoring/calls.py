@@ -19,13 +19,13 @@ from typing import Any, Protocol, TypeVar
 from onceward.authoring.stage import Stage
 from onceward.errors import CallsExceeded, ConfigError
 from onceward.model.budget import CALLS
-from onceward.model.gates import BUDGET, Told, read_gates
+from onceward.model.gates import BUDGET, SourceReport, read_gates
 from onceward.model.outcome import Waiting
 from onceward.model.payload import Payload, payload_key
-from onceward.model.retry import described, is_transient, retry_after_ms
+from onceward.model.retry import error_text, is_transient, retry_after_ms
 from onceward.model.source import CallLimits, NotYet, Source
 from onceward.model.task import NO_EFFECTS, Effects, Lease, Move, Take
-from onceward.model.times import NEVER, milliseconds, moment, spoken
+from onceward.model.times import NEVER, duration_text, milliseconds, moment
 
 T = TypeVar("T")
 
@@ -196,10 +196,10 @@ class Calls:
         found = source.call_limits(usual)
         return found._replace(retries=min(found.retries, self._stage.most_retries(usual.retries)))
 
-    def told(self) -> tuple[Told, ...]:
+    def reports(self) -> tuple[SourceReport, ...]:
         """What the sources are told when the stage ends; the tokens that its stage did not need go back."""
         return tuple(
-            Told(
+            SourceReport(
                 gate, tuple(heard.outcomes), heard.source.gate.breaker, None, heard.error, self._unused(gate),
                 heard.hits, heard.misses, heard.used,
             )
@@ -337,7 +337,7 @@ class Calls:
             return
         if is_transient(error, self._retry):
             heard.outcomes.append(False)
-            heard.error = described(error)
+            heard.error = error_text(error)
 
     def _unused(self, gate: str) -> int:
         if self._own is None or not self._left or self._lease.gates is None:
@@ -376,4 +376,4 @@ async def _awaited_within(source: Source, timeout_ms: int, function: Callable[[]
 
 
 def _too_late(source: Source, timeout_ms: int) -> CallTimeout:
-    return CallTimeout(f"{source.name} has not answered within {spoken(timeout_ms)}")
+    return CallTimeout(f"{source.name} has not answered within {duration_text(timeout_ms)}")

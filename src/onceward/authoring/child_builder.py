@@ -13,7 +13,7 @@ from onceward.authoring.pipeline import checked_priority
 from onceward.authoring.registry import Registry
 from onceward.errors import ConfigError
 from onceward.model import codec
-from onceward.model.enqueue_options import NO_WISHES, Wishes
+from onceward.model.enqueue_options import NO_OPTIONS, EnqueueOptions
 from onceward.model.lineage import (
     Alias,
     Ancestor,
@@ -47,7 +47,7 @@ def key_hash(key: str) -> bytes:
     return codec.digest128(key.encode())
 
 
-class _Standing(NamedTuple):
+class _SpawningTask(NamedTuple):
     """A task that spawns: its limits, its ancestors and itself, and their identities."""
 
     lease: Lease
@@ -67,20 +67,20 @@ class Spawner:
         self._now = now
         self.defaults = defaults
         self._sorts: dict[type, Sort] = {}
-        self._known: _Standing | None = None
+        self._known: _SpawningTask | None = None
 
-    def child(self, lease: Lease, payload: Payload, wishes: Wishes = NO_WISHES) -> Spawn:
+    def child(self, lease: Lease, payload: Payload, options: EnqueueOptions = NO_OPTIONS) -> Spawn:
         """The child that a task asks for, before anything is decided."""
         kind = type(payload)
-        sort = self._sorts.get(kind) if wishes is NO_WISHES else None
+        sort = self._sorts.get(kind) if options is NO_OPTIONS else None
         if sort is None:
-            sort = self._sort(payload, wishes)
+            sort = self._sort(payload, options)
         data = stored_payload(payload)
         key = checked_key(payload) if has_own_key(kind) else None
         key_bytes = data if key is None else key.encode()
         hashed = codec.digest128_of(sort.kind, key_bytes)
         key_hash = codec.digest128(key_bytes) if sort.cycle == "key" else None
-        limits = wishes.limits
+        limits = options.limits
         if limits is None and self._stop_list is None:
             return Spawn(sort, key, hashed, data, key_hash)
         bounds = scope = None
@@ -91,8 +91,8 @@ class Spawner:
         stopped = None if self._stop_list is None else self._stop_list.match(key_bytes.decode(), title_of(payload))
         return Spawn(sort, key, hashed, data, key_hash, bounds, scope, stopped)
 
-    def _sort(self, payload: Payload, wishes: Wishes) -> Sort:
-        """The sort of a child. Kept, where neither its payload nor anybody's wishes have a say in it."""
+    def _sort(self, payload: Payload, options: EnqueueOptions) -> Sort:
+        """The sort of a child. Kept, where neither its payload nor anybody's options have a say in it."""
         if not isinstance(payload, Payload):
             raise ConfigError(f"spawn takes a payload, not {type(payload).__name__}")
         pipeline = self._registry[payload.__kind__]
@@ -102,17 +102,17 @@ class Spawner:
             pipeline.kind,
             pipeline.version,
             first.queue,
-            band_of(pipeline.priority if wishes.priority is None else checked_priority(wishes.priority)),
+            band_of(pipeline.priority if options.priority is None else checked_priority(options.priority)),
             pipeline.unique,
             pipeline.cycle,
-            0 if (wishes.after, wishes.at) == (None, None) else due(self._now(), wishes.after, wishes.at),
+            0 if (options.after, options.at) == (None, None) else due(self._now(), options.after, options.at),
             pipeline.fresh_for_ms,
             pipeline.refusals,
             pipeline.gates_of(first, payload),
             first.costs.estimate(payload),
             pipeline.counted_in(payload),
         )
-        if pipeline.is_uniform and wishes is NO_WISHES:
+        if pipeline.is_uniform and options is NO_OPTIONS:
             self._sorts[type(payload)] = sort
         return sort
 
@@ -145,14 +145,14 @@ class Spawner:
         refusals = (stopped, too_deep, circle, too_many)
         return next((one for one in refusals if one is not None and child.sort.policy(one.rule) != "park"), None)
 
-    def _standing(self, lease: Lease, payload: Payload) -> _Standing:
+    def _standing(self, lease: Lease, payload: Payload) -> _SpawningTask:
         """Where a task stands. Kept for a while: a stage that spawns spawns many."""
         known = self._known
         if known is None or known.lease is not lease:
             key = payload_key(payload)
             myself = Ancestor(lease.task, identity(lease.kind, key), key_hash(key))
             family = [*read_ancestry(lease.descent.ancestry), myself]
-            known = self._known = _Standing(
+            known = self._known = _SpawningTask(
                 lease, self.bounds_of(lease), family, frozenset([one.identity for one in family])
             )
         return known

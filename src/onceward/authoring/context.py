@@ -27,9 +27,9 @@ from onceward.model import arguments as asked
 from onceward.model import codec
 from onceward.model.batch import name_taken
 from onceward.model.connection import Connection
-from onceward.model.decide import readable
-from onceward.model.enqueue_options import NO_WISHES, Wishes
-from onceward.model.gates import Told
+from onceward.model.decide import safe_text
+from onceward.model.enqueue_options import NO_OPTIONS, EnqueueOptions
+from onceward.model.gates import SourceReport
 from onceward.model.lineage import Alias, Ancestor, Limits, Refused, Spawn, StageBatch
 from onceward.model.payload import Payload, identity, payload_key
 from onceward.model.source import Source
@@ -57,7 +57,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 A = ParamSpec("A")
 
-_NOBODY: frozenset[bytes] = frozenset()
+_NONE_ASKED_FOR: frozenset[bytes] = frozenset()
 _ASKED_FOR = Spawned()
 
 
@@ -68,12 +68,12 @@ class Context(Spending, Generic[P]):
     _writes: Sequence[Write] = ()
     _sizes: dict[str, int] | None = None
     _spawns: Sequence[Spawn] = ()
-    _asked_for: Set[bytes] = _NOBODY
+    _asked_for: Set[bytes] = _NONE_ASKED_FOR
     _known: Set[bytes] | None = None
     _aliases: tuple[Alias, ...] = ()
     _known_as: tuple[Ancestor, ...] = ()
     _batches: tuple[StageBatch, ...] = ()
-    _told: tuple[Told, ...] = ()
+    _reports: tuple[SourceReport, ...] = ()
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class Context(Spending, Generic[P]):
         stop list, the number of children). What became of it in the end is for later stages, in `ctx.outcome(payload)`.
         """
         is_plain = after is None and at is None and priority is None and limits is None
-        child = self._child(payload, NO_WISHES if is_plain else Wishes(after, at, priority, limits))
+        child = self._child(payload, NO_OPTIONS if is_plain else EnqueueOptions(after, at, priority, limits))
         refused = self._refused_at_once(child)
         self._ask_for(child, counts=refused is None)
         return _ASKED_FOR if refused is None else Spawned(refused.rule, refused.reason, refused.existing)
@@ -340,7 +340,7 @@ class Context(Spending, Generic[P]):
         come, whole = asked.count_of(done, "done"), None if total is None else asked.count_of(total, "total")
         if note is not None and not isinstance(note, str):
             raise ConfigError(f"note={asked.shown(note)}: it is a text, or None")
-        self._desk.report(self._lease, Report(self._stage.name, come, whole, readable(note) if note else note))
+        self._desk.report(self._lease, Report(self._stage.name, come, whole, safe_text(note) if note else note))
 
     def measure(self, **sizes: int) -> None:
         """Say how large the work of this stage is: `ctx.measure(words=1322)`. `stats` groups its durations by that."""
@@ -355,9 +355,9 @@ class Context(Spending, Generic[P]):
 
     # For batches that it opens
 
-    def _child(self, payload: Payload, wishes: Wishes = NO_WISHES) -> Spawn:
+    def _child(self, payload: Payload, options: EnqueueOptions = NO_OPTIONS) -> Spawn:
         self._refuse_if_ended()
-        return self._desk.spawner.child(self._lease, payload, wishes)
+        return self._desk.spawner.child(self._lease, payload, options)
 
     def _open_batch(self, batch: StageBatch, asked: Sequence[Spawn]) -> None:
         """Have a batch opened with these children when this stage commits; only what follows it counts as a child."""
@@ -406,16 +406,16 @@ class Context(Spending, Generic[P]):
         with pen:
             self._has_ended = True
             effects = self._effects()
-            if self._calls is None and not (self._told or self._charges or self._settlements or self._used):
+            if self._calls is None and not (self._reports or self._charges or self._settlements or self._used):
                 return effects
-            told = self._told if self._calls is None else self._calls.told()
-            told += self._weighed()
+            reports = self._reports if self._calls is None else self._calls.reports()
+            reports += self._weighed()
             bill = self._bill()
-            return effects if bill is None and not told else effects._replace(told=told, bill=bill)
+            return effects if bill is None and not reports else effects._replace(reports=reports, bill=bill)
 
     def _adopt(self, effects: Effects) -> None:
         """Take over what the stage wanted written in a process of its own."""
-        self._told = effects.told
+        self._reports = effects.reports
         self._take_back(effects)
 
     def _take_back(self, effects: Effects) -> None:
@@ -449,7 +449,7 @@ class Context(Spending, Generic[P]):
                 effects = effects._replace(bill=bill)
                 self._charges = dict.fromkeys(self._charges, 0)
                 self._settlements = ()
-            self._writes, self._spawns, self._aliases, self._batches, self._asked_for = (), (), (), (), _NOBODY
+            self._writes, self._spawns, self._aliases, self._batches, self._asked_for = (), (), (), (), _NONE_ASKED_FOR
         return move, effects
 
     def _part(self, part: str, value: Any, what: str) -> Keep:

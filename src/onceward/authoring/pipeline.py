@@ -12,7 +12,7 @@ from weakref import WeakSet
 import msgspec
 
 from onceward.authoring.context import Context
-from onceward.authoring.stage import AS_SET, LAST, Calls, Isolate, Stage, Weight
+from onceward.authoring.stage import AS_CONFIGURED, LAST, Calls, Isolate, Stage, Weight
 from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.arguments import checked_value, checked_whole, checked_word, shown
@@ -117,7 +117,7 @@ class Pipeline(Generic[P]):
     def stage(
         self,
         *,
-        timeout: Duration | None = AS_SET,
+        timeout: Duration | None = AS_CONFIGURED,
         queue: str | None = None,
         isolate: Isolate = None,
         source: Source | None = None,
@@ -132,7 +132,7 @@ class Pipeline(Generic[P]):
         self,
         function: Callable[..., Any] | None = None,
         *,
-        timeout: Duration | None = AS_SET,
+        timeout: Duration | None = AS_CONFIGURED,
         queue: str | None = None,
         isolate: Isolate = None,
         source: Source | None = None,
@@ -196,7 +196,7 @@ class Pipeline(Generic[P]):
     def at_expiry(
         self,
         *,
-        timeout: Duration | None = AS_SET,
+        timeout: Duration | None = AS_CONFIGURED,
         source: Source | None = None,
         calls: Calls | None = None,
         budget: Budget | Sequence[Budget] | None = None,
@@ -208,7 +208,7 @@ class Pipeline(Generic[P]):
         self,
         function: Callable[..., Any] | None = None,
         *,
-        timeout: Duration | None = AS_SET,
+        timeout: Duration | None = AS_CONFIGURED,
         source: Source | None = None,
         calls: Calls | None = None,
         budget: Budget | Sequence[Budget] | None = None,

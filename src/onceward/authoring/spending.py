@@ -15,7 +15,7 @@ from onceward.errors import ConfigError, LeaseLost, StageEnded
 from onceward.model import codec
 from onceward.model.arguments import checked_whole
 from onceward.model.budget import CALLS, WHOLE, Amount, Bill, Budget, Charge, amount_of, read_amount
-from onceward.model.gates import WEIGHT, Told, read_gates, weighed
+from onceward.model.gates import WEIGHT, SourceReport, read_gates, weighed
 from onceward.model.holds import NotEnough, Settlement, hold_part, holds_in
 from onceward.model.outcome import Failed, WaitingForBudget
 from onceward.model.task import NO_EFFECTS, Hold, Lease
@@ -85,18 +85,18 @@ class Spending:
             self._refuse_if_ended()
             self._used = {**self._used, **{name: self._used.get(name, 0) + count for name, count in weights.items()}}
 
-    def _weighed(self) -> tuple[Told, ...]:
+    def _weighed(self) -> tuple[SourceReport, ...]:
         """What the gates of the weights are told: what goes back to their buckets, or is missing from them."""
         source, lease = self._stage.source, self._lease
         if source is None or not self._used or lease.gates is None:
             return ()
-        told = []
+        reports = []
         for gate in read_gates(lease.gates):
             name = weighed(gate.name)[0] if gate.name[0] == WEIGHT else ""
             if name in self._used and (limits := source.weight_gates.get(name)) is not None:
                 unused_us = (gate.tokens - self._used[name]) * (limits.interval_us or 0)
-                told.append(Told(gate.name, (), unused_us=unused_us))
-        return tuple(told)
+                reports.append(SourceReport(gate.name, (), unused_us=unused_us))
+        return tuple(reports)
 
     # What a task holds beyond its stages
 

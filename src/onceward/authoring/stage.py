@@ -33,7 +33,7 @@ Calls = int | Callable[[Any], int]
 MOST_CALLS_WITHOUT_SOURCE = 1_000_000
 NOTHING = b"null"
 """The stored form of a stage that returned nothing."""
-AS_SET: Duration = "stage_timeout"
+AS_CONFIGURED: Duration = "stage_timeout"
 """The timeout of a stage that declares none: what the setting of this name says."""
 LAST = "!"
 """What the name of a function that runs at expiry begins with, so that no stage can be called that."""
@@ -137,7 +137,7 @@ class Stage(Generic[P_contra, R_co]):
         self.calls = calls = (0 if source is None else 1) if calls is None else calls
         self.retry = retry or Retry()
         self.is_async = inspect.iscoroutinefunction(function)
-        self.declares_timeout = timeout != AS_SET
+        self.declares_timeout = timeout != AS_CONFIGURED
         self.timeout_ms = milliseconds(timeout) if self.declares_timeout and timeout is not None else None
         if self.timeout_ms == 0:
             raise ConfigError(f"stage {self.name!r}: a timeout of 0 leaves no time; use timeout=None for no limit")

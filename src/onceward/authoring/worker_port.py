@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from onceward.authoring.calls import Closed
 from onceward.model.cache import Cached
-from onceward.model.enqueue_options import NO_WISHES, Wishes
+from onceward.model.enqueue_options import NO_OPTIONS, EnqueueOptions
 from onceward.model.lineage import Alias, Ancestor, Refused, Spawn, Spawns, StageBatch
 from onceward.model.payload import Payload
 from onceward.model.task import Effects, Lease, Move, Report
@@ -20,7 +20,7 @@ from onceward.model.task import Effects, Lease, Move, Report
 class Spawner(Protocol):
     """Makes the children of stages."""
 
-    def child(self, lease: Lease, payload: Payload, wishes: Wishes = NO_WISHES) -> Spawn:
+    def child(self, lease: Lease, payload: Payload, options: EnqueueOptions = NO_OPTIONS) -> Spawn:
         """The child that a task asks for, before anything is decided."""
 
     def refused_at_once(

@@ -15,7 +15,7 @@ from onceward.cli.words import age, shortened, time_of
 from onceward.harmless import one_line
 from onceward.model.lineage import Limits
 from onceward.model.status import Status
-from onceward.model.times import milliseconds, spoken
+from onceward.model.times import duration_text, milliseconds
 from onceward.terminal import console
 from onceward.views.lineage import Branch, Lineage, LineageSummary, Refusal
 from onceward.views.why import Why
@@ -222,7 +222,7 @@ def limits_screen(name: str, limits: Limits) -> Iterable[RenderableType]:
         ("max depth", str(limits.max_depth)),
         ("max tasks", f"{limits.max_tasks:,}"),
         ("max children", f"{limits.max_children:,}"),
-        ("deadline", spoken(milliseconds(limits.deadline or 0))),
+        ("deadline", duration_text(milliseconds(limits.deadline or 0))),
         *([] if limits.budget is None else [("budget", f"{limits.budget} USD")]),
     ]
     yield table(("limit", "value"), rows, right=("value",))

@@ -22,7 +22,7 @@ from onceward.cli.target_app import database
 from onceward.cli.words import age, shortened, time_of
 from onceward.errors import ConfigError
 from onceward.harmless import one_line
-from onceward.model.pause import spoken_scope
+from onceward.model.pause import scope_text
 from onceward.operations.sources import SourceState, SourceStatus
 
 ERROR_LENGTH = 200
@@ -163,7 +163,7 @@ def pause(
             answer(output, lambda: {"paused": id, "tasks": count}, lambda: [_counted("paused", count)])
         else:
             scope = app.pause(pipeline=pipeline, source=source, queue=queue)
-            answer(output, lambda: {"paused": scope}, lambda: [_done("paused", spoken_scope(scope))])
+            answer(output, lambda: {"paused": scope}, lambda: [_done("paused", scope_text(scope))])
     return FINE
 
 
@@ -192,7 +192,7 @@ def resume(
             answer(output, lambda: {"resumed": id, "tasks": count}, lambda: [_counted("resumed", count)])
         else:
             scope = app.resume(pipeline=pipeline, source=source, queue=queue)
-            answer(output, lambda: {"resumed": scope}, lambda: [_done("resumed", spoken_scope(scope))])
+            answer(output, lambda: {"resumed": scope}, lambda: [_done("resumed", scope_text(scope))])
     return FINE
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from onceward.app import App
 from onceward.cli.options import Where
 from onceward.errors import ConfigError, OncewardError, StoreUnavailable
-from onceward.model.retry import described
+from onceward.model.retry import error_text
 from onceward.model.status import Status
 from onceward.model.times import moment
 from onceward.store.attempts.workers import living
@@ -32,7 +32,7 @@ def loaded(location: str) -> App:
     except OncewardError:
         raise
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"{location} cannot be imported: {described(error)} (--debug shows where)") from error
+        raise ConfigError(f"{location} cannot be imported: {error_text(error)} (--debug shows where)") from error
     return app
 
 

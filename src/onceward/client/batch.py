@@ -10,7 +10,7 @@ from typing import Self
 from onceward.client.batch_builders import Filling
 from onceward.errors import ConfigError
 from onceward.model.batch import BatchOutcome
-from onceward.model.enqueue_options import Wishes
+from onceward.model.enqueue_options import EnqueueOptions
 from onceward.model.payload import Payload
 from onceward.model.times import Duration, moment
 from onceward.store.lineage.batches import Opened
@@ -106,7 +106,7 @@ class Batch:
         if not self._is_open:
             when = "has closed" if self._was_used else "is not open yet"
             raise ConfigError(f"batch {self.name!r} {when}; add to it inside its with block")
-        is_in = self._filling.add(payload, Wishes(after, at, priority))
+        is_in = self._filling.add(payload, EnqueueOptions(after, at, priority))
         self._added += is_in
         return is_in
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from onceward.authoring.context import Context
 from onceward.baggage import Far
 from onceward.errors import ConfigError, NoLineage, SpawnRefused
-from onceward.model.enqueue_options import NO_WISHES, Wishes
+from onceward.model.enqueue_options import NO_OPTIONS, EnqueueOptions
 from onceward.model.lineage import Limits, Refused, Spawn, StageBatch
 from onceward.model.payload import Payload
 from onceward.model.task import Lease, NewTask
@@ -20,7 +20,7 @@ from onceward.store.lineage.stage_batches import Spawned
 class Filling(Protocol):
     """Takes what is added to a batch."""
 
-    def add(self, payload: Payload, wishes: Wishes) -> bool:
+    def add(self, payload: Payload, options: EnqueueOptions) -> bool:
         """Add a piece of work; False if it is known already that it will be kept out."""
 
     def commit(self) -> Opened | None:
@@ -32,16 +32,16 @@ class RootFilling:
 
     def __init__(
         self,
-        make: Callable[[Payload, Wishes], NewTask | None],
+        make: Callable[[Payload, EnqueueOptions], NewTask | None],
         commit: Callable[[Sequence[NewTask]], Opened],
     ) -> None:
         self._make = make
         self._commit = commit
         self._added: list[NewTask] = []
 
-    def add(self, payload: Payload, wishes: Wishes) -> bool:
+    def add(self, payload: Payload, options: EnqueueOptions) -> bool:
         """Add a root, unless the stop list says no."""
-        task = self._make(payload, wishes)
+        task = self._make(payload, options)
         if task is not None:
             self._added.append(task)
         return task is not None
@@ -65,9 +65,9 @@ class StageFilling:
                 raise not_followed(batch.name, refused)
             self._children.append(follower)
 
-    def add(self, payload: Payload, wishes: Wishes) -> bool:
+    def add(self, payload: Payload, options: EnqueueOptions) -> bool:
         """Add a child. Refused or not, it is asked for, so that the refusal is kept."""
-        child = self._context._child(payload, wishes._replace(limits=self._limits))
+        child = self._context._child(payload, options._replace(limits=self._limits))
         refused = self._context._refused_at_once(child, counts=False)
         self._children.append(child.added_to(self._batch.name))
         return refused is None
@@ -86,7 +86,7 @@ class FarFilling:
         batch: StageBatch,
         then: Payload | None,
         limits: Limits | None,
-        child: Callable[[Lease, Payload, Wishes], Spawn],
+        child: Callable[[Lease, Payload, EnqueueOptions], Spawn],
         arrive: Callable[[Callable[[Lease], list[Spawn]]], Spawned],
         otherwise: RootFilling,
     ) -> None:
@@ -97,12 +97,12 @@ class FarFilling:
         self._child = child
         self._arrive = arrive
         self._otherwise = otherwise
-        self._added: list[tuple[Payload, Wishes]] = []
+        self._added: list[tuple[Payload, EnqueueOptions]] = []
 
-    def add(self, payload: Payload, wishes: Wishes) -> bool:
+    def add(self, payload: Payload, options: EnqueueOptions) -> bool:
         """Add a child; what the rules say of it is known at the end."""
-        self._added.append((payload, wishes._replace(limits=self._limits)))
-        return self._otherwise.add(payload, wishes)
+        self._added.append((payload, options._replace(limits=self._limits)))
+        return self._otherwise.add(payload, options)
 
     def commit(self) -> Opened:
         """Open the batch, in a transaction of its own; as one of roots, if the request is from elsewhere and may be."""
@@ -118,8 +118,8 @@ class FarFilling:
         return Opened(spawned.batches[0], [task for task in made if task is not None])
 
     def _wanted(self, lease: Lease) -> list[Spawn]:
-        followers = [] if self._then is None else [self._child(lease, self._then, NO_WISHES)]
-        children = [self._child(lease, payload, wishes) for payload, wishes in self._added]
+        followers = [] if self._then is None else [self._child(lease, self._then, NO_OPTIONS)]
+        children = [self._child(lease, payload, options) for payload, options in self._added]
         return [
             *(one.following(self._batch.name) for one in followers),
             *(one.added_to(self._batch.name) for one in children),

@@ -24,7 +24,7 @@ from onceward.model.stop_list import StopList
 from onceward.model.times import Clock
 from onceward.settings import config as configuration
 from onceward.settings.config import Config
-from onceward.settings.effective import InForce
+from onceward.settings.effective import EffectiveSettings
 from onceward.store.drivers.lent_connection import lent
 from onceward.store.drivers.open import open_store
 from onceward.store.drivers.session import Session
@@ -67,7 +67,9 @@ class Client:
         self.registry = Registry(pipelines)
         self._code = Config() if config is None else config
         self._declared = configuration.declared(settings)
-        self._in_force = InForce(configuration.levels(self._code, self._declared), self._declared, self.registry)
+        self._in_force = EffectiveSettings(
+            configuration.levels(self._code, self._declared), self._declared, self.registry
+        )
         self._migrations = checked_values("migrations", migrations, migrate.Migration, "Migration('001', 'CREATE …')")
         self._on_connect = on_connect
         self._store = open_store(url, clock, on_connect, prepare=self.config.prepare)

@@ -25,7 +25,7 @@ from onceward.client.group_commit import Sharing
 from onceward.client.root_tasks import Rooting, Roots, together
 from onceward.errors import ConfigError, NoLineage, OutcomeUnknown
 from onceward.model import codec
-from onceward.model.enqueue_options import NO_WISHES, Wishes
+from onceward.model.enqueue_options import NO_OPTIONS, EnqueueOptions
 from onceward.model.lineage import Limits, Spawn, StageBatch, checked_deadline, checked_limits
 from onceward.model.payload import Payload
 from onceward.model.status import Status
@@ -107,7 +107,7 @@ class Enqueueing(Client):
         begins with it. Inside a running stage it is a spawn, a child of the stage's task, unless `root` says otherwise;
         while a request is served under `onceward.incoming`, a child of the task that has sent it.
         """
-        return self._enqueue_all([payload], Wishes(after, at, priority, limits), conn, root)[0]
+        return self._enqueue_all([payload], EnqueueOptions(after, at, priority, limits), conn, root)[0]
 
     def enqueue_many(
         self,
@@ -121,7 +121,7 @@ class Enqueueing(Client):
         root: bool = False,
     ) -> list[Enqueued]:
         """Ask for many pieces of work at once: all of them are durable, or none is."""
-        return self._enqueue_all(payloads, Wishes(after, at, priority, limits), conn, root)
+        return self._enqueue_all(payloads, EnqueueOptions(after, at, priority, limits), conn, root)
 
     async def aenqueue(
         self,
@@ -135,7 +135,7 @@ class Enqueueing(Client):
         root: bool = False,
     ) -> Enqueued:
         """`enqueue`, awaited; `conn` is a connection that is awaited too."""
-        return (await self._aenqueue_all([payload], Wishes(after, at, priority, limits), conn, root))[0]
+        return (await self._aenqueue_all([payload], EnqueueOptions(after, at, priority, limits), conn, root))[0]
 
     async def aenqueue_many(
         self,
@@ -149,12 +149,14 @@ class Enqueueing(Client):
         root: bool = False,
     ) -> list[Enqueued]:
         """`enqueue_many`, awaited; `conn` is a connection that is awaited too."""
-        return await self._aenqueue_all(payloads, Wishes(after, at, priority, limits), conn, root)
+        return await self._aenqueue_all(payloads, EnqueueOptions(after, at, priority, limits), conn, root)
 
-    def _enqueue_all(self, payloads: Iterable[Payload], wishes: Wishes, conn: Any, root: bool) -> list[Enqueued]:
-        if _needs_settings(wishes, conn):
+    def _enqueue_all(
+        self, payloads: Iterable[Payload], options: EnqueueOptions, conn: Any, root: bool
+    ) -> list[Enqueued]:
+        if _needs_settings(options, conn):
             self._look_at_settings()
-        asked = self._spawn_or_ask(payloads, wishes, conn, root)
+        asked = self._spawn_or_ask(payloads, options, conn, root)
         if isinstance(asked, list):
             return asked
         if conn is not None:
@@ -167,10 +169,12 @@ class Enqueueing(Client):
         self._refuse_lent()
         return self._sharing.ask(asked.roots, asked.roots.count)
 
-    async def _aenqueue_all(self, payloads: Iterable[Payload], wishes: Wishes, conn: Any, root: bool) -> list[Enqueued]:
-        if _needs_settings(wishes, conn):
+    async def _aenqueue_all(
+        self, payloads: Iterable[Payload], options: EnqueueOptions, conn: Any, root: bool
+    ) -> list[Enqueued]:
+        if _needs_settings(options, conn):
             await asyncio.to_thread(self._look_at_settings)
-        asked = self._spawn_or_ask(payloads, wishes, conn, root)
+        asked = self._spawn_or_ask(payloads, options, conn, root)
         if isinstance(asked, list):
             return asked
         if conn is not None:
@@ -184,27 +188,29 @@ class Enqueueing(Client):
         return await self._sharing.aask(asked.roots, asked.roots.count)
 
     def _spawn_or_ask(
-        self, payloads: Iterable[Payload], wishes: Wishes, conn: Any, root: bool
+        self, payloads: Iterable[Payload], options: EnqueueOptions, conn: Any, root: bool
     ) -> list[Enqueued] | _Asked:
         """What a stage that runs here has spawned with this, or nothing for nothing; else what is asked for."""
         given = list(payloads)
         far = far_task(root)
         context = spawning_stage(root, conn) if far is None else None
         if context is not None:
-            return [_spawned(context, payload, wishes) for payload in given]
+            return [_spawned(context, payload, options) for payload in given]
         if not given:
             return []
-        roots = self._rooting.roots(given, self._store.clock.now(), wishes)
+        roots = self._rooting.roots(given, self._store.clock.now(), options)
         may_share = far is None and roots.locks_nothing
-        return _Asked(roots, may_share, lambda: self._begin(given, roots, wishes, far))
+        return _Asked(roots, may_share, lambda: self._begin(given, roots, options, far))
 
-    def _begin(self, payloads: Sequence[Payload], roots: Roots, wishes: Wishes, far: Far | None) -> Op[list[Enqueued]]:
+    def _begin(
+        self, payloads: Sequence[Payload], roots: Roots, options: EnqueueOptions, far: Far | None
+    ) -> Op[list[Enqueued]]:
         """Enqueue what a task in another process has asked for as its children, and anything else as roots."""
         if far is None:
             return (yield from self._enqueue(roots))
 
         def wanted(lease: Lease) -> list[Spawn]:
-            return [self.spawner.child(lease, payload, wishes) for payload in payloads]
+            return [self.spawner.child(lease, payload, options) for payload in payloads]
 
         try:
             spawned = yield from arrive(far.task, far.lineage, wanted, self.config.bounds, roots.now)
@@ -282,14 +288,14 @@ class Enqueueing(Client):
         return Batch(name, self._far_batch(far, new, then, limits, roots))
 
     def _batch_of_roots(self, batch: StageBatch, then: Payload | None, limits: Limits | None) -> RootFilling:
-        last = None if then is None else self._rooting.task(then, self._store.clock.now(), NO_WISHES)
+        last = None if then is None else self._rooting.task(then, self._store.clock.now(), NO_OPTIONS)
         if last is not None and then is not None and (stopped := self._rooting.stopped(last, then)) is not None:
             raise ConfigError(f"what follows batch {batch.name!r} is kept out by the stop list: {stopped}")
         bounds = None if limits is None else self.config.bounds.of_each(limits)
         new = batches.NewBatch(batch.name, last, batch.deadline_ms, batch.max_tasks, batch.budget, batch.fails)
 
-        def make(payload: Payload, wishes: Wishes) -> NewTask | None:
-            task = self._rooting.task(payload, self._store.clock.now(), wishes)
+        def make(payload: Payload, options: EnqueueOptions) -> NewTask | None:
+            task = self._rooting.task(payload, self._store.clock.now(), options)
             stopped = self._rooting.stopped(task, payload)
             return None if stopped is not None else msgspec.structs.replace(task, bounds=bounds)
 
@@ -336,7 +342,7 @@ class Enqueueing(Client):
         importer = importing.Importer(
             name=name,
             reader=importing.ItemReader(self.registry, kind, fields, statuses),
-            make=lambda payload, now: self._rooting.task(payload, now, NO_WISHES),
+            make=lambda payload, now: self._rooting.task(payload, now, NO_OPTIONS),
             stopped=self._rooting.stopped,
             write=lambda scope, old, now: self._transact(lambda: old_tasks.take_over(scope, old, now)),
             now=self._store.clock.now,
@@ -375,13 +381,13 @@ class Enqueueing(Client):
             raise ConfigError(f"this app keeps its work on {self._store.place}; that connection leads to {dialect}")
 
 
-def _needs_settings(wishes: Wishes, conn: Any) -> bool:
+def _needs_settings(options: EnqueueOptions, conn: Any) -> bool:
     """Whether what the limits of a new lineage leave open is to be as it is now."""
-    return wishes.limits is not None and conn is None and current.get() is None
+    return options.limits is not None and conn is None and current.get() is None
 
 
-def _spawned(context: Context[Any], payload: Payload, wishes: Wishes) -> Enqueued:
-    spawned = context.spawn(payload, **wishes._asdict())
+def _spawned(context: Context[Any], payload: Payload, options: EnqueueOptions) -> Enqueued:
+    spawned = context.spawn(payload, **options._asdict())
     return Enqueued(None, created=bool(spawned), existing=spawned.existing, reason=spawned.reason)
 
 

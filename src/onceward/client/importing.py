@@ -23,7 +23,7 @@ from onceward.authoring.pipeline import Pipeline
 from onceward.errors import ConfigError, OncewardError, UnknownKind
 from onceward.model.arguments import shown
 from onceward.model.codec import checked_name, digest128
-from onceward.model.decide import readable
+from onceward.model.decide import safe_text
 from onceward.model.payload import Payload
 from onceward.model.status import Status, status_named
 from onceward.model.task import NewTask
@@ -272,16 +272,16 @@ class Importer:
         kind = task.kind.encode()
         mark = digest128(b"key", task.identity) if item.own_id is None else digest128(b"id", kind, item.own_id.encode())
         was = f"was {item.word}" + (f": {item.reason}" if item.reason else "")
-        note = readable("; ".join([was, *item.facts]))
+        note = safe_text("; ".join([was, *item.facts]))
         if not item.status.is_terminal:
             stopped = self._stopped(task, item.payload)
             if stopped is not None:
-                return OldTask(task, mark, Status.SKIPPED, now, readable(stopped), note)
+                return OldTask(task, mark, Status.SKIPPED, now, safe_text(stopped), note)
             return OldTask(task, mark, Status.PENDING, None, None, note)
         reason = item.reason
         if reason is None and item.status is not Status.SUCCEEDED:
             reason = f"{item.status.word} before it was imported"
-        return OldTask(task, mark, item.status, item.ended_at, None if reason is None else readable(reason), note)
+        return OldTask(task, mark, item.status, item.ended_at, None if reason is None else safe_text(reason), note)
 
     def _tell(self, problem: Problem) -> None:
         self._bad += 1

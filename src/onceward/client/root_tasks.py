@@ -13,7 +13,7 @@ from typing import Any
 from onceward.authoring.pipeline import Pipeline, checked_priority
 from onceward.authoring.registry import Registry
 from onceward.errors import ConfigError
-from onceward.model.enqueue_options import Wishes
+from onceward.model.enqueue_options import EnqueueOptions
 from onceward.model.lineage import Bounds, Limits
 from onceward.model.payload import (
     Payload,
@@ -86,17 +86,17 @@ class Rooting:
         self._stop_list = stop_list
         self._replaced = replaced
 
-    def roots(self, payloads: Sequence[Payload], now: int, wishes: Wishes) -> Roots:
+    def roots(self, payloads: Sequence[Payload], now: int, options: EnqueueOptions) -> Roots:
         """What is to be enqueued for payloads; those that cannot be stored are refused with an error."""
         made = Roots(len(payloads), now)
         for kind, places in _by_class(payloads).items():
             pipeline = self._pipeline_of(kind)
             some = payloads if len(places) == len(payloads) else [payloads[place] for place in places]
-            if pipeline.is_plain and wishes.limits is None and self._stop_list is None:
-                made.alike.append((places, _alike(pipeline, kind, some, now, wishes)))
+            if pipeline.is_plain and options.limits is None and self._stop_list is None:
+                made.alike.append((places, _alike(pipeline, kind, some, now, options)))
                 continue
             for place, payload in zip(places, some, strict=True):
-                task = self.task(payload, now, wishes)
+                task = self.task(payload, now, options)
                 if (why := self.stopped(task, payload)) is not None:
                     made.refused[place] = why
                 else:
@@ -109,7 +109,7 @@ class Rooting:
             return None
         return self._stop_list.match(task.key if task.key is not None else task.payload.decode(), title_of(payload))
 
-    def task(self, payload: Payload, now: int, wishes: Wishes) -> NewTask:
+    def task(self, payload: Payload, now: int, options: EnqueueOptions) -> NewTask:
         """The task for a payload."""
         pipeline = self._pipeline_of(type(payload))
         data = stored_payload(payload)
@@ -119,16 +119,16 @@ class Rooting:
             kind=pipeline.kind,
             version=pipeline.version,
             queue=_first_queue(pipeline),
-            band=_band(pipeline, wishes),
+            band=_band(pipeline, options),
             key=key if own else None,
             identity=identity(pipeline.kind, key),
             payload=data,
             lineage=uuid7(now),
-            due_at=due(now, wishes.after, wishes.at),
+            due_at=due(now, options.after, options.at),
             created_at=now,
             unique=pipeline.unique,
             fresh_for_ms=pipeline.fresh_for_ms,
-            bounds=None if wishes.limits is None else self._replaced(wishes.limits),
+            bounds=None if options.limits is None else self._replaced(options.limits),
             gates=pipeline.gates_of(pipeline.stages[0], payload) if pipeline.stages else None,
             estimate=pipeline.stages[0].costs.estimate(payload) if pipeline.stages else None,
             counted=pipeline.counted_in(payload),
@@ -155,7 +155,7 @@ def _by_class(payloads: Sequence[Payload]) -> Mapping[type[Payload], Sequence[in
 
 
 def _alike(
-    pipeline: Pipeline[Any], kind: type[Payload], payloads: Sequence[Payload], now: int, wishes: Wishes
+    pipeline: Pipeline[Any], kind: type[Payload], payloads: Sequence[Payload], now: int, options: EnqueueOptions
 ) -> Alike:
     stored = stored_payloads(payloads)
     keys = [checked_key(payload) for payload in payloads] if has_own_key(kind) else None
@@ -163,8 +163,8 @@ def _alike(
         pipeline.kind,
         pipeline.version,
         _first_queue(pipeline),
-        _band(pipeline, wishes),
-        due(now, wishes.after, wishes.at),
+        _band(pipeline, options),
+        due(now, options.after, options.at),
         now,
         keys,
         identities(pipeline.kind, stored if keys is None else [key.encode() for key in keys]),
@@ -177,5 +177,5 @@ def _first_queue(pipeline: Pipeline[Any]) -> str:
     return pipeline.stages[0].queue if pipeline.stages else pipeline.queue
 
 
-def _band(pipeline: Pipeline[Any], wishes: Wishes) -> int:
-    return band_of(pipeline.priority if wishes.priority is None else checked_priority(wishes.priority))
+def _band(pipeline: Pipeline[Any], options: EnqueueOptions) -> int:
+    return band_of(pipeline.priority if options.priority is None else checked_priority(options.priority))

@@ -19,12 +19,12 @@ _LONGEST_SHOWN = 200
 T = TypeVar("T")
 
 
-class _Unsaid:
+class _Unset:
     def __repr__(self) -> str:
         return "as the setting says"
 
 
-UNSAID: Any = _Unsaid()
+UNSET: Any = _Unset()
 """The default of an argument that the settings say where a program does not."""
 
 

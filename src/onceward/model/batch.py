@@ -20,7 +20,7 @@ class BatchOutcome(IntEnum):
         return self.name.lower()
 
 
-class Counts(NamedTuple):
+class BatchCounts(NamedTuple):
     """How many tasks of a batch have ended, and how."""
 
     succeeded: int = 0
@@ -32,7 +32,7 @@ class Counts(NamedTuple):
     """Of those that were to be added, how many a limit has refused."""
 
 
-def outcome_of(counts: Counts, *, is_overdue: bool) -> BatchOutcome:
+def outcome_of(counts: BatchCounts, *, is_overdue: bool) -> BatchOutcome:
     """How a batch ends whose last task has ended.
 
     A filtered or skipped task came to the end that it was meant for, so it counts as good; a cancelled one does not,

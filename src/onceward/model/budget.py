@@ -74,7 +74,7 @@ def read_amount(amount: int) -> Decimal:
     return Decimal(amount).scaleb(-9).normalize() + 0
 
 
-def spoken_amount(amount: int, unit: str) -> str:
+def amount_text(amount: int, unit: str) -> str:
     """An amount as a person would say it."""
     number = read_amount(amount)
     if unit == USD:
@@ -262,14 +262,14 @@ def _held_rule(stage: str, budget: Any, *, has_source: bool) -> BudgetRule:
 def above_limit(stage: str | None, estimate: int, name: str, ceiling: int, unit: str) -> str:
     """Why a stage could never run."""
     what = f"the estimate of stage {stage!r}" if stage else "its estimate"
-    limit = spoken_amount(ceiling, unit)
-    return f"{what}, {spoken_amount(estimate, unit)}, is above the limit of budget {name!r}, {limit}: it can never run"
+    limit = amount_text(ceiling, unit)
+    return f"{what}, {amount_text(estimate, unit)}, is above the limit of budget {name!r}, {limit}: it can never run"
 
 
 def too_little(account: Account, left: int, amount: int) -> str:
     """What is left of a budget, what a task may need of it, and the smallest limit that would do."""
     used = max(account.spent + account.reserved, 0 if account.is_closed else account.ceiling - left)
-    said = [spoken_amount(one, account.unit) for one in (left, account.ceiling, amount, used + amount)]
+    said = [amount_text(one, account.unit) for one in (left, account.ceiling, amount, used + amount)]
     return f"{said[0]} of {said[1]} is left, and a task may need {said[2]}; a limit of {said[3]} would do"
 
 

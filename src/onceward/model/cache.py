@@ -37,7 +37,7 @@ class Cached(msgspec.Struct, frozen=True, gc=False):
         return self.value is None and self.is_being_filled and now < self.expires_at
 
 
-class Taken(Exception):
+class AnswerTaken(Exception):
     """Somebody else asks for the answer, or has it by now: look again."""
 
 

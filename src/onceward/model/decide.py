@@ -23,7 +23,7 @@ from onceward.model.retry import (
     LONGEST_WISH_MS,
     Retry,
     backoff_ms,
-    described,
+    error_text,
     is_transient,
     retry_after_ms,
 )
@@ -63,16 +63,16 @@ def after_error(
     match error:
         case Filtered() | Skipped() | Failed():
             status = next(status for verdict, status in _ENDS.items() if isinstance(error, verdict))
-            return Finish(stage, None, status, readable(error.reason))
+            return Finish(stage, None, status, safe_text(error.reason))
         case WaitingForBudget():
-            return Park(stage, error.waiting_for, NEVER, readable(error.reason))
+            return Park(stage, error.waiting_for, NEVER, safe_text(error.reason))
         case Waiting():
             due_at = NEVER if error.after_ms is None else now + error.after_ms
             if error.until is None:
-                return Defer(stage, due_at, readable(error.reason))
-            return Park(stage, signal_wait(error.until), due_at, readable(error.reason))
+                return Defer(stage, due_at, safe_text(error.reason))
+            return Park(stage, signal_wait(error.until), due_at, safe_text(error.reason))
         case SchemaMismatch():
-            return Park(stage, code_wait(fingerprint), NEVER, readable(error.reason))
+            return Park(stage, code_wait(fingerprint), NEVER, safe_text(error.reason))
         case Retryable():
             return after_failure(error.reason, lease, stage, retry, error.after_ms, now, dice, is_transient=True)
     return after_fault(fault_of(error, retry, now), lease, stage, retry, now, dice)
@@ -80,14 +80,14 @@ def after_error(
 
 def fault_of(error: BaseException, retry: Retry, now: int) -> Fault:
     """What decides about an error that is no verdict."""
-    return Fault(described(error), retry.is_permanent(error), is_transient(error, retry), retry_after_ms(error, now))
+    return Fault(error_text(error), retry.is_permanent(error), is_transient(error, retry), retry_after_ms(error, now))
 
 
 def after_fault(fault: Fault, lease: Lease, stage: str, retry: Retry, now: int, dice: random.Random) -> Move:
     """The move for a stage that raised an error, here or in a process of its own."""
     reason = fault.reason
     if fault.is_permanent:
-        return Finish(stage, None, Status.FAILED, readable(reason), fingerprint_of(reason))
+        return Finish(stage, None, Status.FAILED, safe_text(reason), fingerprint_of(reason))
     asked_ms = fault.asked_ms
     if asked_ms is not None:
         asked_ms = min(asked_ms, max(LONGEST_WISH_MS, retry.cap_ms))
@@ -115,7 +115,7 @@ def after_failure(
         return Finish(stage, None, Status.FAILED, exhausted(retry.retries, reason), fingerprint)
     delay_ms = backoff_ms(retry, failures, dice) if after_ms is None else after_ms
     same_errors = None if is_transient else retry.most_same_errors
-    storm_brake, reason = retry.storm_brake, readable(reason)
+    storm_brake, reason = retry.storm_brake, safe_text(reason)
     return TryAgain(stage, now + delay_ms, reason, fingerprint, same_errors, storm_brake, is_transient=is_transient)
 
 
@@ -123,12 +123,12 @@ def after_crash(lease: Lease, stage: str, deaths_allowed: int, how: str) -> Cras
     """The move for a stage whose process died while it ran in it alone."""
     crashes = lease.crashes + 1
     status = Status.FAILED if crashes >= deaths_allowed else Status.PENDING
-    return Crash(stage, lost_workers(crashes) if status is Status.FAILED else readable(how), status)
+    return Crash(stage, lost_workers(crashes) if status is Status.FAILED else safe_text(how), status)
 
 
 def exhausted(retries: int, reason: str) -> str:
     """The reason of a task whose retries are used up."""
-    return readable(f"failed after {retries} {'retry' if retries == 1 else 'retries'}: {reason}")
+    return safe_text(f"failed after {retries} {'retry' if retries == 1 else 'retries'}: {reason}")
 
 
 def lost_workers(count: int) -> str:
@@ -161,7 +161,7 @@ def is_code_wait(waiting_for: str) -> bool:
     return waiting_for.startswith(CODE)
 
 
-def readable(text: str) -> str:
+def safe_text(text: str) -> str:
     """A text that both databases hold, and anybody may read: no NUL, no lone surrogates, no secrets, not endless; and
     not empty, because what has ended says why."""
     held = text[:LONGEST_READ].replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

@@ -9,7 +9,7 @@ from onceward.model.lineage import Limits
 from onceward.model.times import Duration
 
 
-class Wishes(NamedTuple):
+class EnqueueOptions(NamedTuple):
     """When a piece of work is to be done, how soon among others, and within which limits."""
 
     after: Duration | None = None
@@ -18,4 +18,4 @@ class Wishes(NamedTuple):
     limits: Limits | None = None
 
 
-NO_WISHES = Wishes()
+NO_OPTIONS = EnqueueOptions()

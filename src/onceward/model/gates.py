@@ -82,7 +82,7 @@ def read_gates(text: str) -> list[Gate]:
     return list(_read(text))
 
 
-class Told(msgspec.Struct, frozen=True, gc=False):
+class SourceReport(msgspec.Struct, frozen=True, gc=False):
     """What a stage says of a source it has used, when it ends."""
 
     gate: str

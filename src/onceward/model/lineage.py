@@ -21,7 +21,7 @@ from onceward.model import codec
 from onceward.model.arguments import shown
 from onceward.model.budget import Amount, Counted, amount_of, read_amount
 from onceward.model.status import Status
-from onceward.model.times import Duration, milliseconds, spoken
+from onceward.model.times import Duration, duration_text, milliseconds
 
 DEEPEST = 100
 MOST_TASKS = 1_000_000_000
@@ -140,7 +140,7 @@ class Bounds(msgspec.Struct, frozen=True, gc=False, array_like=True):
         for name in ("max_depth", "max_children", "max_tasks", "deadline_ms"):
             asked, given = getattr(wanted, name), getattr(self, name)
             if asked > given:
-                said = (spoken(asked), spoken(given)) if name == "deadline_ms" else (asked, given)
+                said = (duration_text(asked), duration_text(given)) if name == "deadline_ms" else (asked, given)
                 raise ConfigError(
                     f"a child may narrow the limits of its lineage, not widen them: "
                     f"{name.removesuffix('_ms')}={said[0]} is more than {said[1]}"

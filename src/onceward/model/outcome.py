@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from onceward.errors import ConfigError
 from onceward.model.codec import checked_name
-from onceward.model.retry import described
+from onceward.model.retry import error_text
 from onceward.model.times import Duration, milliseconds
 
 NO_REASON = "no reason was given"
@@ -91,7 +91,7 @@ class SchemaMismatch(Verdict):
 def _in_words(reason: object) -> str:
     """A reason as text, whatever was given: `Failed(error)` is easily written where the text of the error is meant."""
     if isinstance(reason, BaseException):
-        return described(reason)
+        return error_text(reason)
     return NO_REASON if reason is None else str(reason) or NO_REASON
 
 

@@ -29,7 +29,7 @@ def scope_of(*, pipeline: str | None, source: str | None, queue: str | None) -> 
     return EVERYTHING
 
 
-def spoken_scope(scope: str) -> str:
+def scope_text(scope: str) -> str:
     """A scope as one says it: `the queue slow`."""
     what, _, name = scope.partition(":")
     return f"the {what} {name}" if name else scope

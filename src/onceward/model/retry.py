@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from onceward.errors import CallsExceeded, ConfigError, SpawnRefused
-from onceward.model.arguments import UNSAID, checked_flag, checked_whole, shown
+from onceward.model.arguments import UNSET, checked_flag, checked_whole, shown
 from onceward.model.times import HUNDRED_YEARS_MS, Duration, milliseconds
 from onceward.support.redaction import redacted
 
@@ -56,10 +56,10 @@ class Retry:
     `same_errors` say: 3 retries from 1 s up to 24 h where nobody has changed them.
     """
 
-    retries: int | None = UNSAID
-    base: Duration = UNSAID
+    retries: int | None = UNSET
+    base: Duration = UNSET
     factor: float = 2.0
-    cap: Duration = UNSAID
+    cap: Duration = UNSET
     jitter: bool = True
     permanent: Errors = ()
     transient: Errors = ()
@@ -73,7 +73,7 @@ class Retry:
     """What does not come from the settings, of what may."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "given", frozenset(one for one in _USUAL_ONES if getattr(self, one) is not UNSAID))
+        object.__setattr__(self, "given", frozenset(one for one in _USUAL_ONES if getattr(self, one) is not UNSET))
         for name in _USUAL_ONES:
             if name not in self.given:
                 object.__setattr__(self, name, getattr(USUAL_RETRIES, name))
@@ -107,7 +107,7 @@ class Retry:
 
 
 @lru_cache(maxsize=1_024)
-def in_force(retry: Retry, usual: UsualRetries) -> Retry:
+def retry_in_force(retry: Retry, usual: UsualRetries) -> Retry:
     """A policy that says everything: where it says nothing itself, what the settings say."""
     said = {name: getattr(retry if name in retry.given else usual, name) for name in _USUAL_ONES}
     if said["retries"] is None and retry.same_errors is None:
@@ -249,7 +249,7 @@ def _number(text: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def described(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error in one line, as a reason that a person reads; without secrets, because it is stored and logged."""
     name = type(error).__name__
     try:

@@ -60,7 +60,7 @@ class Kind:
             raise ConfigError(f"{name}={shown(value)}: it is {self.what}") from error
 
 
-def as_duration_text(length_ms: int) -> str:
+def exact_duration_text(length_ms: int) -> str:
     """A duration to the millisecond, as short as it can be: `5_400_000` is "1h30m"."""
     parts = []
     for unit, size in _UNITS:
@@ -102,7 +102,7 @@ DURATION = Kind(
     "duration",
     "a duration like '90s', '5m' or '1h30m'",
     lambda text: timedelta(milliseconds=milliseconds(text)),
-    lambda value: as_duration_text(milliseconds(value)),
+    lambda value: exact_duration_text(milliseconds(value)),
 )
 BOOL = Kind("bool", "true or false", lambda text: _WORDS[text.strip().lower()], _truth)
 JSON = Kind(

@@ -19,7 +19,7 @@ import msgspec
 
 from onceward.errors import ConfigError
 from onceward.model import codec
-from onceward.model.arguments import UNSAID, checked_function, checked_value, checked_whole, shown
+from onceward.model.arguments import UNSET, checked_function, checked_value, checked_whole, shown
 from onceward.model.times import NEVER, Duration, milliseconds
 
 MOST_PER_SECOND = 100_000
@@ -109,13 +109,13 @@ class Breaker:
     given is as the settings `breaker_failures` and `breaker_pause` say: 5 failures, 5 minutes.
     """
 
-    failures: int = UNSAID
-    pause: Duration = UNSAID
+    failures: int = UNSET
+    pause: Duration = UNSET
     disable_after: int | None = None
     rule: BreakerRule = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        are_failures_given, is_pause_given = self.failures is not UNSAID, self.pause is not UNSAID
+        are_failures_given, is_pause_given = self.failures is not UNSET, self.pause is not UNSET
         if not are_failures_given:
             object.__setattr__(self, "failures", USUAL_BREAKER.failures)
         if not is_pause_given:
@@ -138,13 +138,13 @@ def _checked_count(name: str, value: object) -> None:
     checked_whole(name, value, 1, MOST_AT_ONCE)
 
 
-class AsSet(Enum):
+class AsConfigured(Enum):
     """What a source does not say itself: the settings do."""
 
-    AS_SET = "as set"
+    AS_CONFIGURED = "as set"
 
 
-AS_SET: Final = AsSet.AS_SET
+AS_CONFIGURED: Final = AsConfigured.AS_CONFIGURED
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +167,11 @@ class Source:
     retries: int | None = field(default=None, kw_only=True)
     weights: Mapping[str, str] | None = field(default=None, kw_only=True, hash=False)
     breaker: Breaker | None = field(default=Breaker(), kw_only=True)
-    cache: Duration | AsSet | None = field(default=AS_SET, kw_only=True)
+    cache: Duration | AsConfigured | None = field(default=AS_CONFIGURED, kw_only=True)
     gate: GateLimits = field(init=False, repr=False)
     weight_gates: Mapping[str, GateLimits] = field(init=False, repr=False, hash=False)
     timeout_ms: int | None = field(init=False, repr=False)
-    cache_ms: int | AsSet | None = field(init=False, repr=False)
+    cache_ms: int | AsConfigured | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _SOURCE_NAME.fullmatch(self.name):
@@ -198,7 +198,7 @@ class Source:
         object.__setattr__(self, "weight_gates", _weight_gates(self.name, self.weights))
         object.__setattr__(self, "timeout_ms", timeout_ms)
         cache = self.cache
-        object.__setattr__(self, "cache_ms", cache if cache is None or cache is AS_SET else milliseconds(cache))
+        object.__setattr__(self, "cache_ms", cache if cache is None or cache is AS_CONFIGURED else milliseconds(cache))
         if self.cache_ms == 0:
             raise ConfigError(f"source {self.name!r}: cache={self.cache!r} keeps nothing; for no cache say cache=None")
 

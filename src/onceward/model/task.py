@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onceward.model.budget import Bill, BudgetRule, Counted
-from onceward.model.gates import Told
+from onceward.model.gates import SourceReport
 from onceward.model.lineage import NO_DESCENT, Bounds, Descent, Family, Spawns
 from onceward.model.source import GateLimits
 from onceward.model.status import Status
@@ -324,7 +324,7 @@ class Effects(NamedTuple):
 
     writes: tuple[Write, ...] = ()
     spawns: Spawns | None = None
-    told: tuple[Told, ...] = ()
+    reports: tuple[SourceReport, ...] = ()
     """What it says of the sources it has called."""
     bill: Bill | None = None
     """What it has spent."""
@@ -342,7 +342,7 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
     move: Move
     writes: tuple[Write, ...] = ()
     spawns: Spawns | None = None
-    told: tuple[Told, ...] = ()
+    reports: tuple[SourceReport, ...] = ()
     """What it says of the sources it has used."""
     bill: Bill | None = None
     """What it has spent. Where nothing is said, all that was set aside is spent."""

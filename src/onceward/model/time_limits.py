@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from onceward.model.decide import readable
+from onceward.model.decide import safe_text
 from onceward.model.status import Status
 from onceward.model.task import Crash, Defer, Expire, Finish, Lease, Move, Park, TryAgain
-from onceward.model.times import spoken
+from onceward.model.times import duration_text
 
 HOUR_MS = 3_600_000
 LEAST_AT_EXPIRY_MS = HOUR_MS
@@ -22,7 +22,7 @@ LEAST_AT_EXPIRY_MS = HOUR_MS
 def exceeded(allowed_ms: int, what: str | None = None) -> str:
     """Why a task fails by time: its own, or that of its batch or lineage."""
     hours, rest = divmod(allowed_ms, HOUR_MS)
-    said = f"exceeded {spoken(allowed_ms) if rest or not hours else f'{hours} h'}"
+    said = f"exceeded {duration_text(allowed_ms) if rest or not hours else f'{hours} h'}"
     return said if what is None else f"{what} {said}"
 
 
@@ -54,5 +54,5 @@ def after_last_stage(move: Move | None, lease: Lease, stage: str) -> Move:
         case Defer() | Crash(_, _, Status.PENDING):
             return msgspec.structs.replace(move, stage=stage)
         case Finish(_, _, _, str(trouble)) | Crash(_, trouble) | Park(_, _, _, trouble) | Expire(_, trouble):
-            return Finish(stage, None, Status.FAILED, readable(f"{lease.expiry}; at its expiry: {trouble}"))
+            return Finish(stage, None, Status.FAILED, safe_text(f"{lease.expiry}; at its expiry: {trouble}"))
     return Finish(stage, None, Status.FAILED, lease.expiry)

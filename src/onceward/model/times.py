@@ -52,7 +52,7 @@ def milliseconds(duration: Duration) -> int:
     return round(length)
 
 
-def spoken(length_ms: int) -> str:
+def duration_text(length_ms: int) -> str:
     """A duration as a person would say it: `1500` is "1.5s", `5_400_000` is "1h30m"."""
     if length_ms < 60_000:
         return f"{length_ms / 1_000:g}s"

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from onceward.errors import ConfigError
 from onceward.model.arguments import shown
-from onceward.model.budget import spoken_amount
-from onceward.model.times import spoken
+from onceward.model.budget import amount_text
+from onceward.model.times import duration_text
 
 MOST_TASKS = 20
 """How many tasks an alert names."""
@@ -102,7 +102,7 @@ class Thresholds:
     @property
     def span(self) -> str:
         """The time that is looked at, in words."""
-        return f"the last {spoken(self.window_ms)}"
+        return f"the last {duration_text(self.window_ms)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +304,7 @@ def leases(facts: Sequence[Silent], limits: Thresholds) -> list[Finding]:
             f"{one.name} ({one.worker})",
             (one.silent_ms - one.lease_ms) // limits.check_ms,
             limits.expired_checks,
-            f"the lease of worker {one.name} is over since {spoken(one.silent_ms - one.lease_ms)}, "
+            f"the lease of worker {one.name} is over since {duration_text(one.silent_ms - one.lease_ms)}, "
             "and nobody has taken back its tasks",
             tasks=one.tasks,
         )
@@ -394,7 +394,7 @@ def budgets(facts: Sequence[Spent], limits: Thresholds) -> list[Finding]:
             continue
         is_spent = share >= 1 or one.is_closed
         whose = f"{one.name}/{one.scope}" if one.scope else one.name
-        amounts = f"{spoken_amount(one.spent, one.unit)} of {spoken_amount(one.ceiling, one.unit)} spent or set aside"
+        amounts = f"{amount_text(one.spent, one.unit)} of {amount_text(one.ceiling, one.unit)} spent or set aside"
         closed = ", and closed by a charge above its estimate" if one.is_closed else ""
         made.append(
             found(
@@ -471,7 +471,7 @@ def snapshots(readers: Sequence[OldReader], log_bytes: int, limits: Thresholds) 
     for reader in readers:
         sentence = (
             f"process {reader.process} of the server ({reader.program}) has had a transaction open for "
-            f"{spoken(reader.age_ms)}: nothing that was deleted or changed since then can be thrown away"
+            f"{duration_text(reader.age_ms)}: nothing that was deleted or changed since then can be thrown away"
         )
         minutes = reader.age_ms / 60_000, limits.snapshot_ms / 60_000
         made.append(found("snapshot", f"process {reader.process}", *minutes, sentence))

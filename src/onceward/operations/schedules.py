@@ -10,7 +10,7 @@ from onceward.authoring.current_stage import spawning_stage
 from onceward.client.enqueueing import Enqueued, Enqueueing
 from onceward.errors import ConfigError, ScheduleNotFound
 from onceward.model import arguments
-from onceward.model.enqueue_options import NO_WISHES
+from onceward.model.enqueue_options import NO_OPTIONS
 from onceward.model.schedule import Cron
 from onceward.model.times import moment
 from onceward.store.op import Op
@@ -96,7 +96,7 @@ class Scheduling(Enqueueing):
             raise ScheduleNotFound(name)
 
     def _begin_scheduled(self, cron: Cron, count: int, now: int) -> Op[Sequence[Begun]]:
-        begun = yield from self._enqueue(self._rooting.roots([cron.payload] * count, now, NO_WISHES))
+        begun = yield from self._enqueue(self._rooting.roots([cron.payload] * count, now, NO_OPTIONS))
         return [Begun(one.task, one.created, one.reason) for one in begun]
 
     def _schedule_status(self, row: ScheduleRow) -> ScheduleStatus:

@@ -24,7 +24,7 @@ from onceward.model.stats import (
     waits_for,
 )
 from onceward.model.status import Status
-from onceward.model.times import Duration, milliseconds, moment, spoken
+from onceward.model.times import Duration, duration_text, milliseconds, moment
 from onceward.operations.cache import CacheStatus
 from onceward.store.governance import cache
 from onceward.store.op import Op
@@ -173,7 +173,8 @@ def _sentence(one: stats.Stuck, now: int) -> str:
     if one.is_silent:
         return f"its worker {one.worker} has been silent for longer than its lease; no other has taken it back yet"
     where = f"stage {one.stage}" if one.stage else "its first stage"
-    return f"{where} has run on {one.worker} for {spoken(now - one.since)} without a cursor, a result or any progress"
+    silent = duration_text(now - one.since)
+    return f"{where} has run on {one.worker} for {silent} without a cursor, a result or any progress"
 
 
 def _as_stuck_task(one: stats.Stuck, sentence: str) -> StuckTask:

@@ -148,7 +148,7 @@ class Operating(Client):
         in_threads = sum(stage.thread != 0 for stage in stages)
         return msgspec.structs.replace(worker, running=len(stages), threads=in_threads)
 
-    def _stages_of(self, host: str | None, path: str | None) -> list[presence.Running] | None:
+    def _stages_of(self, host: str | None, path: str | None) -> list[presence.RunningStage] | None:
         """The stages that run in a worker process of this machine; None if that cannot be seen from here."""
         known = presence.recorded(path, self._store.presence_folder) if host == socket.gethostname() else None
         return None if known is None else presence.running(known)

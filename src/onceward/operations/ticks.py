@@ -18,8 +18,8 @@ from onceward.authoring.current_stage import current
 from onceward.authoring.registry import Registry
 from onceward.client.client import Client
 from onceward.errors import ConfigError, StoreError
-from onceward.model.retry import described
-from onceward.model.times import Duration, milliseconds, spoken
+from onceward.model.retry import error_text
+from onceward.model.times import Duration, duration_text, milliseconds
 from onceward.support.lazily import modules
 from onceward.support.logs import EngineLog
 from onceward.worker import find_app
@@ -139,7 +139,7 @@ class Ticking(Client):
             return self.work(orders)
         except BaseException as error:
             with suppress(StoreError):  # a row that never says how it ended is counted as an error too
-                self._end_tick(number, None, 0, f"error: {described(error)}", triggered=False)
+                self._end_tick(number, None, 0, f"error: {error_text(error)}", triggered=False)
             raise
 
     def _is_work_ready(self, queues: Sequence[str] | None) -> bool:
@@ -158,8 +158,8 @@ def refuse_long_stages(registry: Registry, limit_ms: int) -> None:
         for stage in pipeline.every_stage:
             if stage.timeout_ms is not None and stage.timeout_ms > limit_ms:
                 raise ConfigError(
-                    f"stage {pipeline.kind}.{stage.name} may take {spoken(stage.timeout_ms)}, longer than a tick of "
-                    f"{spoken(limit_ms)}: it would never begin; declare a shorter timeout, or none"
+                    f"stage {pipeline.kind}.{stage.name} may take {duration_text(stage.timeout_ms)}, longer than a "
+                    f"tick of {duration_text(limit_ms)}: it would never begin; declare a shorter timeout, or none"
                 )
 
 
@@ -182,6 +182,6 @@ def _trigger(trigger: Trigger, following: NextTick) -> str | None:
     try:
         trigger(following)
     except Exception as error:  # whatever it is: the next tick of the schedule goes on
-        logger.warning("the next tick could not be triggered", error=described(error))
-        return f"the trigger failed: {described(error)}"
+        logger.warning("the next tick could not be triggered", error=error_text(error))
+        return f"the trigger failed: {error_text(error)}"
     return None

@@ -18,7 +18,7 @@ from onceward.model.lineage import Bounds, Limits
 from onceward.model.retry import MOST_RETRIES, USUAL_RETRIES, UsualRetries
 from onceward.model.setting import Kind, Setting, Where, as_variable, kind_of_annotation
 from onceward.model.source import MOST_AT_ONCE, USUAL_BREAKER, UsualBreaker
-from onceward.model.times import Duration, milliseconds, spoken
+from onceward.model.times import Duration, duration_text, milliseconds
 from onceward.model.watch import Thresholds
 from onceward.support.redaction import know_secret
 
@@ -178,12 +178,12 @@ class Config:
         lease_ms = milliseconds(self.lease)
         for one_ms in (lease_ms, milliseconds(self.tick_lease)):
             if one_ms < SHORTEST_LEASE_MS:
-                raise ConfigError(f"a lease of {spoken(one_ms)} cannot be kept; take at least 0.1s")
+                raise ConfigError(f"a lease of {duration_text(one_ms)} cannot be kept; take at least 0.1s")
         heartbeat_ms = lease_ms // HEARTBEATS_PER_LEASE if self.heartbeat is None else milliseconds(self.heartbeat)
         if heartbeat_ms * FEWEST_HEARTBEATS_PER_LEASE > lease_ms:
             raise ConfigError(
-                f"a heartbeat every {spoken(heartbeat_ms)} is too seldom for a lease of {spoken(lease_ms)}: "
-                f"at most every {spoken(lease_ms // FEWEST_HEARTBEATS_PER_LEASE)}"
+                f"a heartbeat every {duration_text(heartbeat_ms)} is too seldom for a lease of "
+                f"{duration_text(lease_ms)}: at most every {duration_text(lease_ms // FEWEST_HEARTBEATS_PER_LEASE)}"
             )
         check_ms = lease_ms // CHECKS_PER_LEASE if self.check is None else milliseconds(self.check)
         for name, (least, most) in _RANGES.items():
@@ -192,7 +192,7 @@ class Config:
         for name, least_ms in _LEAST_MS.items():
             value = getattr(self, name)
             if value is not None and milliseconds(value) < least_ms:
-                raise ConfigError(f"{name}={value!r} is too often; take at least {spoken(least_ms)}")
+                raise ConfigError(f"{name}={value!r} is too often; take at least {duration_text(least_ms)}")
         for name in ("prepare", "cache"):
             checked_flag(name, getattr(self, name))
         limits = Limits(self.max_depth, self.max_tasks, self.max_children, self.deadline)

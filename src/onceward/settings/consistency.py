@@ -7,9 +7,9 @@ from typing import Any
 
 from onceward.authoring.pipeline import Pipeline
 from onceward.errors import ConfigError
-from onceward.model.retry import in_force
+from onceward.model.retry import retry_in_force
 from onceward.model.source import CallLimits, Source
-from onceward.model.times import spoken
+from onceward.model.times import duration_text
 from onceward.settings.config import Config
 
 
@@ -21,25 +21,26 @@ def check(config: Config, pipelines: Iterable[Pipeline[Any]] = ()) -> None:
     )  # fmt: skip
     if config.stage_timeout_ms > config.task_limit_ms:
         raise ConfigError(
-            f"stage_timeout={spoken(config.stage_timeout_ms)} is longer than "
-            f"task_limit={spoken(config.task_limit_ms)}: a stage that took its time would never be tried again"
+            f"stage_timeout={duration_text(config.stage_timeout_ms)} is longer than "
+            f"task_limit={duration_text(config.task_limit_ms)}: a stage that took its time would never be tried again"
         )
     if config.tick_lease_ms > config.tick_every_ms:
         raise ConfigError(
-            f"tick_lease={spoken(config.tick_lease_ms)} is longer than tick_every={spoken(config.tick_every_ms)}: "
+            f"tick_lease={duration_text(config.tick_lease_ms)} is longer than "
+            f"tick_every={duration_text(config.tick_every_ms)}: "
             "what a crashed tick had claimed would not run in the next one"
         )
     if config.watch_every_ms > config.watch_window_ms:
         raise ConfigError(
-            f"watch_every={spoken(config.watch_every_ms)} is longer than "
-            f"watch_window={spoken(config.watch_window_ms)}: what happens in between would be seen by nobody"
+            f"watch_every={duration_text(config.watch_every_ms)} is longer than "
+            f"watch_window={duration_text(config.watch_window_ms)}: what happens in between would be seen by nobody"
         )
     if config.cache and config.cache_size == 0:
         raise ConfigError("cache=true with cache_size=0 keeps nothing; to keep no answers say cache=false")
     usual = CallLimits(config.call_timeout_ms, config.call_retries)
     for pipeline in pipelines:
         try:
-            in_force(pipeline.retry, config.usual_retries)
+            retry_in_force(pipeline.retry, config.usual_retries)
         except ConfigError as error:
             raise ConfigError(
                 f"pipeline {pipeline.kind!r}: {error}: change its Retry, retry_base or retry_cap"
@@ -77,6 +78,6 @@ def _refuse_calls_without_time(who: str, calls: int, retries: int, timeout_ms: i
     if needed_ms > stage_ms:
         times = f"{calls} calls x " if calls > 1 else ""
         raise ConfigError(
-            f"{who} may take {times}({retries} retries + 1) x {spoken(timeout_ms)} = {spoken(needed_ms)}, "
-            f"its stage has {spoken(stage_ms)}: change {change}"
+            f"{who} may take {times}({retries} retries + 1) x {duration_text(timeout_ms)} = "
+            f"{duration_text(needed_ms)}, its stage has {duration_text(stage_ms)}: change {change}"
         )

@@ -28,7 +28,7 @@ LOOK_EVERY_MS = 1_000
 logger = EngineLog("onceward.settings")
 
 
-class InForce:
+class EffectiveSettings:
     """What is said of every setting, and what follows."""
 
     def __init__(self, said: Sequence[Level], declared: Mapping[str, Setting], registry: Registry) -> None:

@@ -17,7 +17,7 @@ from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.budget import Bill, read_amount
 from onceward.model.cache import Cached
-from onceward.model.enqueue_options import NO_WISHES, Wishes
+from onceward.model.enqueue_options import NO_OPTIONS, EnqueueOptions
 from onceward.model.lineage import Sort, Spawn
 from onceward.model.payload import Payload, identity, payload_key, stored_payload
 from onceward.model.task import (
@@ -115,7 +115,7 @@ class _ValueSpawner:
     def __init__(self) -> None:
         self.spawned: list[Payload] = []
 
-    def child(self, lease: Lease, payload: Payload, wishes: Wishes = NO_WISHES) -> Spawn:
+    def child(self, lease: Lease, payload: Payload, options: EnqueueOptions = NO_OPTIONS) -> Spawn:
         self.spawned.append(payload)
         key = payload_key(payload)
         data = stored_payload(payload)

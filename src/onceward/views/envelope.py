@@ -13,7 +13,7 @@ from typing import Any
 
 from onceward.authoring.pipeline import Pipeline
 from onceward.model.lineage import Bounds, Limits
-from onceward.model.retry import in_force
+from onceward.model.retry import retry_in_force
 from onceward.settings.config import Config
 from onceward.views.worst_hour import Hourly, hourly
 
@@ -131,7 +131,7 @@ def envelope(
             PipelineEnvelope(
                 kind=pipeline.kind,
                 stages=len(pipeline.stages),
-                retries=in_force(pipeline.retry, config.usual_retries).retries,
+                retries=retry_in_force(pipeline.retry, config.usual_retries).retries,
                 lost_workers=config.max_lost_workers,
                 attempts_per_task=each[pipeline.kind],
                 tasks=tasks,
@@ -144,7 +144,7 @@ def envelope(
 
 
 def _attempts_per_task(pipeline: Pipeline[Any], config: Config) -> int | None:
-    retries = in_force(pipeline.retry, config.usual_retries).retries
+    retries = retry_in_force(pipeline.retry, config.usual_retries).retries
     if retries is None:
         return None
     # Both are counted stage by stage. The last worker that is lost ends the task, so that it is no further attempt.

@@ -12,13 +12,13 @@ from datetime import datetime
 from enum import StrEnum
 from shlex import quote
 
-from onceward.model.budget import read_amount, spoken_amount
+from onceward.model.budget import amount_text, read_amount
 from onceward.model.gates import KEY, WEIGHT, Gate, kind_of, weighed
-from onceward.model.pause import spoken_scope
+from onceward.model.pause import scope_text
 from onceward.model.source import GateLimits, allowance
 from onceward.model.status import Status
 from onceward.model.task import NEVER
-from onceward.model.times import moment, spoken
+from onceward.model.times import duration_text, moment
 from onceward.store.governance.sources import GateFacts
 from onceward.store.op import Op
 from onceward.store.reports.waits import Standing, standing
@@ -217,7 +217,7 @@ def _before(one: Standing, now: int) -> tuple[str, ...]:
 
 def _waiting(one: Standing, now: int) -> Why:
     until = moment(one.due_at) if one.due_at < NEVER else None
-    at_most = "" if until is None else f", for {spoken(max(0, one.due_at - now))} at most"
+    at_most = "" if until is None else f", for {duration_text(max(0, one.due_at - now))} at most"
     pause = "" if one.paused_by is None else f"; besides, {_paused(one)}"
     what, _, name = (one.waiting_for or "").partition(":")
     children: tuple[int, ...] = ()
@@ -246,17 +246,17 @@ def _spent(one: Standing, name: str) -> tuple[str, datetime | None]:
     if account is None:
         return f"it waits for budget {name}", None
     whose = f" of {account.scope}" if account.scope else ""
-    left = spoken_amount(account.left, account.unit)
-    of = spoken_amount(account.ceiling, account.unit)
+    left = amount_text(account.left, account.unit)
+    of = amount_text(account.ceiling, account.unit)
     closed = ", closed because a charge was above its estimate" if account.is_closed else ""
-    needs = "" if one.estimate is None else f", and it may need {spoken_amount(one.estimate, account.unit)}"
+    needs = "" if one.estimate is None else f", and it may need {amount_text(one.estimate, account.unit)}"
     until = None if account.ends_at is None else moment(account.ends_at)
     then = "until it is raised" if until is None else f"until it is raised or begins anew at {until:%Y-%m-%d %H:%M} UTC"
     return f"it waits for budget {account.name}{whose}, of which {left} of {of} is left{closed}{needs}; {then}", until
 
 
 def _due(one: Standing, now: int) -> Why:
-    left = spoken(one.due_at - now)
+    left = duration_text(one.due_at - now)
     if one.status is Status.RETRYABLE:
         text = f"it has failed ({one.reason}) and is tried again in {left}"
     elif one.reason:
@@ -267,7 +267,7 @@ def _due(one: Standing, now: int) -> Why:
 
 
 def _held(one: Standing, scope: str, gate: str | None = None) -> Why:
-    what = "everything is" if scope == "everything" else f"{spoken_scope(scope)} is"
+    what = "everything is" if scope == "everything" else f"{scope_text(scope)} is"
     text = f"{what} paused by an operator"
     return Why(one.id, one.status, Cause.PAUSED, text, ahead=one.ahead, gate=gate, paused_scope=scope)
 
@@ -316,7 +316,7 @@ def _behind_gate(
     elif row.paused_until > now:
         until = moment(row.paused_until)
         error = f" ({row.last_error})" if row.last_error else ""
-        text = f"source {gate.name} is left alone for {spoken(row.paused_until - now)}: {row.why}{error}"
+        text = f"source {gate.name} is left alone for {duration_text(row.paused_until - now)}: {row.why}{error}"
     elif row.is_half_open and facts.probes:
         text = f"source {gate.name} is being tried by one task after its pause; if that succeeds, others follow"
     elif limits.concurrency is not None and facts.inside >= limits.concurrency:
@@ -327,7 +327,7 @@ def _behind_gate(
         lacks = "no token left; the next comes"
         if gate.name[0] == WEIGHT:
             lacks = f"not the {gate.tokens:,} {weighed(gate.name)[0]} left that it takes; it has"
-        text = f"{_gate_name(gate)} has {lacks} in {spoken(max(1, again_at - now))}"
+        text = f"{_gate_name(gate)} has {lacks} in {duration_text(max(1, again_at - now))}"
     line = f"; {one.ahead} stand before it" if one.ahead else ""
     return Why(
         one.id, one.status, cause, text + line, until, ahead=one.ahead, workers=serving, gate=gate.name

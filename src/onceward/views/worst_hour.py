@@ -16,7 +16,7 @@ from onceward.authoring.pipeline import Pipeline
 from onceward.authoring.stage import LAST, Stage
 from onceward.errors import ConfigError
 from onceward.model.arguments import shown
-from onceward.model.budget import CALLS, USD, WHOLE, BudgetRule, amount_of, spoken_amount
+from onceward.model.budget import CALLS, USD, WHOLE, BudgetRule, amount_of, amount_text
 from onceward.model.hourly_usage import HOUR_MS, Typical
 from onceward.model.source import Source
 from onceward.settings.config import Config
@@ -195,7 +195,7 @@ def hourly(
             SourceHour(one.name, _calls_an_hour(one)) for one in sorted(sources, key=lambda source: source.name)
         ),
         budgets=tuple(
-            BudgetHour(rule.name, rule.scope, rule.per, spoken_amount(rule.ceiling, rule.unit)) for rule in rules
+            BudgetHour(rule.name, rule.scope, rule.per, amount_text(rule.ceiling, rule.unit)) for rule in rules
         ),
     )
 

@@ -77,7 +77,7 @@ class _Sentry:
                 asked_at, warn_after_s, self._has_answered = now, BLOCKED_AFTER_S, False
                 with suppress(RuntimeError):  # the loop may have closed this very moment
                     self._loop.call_soon_threadsafe(self._answer)
-            elif now - asked_at >= warn_after_s and (found := where_it_stands(self._thread)) is not None:
+            elif now - asked_at >= warn_after_s and (found := standstill_of(self._thread)) is not None:
                 warn_after_s = 2 * (now - asked_at)
                 logger.warning(
                     "the event loop is blocked, and all stages of this process wait: await what blocks it, or make the "
@@ -90,7 +90,7 @@ class _Sentry:
         self._has_answered = True
 
 
-def where_it_stands(thread: int) -> Standstill | None:
+def standstill_of(thread: int) -> Standstill | None:
     """Where a thread is in code of the application; None if it is in none."""
     innermost: FrameType | None = None
     task = kind = stage = None

@@ -9,7 +9,7 @@ from onceward.store.drivers.session import Session
 from onceward.store.governance.cache import look_up
 
 
-class Lookups:
+class CacheReader:
     """A session for whoever looks next. It is opened by the first who does: most workers have no use for it."""
 
     def __init__(self, session: Session) -> None:

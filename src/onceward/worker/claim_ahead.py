@@ -28,7 +28,7 @@ MOST_AHEAD = 400
 LOW_CLAIM_STEP = 64
 
 
-class Intake:
+class ClaimAhead:
     """The claims of one process. `wish` leads to the committer, and what comes of a wish is taken by `take`."""
 
     def __init__(

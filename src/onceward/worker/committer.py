@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 
 from onceward.errors import OutcomeUnknown, StoreError
 from onceward.model.task import Commit
-from onceward.store.attempts.commits import SendAlone, SendLater, Verdict
+from onceward.store.attempts.commits import CommitResult, SendAlone, SendLater
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import FIRST_PAUSE_S, ConnectionLost, Session, TryAgainLater, WentBack
 from onceward.support.logs import EngineLog
-from onceward.worker.separate_writer import Apart
+from onceward.worker.separate_writer import SeparateWriter
 from onceward.worker.wakeup import Wakeup
 from onceward.worker.writer import Answer, Item, Wish, Writer, Written
 
@@ -78,9 +78,9 @@ class Committer:
         self._lost_everything = lost_everything
         self._may_stand_still = may_stand_still
         self._pen = threading.Lock()
-        self._apart: Apart | None = None
+        self._separate: SeparateWriter | None = None
         if apart is not None:
-            self._apart = Apart(apart, writer.session, tell=self._tell, lost_everything=lost_everything)
+            self._separate = SeparateWriter(apart, writer.session, tell=self._tell, lost_everything=lost_everything)
             writer.leaves_writes = True
         self._standstill_s = 0.0
         self._delivered = self._handed_over = 0
@@ -106,7 +106,7 @@ class Committer:
         if self._has_ended:
             self._loop.call_soon(answer, False)
             return
-        apart = self._apart
+        apart = self._separate
         if apart is not None and (commit.lease.task in apart.tasks or (commit.writes and apart.takes(commit))):
             apart.send([Item(commit, answer)])
             return
@@ -184,8 +184,8 @@ class Committer:
         self._stopping = True
         self._wake.set()
         self._thread.join()
-        if self._apart is not None:
-            self._apart.stop(self._give_up_at)
+        if self._separate is not None:
+            self._separate.stop(self._give_up_at)
         with suppress(RuntimeError):  # the loop may have closed this very moment
             self._loop.call_soon_threadsafe(self._end)
 
@@ -223,7 +223,7 @@ class Committer:
         self._delivered += 1
         self._deliver(written)
 
-    def _tell(self, item: Item, verdict: Verdict) -> None:
+    def _tell(self, item: Item, verdict: CommitResult) -> None:
         """Have the event loop told what has become of a commit that was sent alone."""
         with suppress(RuntimeError):  # the loop may have closed this very moment
             self._loop.call_soon_threadsafe(self._deliver, Written([item], [verdict]))
@@ -242,10 +242,10 @@ class Committer:
         apart: list[Item] = []
         again: list[Item] = []
         for item, verdict in unsent:
-            goes_apart = self._apart is not None and item.commit.writes and type(verdict) is not SendLater
+            goes_apart = self._separate is not None and item.commit.writes and type(verdict) is not SendLater
             (apart if goes_apart else again).append(item)
-        if self._apart is not None and apart:
-            self._apart.send(apart)
+        if self._separate is not None and apart:
+            self._separate.send(apart)
         if again:
             self._inbox.extendleft(reversed(again))
             self._wake.set()

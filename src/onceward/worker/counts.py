@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 @dataclass(slots=True)
-class Counts:
+class WriteCounts:
     """What the committer has done so far."""
 
     transactions: int = 0

@@ -16,7 +16,7 @@ from onceward.authoring.child_builder import Spawner
 from onceward.errors import LeaseLost, WrongTwin
 from onceward.model.cache import Cached
 from onceward.model.task import Commit, Effects, Lease, Move, Report, Take
-from onceward.store.attempts.commits import Verdict
+from onceward.store.attempts.commits import CommitResult
 from onceward.worker.attempt import Attempt
 from onceward.worker.engine_threads import off_loop
 from onceward.worker.presence import Presence
@@ -30,7 +30,7 @@ class AttemptDesk:
     def __init__(
         self,
         attempts: Mapping[int, Attempt],
-        submit: Callable[[Commit, Callable[[Verdict], None]], None],
+        submit: Callable[[Commit, Callable[[CommitResult], None]], None],
         read: Callable[..., Any],
         look_up: Callable[[str, bytes], Cached | None],
         setting: Callable[[str], Any],
@@ -58,7 +58,7 @@ class AttemptDesk:
         """Commit something while the stage goes on, and wait for it; False if the lease was lost."""
         if threading.get_ident() == self._loop_thread:
             raise WrongTwin("this would block the event loop; in an async stage use await ctx.acheckpoint or ctx.aonce")
-        answer: concurrent.futures.Future[Verdict] = concurrent.futures.Future()
+        answer: concurrent.futures.Future[CommitResult] = concurrent.futures.Future()
         self._loop.call_soon_threadsafe(self._submit, Commit(lease, move, *effects), answer.set_result)
         return self._kept(answer.result(), lease, move)
 
@@ -66,13 +66,13 @@ class AttemptDesk:
         """`keep`, awaited."""
         if type(move) is Take and move.pause_ms is not None:  # a process of its own has heard it
             self.closed.close(move.gate, move.pause_ms, self.now())
-        answer: asyncio.Future[Verdict] = self._loop.create_future()
+        answer: asyncio.Future[CommitResult] = self._loop.create_future()
         self._submit(
             Commit(lease, move, *effects), lambda verdict: None if answer.done() else answer.set_result(verdict)
         )
         return self._kept(await answer, lease, move)
 
-    def _kept(self, verdict: Verdict, lease: Lease, move: Move) -> bool:
+    def _kept(self, verdict: CommitResult, lease: Lease, move: Move) -> bool:
         if isinstance(verdict, Exception):
             raise verdict
         self._extend(lease)
@@ -106,7 +106,7 @@ class AttemptDesk:
         now = self._monotonic()
         if now - attempt.reported_at >= REPORT_EVERY_MS or move.done == move.total:
             attempt.reported_at = now
-            self._loop.call_soon_threadsafe(self._submit, Commit(lease, move), _nobody)
+            self._loop.call_soon_threadsafe(self._submit, Commit(lease, move), _ignore)
 
     def _extend(self, lease: Lease) -> None:
         """The time limit of the stage begins anew."""
@@ -146,5 +146,5 @@ class AttemptDesk:
         return await off_loop(self._look_up, source, hashed)
 
 
-def _nobody(_verdict: Verdict) -> None:
+def _ignore(_verdict: CommitResult) -> None:
     """Progress that could not be shown is no trouble."""

@@ -16,8 +16,8 @@ from onceward.authoring.calls import Closed
 from onceward.authoring.context import Context
 from onceward.authoring.current_stage import current, fields_of_stage
 from onceward.errors import ConfigError, LeaseLost, PayloadError
-from onceward.model.cache import Cached, Taken
-from onceward.model.decide import fault_of, readable
+from onceward.model.cache import AnswerTaken, Cached
+from onceward.model.decide import fault_of, safe_text
 from onceward.model.holds import NotEnough
 from onceward.model.outcome import Failed, Filtered, Skipped, Verdict, Waiting, WaitingForBudget, unwrapped
 from onceward.model.source import NotYet
@@ -30,21 +30,21 @@ from onceward.worker import find_app
 from onceward.worker.engine_threads import off_loop
 from onceward.worker.isolated import (
     _LENGTH,
-    Answer,
-    Answered,
-    Asked,
-    Filling,
-    Holding,
-    Kept,
-    Passing,
-    Raised,
-    Reported,
-    Returned,
-    far,
+    FilledNotice,
+    FillRequest,
+    HoldRequest,
+    KeepRequest,
+    LeaseQuery,
+    ProgressNotice,
+    StageRaised,
+    StageReturned,
+    TakeRequest,
+    WorkerAnswer,
     framed,
     read_answer,
     read_start,
     verdict_name,
+    writes_by_name,
 )
 from onceward.worker.process_limits import end_with_parent, set_limits
 
@@ -61,22 +61,24 @@ class FarDesk:
 
     def keep(self, _lease: Lease, move: Move, effects: Effects) -> bool:
         if isinstance(move, Take):
-            answer = self._ask(Passing(move))
+            answer = self._ask(TakeRequest(move))
         elif isinstance(move, Hold):
-            answer = self._ask(Holding(move))
+            answer = self._ask(HoldRequest(move))
         elif isinstance(move, Fill):
-            answer = self._ask(Filling(move))
+            answer = self._ask(FillRequest(move))
         elif isinstance(move, Filled):
-            answer = self._ask(Answered(move))
+            answer = self._ask(FilledNotice(move))
         else:
             assert isinstance(move, Keep)
-            answer = self._ask(Kept(move.stage, list(move.parts), far(effects.writes), effects.spawns, effects.bill))
+            answer = self._ask(
+                KeepRequest(move.stage, list(move.parts), writes_by_name(effects.writes), effects.spawns, effects.bill)
+            )
         if answer.again_at is not None and isinstance(move, Take):
             raise NotYet(move.gate, answer.again_at, is_full=answer.is_full)
         if answer.short is not None:
             raise NotEnough(*answer.short)
         if answer.is_taken:
-            raise Taken
+            raise AnswerTaken
         if answer.error is not None:
             raise LeaseLost(answer.error)
         return answer.accepted
@@ -95,10 +97,10 @@ class FarDesk:
 
     def report(self, _lease: Lease, move: Report) -> None:
         with self._lock:
-            self._connection.sendall(framed(Reported(move.stage, move.done, move.total, move.note)))
+            self._connection.sendall(framed(ProgressNotice(move.stage, move.done, move.total, move.note)))
 
     def is_held(self, _lease: Lease) -> bool:
-        return self._ask(Asked()).accepted
+        return self._ask(LeaseQuery()).accepted
 
     def setting(self, name: str) -> Any:
         return self._app.setting(name)
@@ -116,7 +118,7 @@ class FarDesk:
     async def alook_up(self, source: str, hashed: bytes) -> Cached | None:
         return await off_loop(self.look_up, source, hashed)
 
-    def _ask(self, message: Any) -> Answer:
+    def _ask(self, message: Any) -> WorkerAnswer:
         with self._lock:  # several calls of one stage may be under way
             self._connection.sendall(framed(message))
             return read_answer(received(self._connection))
@@ -155,7 +157,7 @@ def run(connection: socket.socket) -> None:
             value = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
         data = stage.stored(value)
         effects = context.end()
-        answer: Any = Returned(data, far(effects.writes), *effects[1:])
+        answer: Any = StageReturned(data, writes_by_name(effects.writes), *effects[1:])
     except BaseException as error:  # a verdict or an error: both are told to the worker
         try:
             answer = _raised(unwrapped(error), pipeline, context)
@@ -164,27 +166,27 @@ def run(connection: socket.socket) -> None:
     connection.sendall(framed(answer))
 
 
-def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> Raised:
+def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> StageRaised:
     effects = context.end()
     kept = effects if isinstance(error, Filtered | Skipped | Failed | Waiting) else NO_EFFECTS
-    writes = far(kept.writes)
+    writes = writes_by_name(kept.writes)
     verdict = verdict_name(error)
     if isinstance(error, Verdict) and verdict is not None:
         after_ms, until = getattr(error, "after_ms", None), getattr(error, "until", None)
         if isinstance(error, WaitingForBudget):
             until = error.waiting_for
-        return Raised(
-            verdict, readable(error.reason), writes, after_ms, until, spawns=kept.spawns, told=effects.told,
+        return StageRaised(
+            verdict, safe_text(error.reason), writes, after_ms, until, spawns=kept.spawns, reports=effects.reports,
             bill=effects.bill,
         )  # fmt: skip
     fault = fault_of(error, pipeline.retry, SystemClock().now())
     fault = msgspec.structs.replace(
         fault,
-        reason=readable(fault.reason),
+        reason=safe_text(fault.reason),
         trace=trace_of(error),
         is_permanent=fault.is_permanent or isinstance(error, PayloadError | ConfigError),
     )
-    return Raised(None, fault.reason, writes, fault=fault, told=effects.told, bill=effects.bill)
+    return StageRaised(None, fault.reason, writes, fault=fault, reports=effects.reports, bill=effects.bill)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 from onceward.model.decide import is_code_wait
 from onceward.model.failure import Failure
 from onceward.model.log_quota import FewLines
-from onceward.model.retry import described
+from onceward.model.retry import error_text
 from onceward.model.status import Status
 from onceward.model.task import Crash, Expire, Finish, Lease, Move, Park, TryAgain
 from onceward.support.logs import EngineLog
@@ -27,7 +27,7 @@ MOST_WAITING = 1_000
 LONGEST_END_S = 5.0
 """How long a worker that ends waits for that function."""
 
-TOLD = frozenset({TryAgain, Crash, Expire, Park})
+LOGGED_MOVES = frozenset({TryAgain, Crash, Expire, Park})
 """The moves, beside ends, of which there may be something to tell."""
 _ENDS = {Status.FILTERED: "task filtered", Status.SKIPPED: "task skipped"}
 
@@ -86,7 +86,7 @@ def call(function: OnFailure, failure: Failure) -> None:
     try:
         function(failure)
     except BaseException as error:  # it must not end the thread, nor the worker
-        logger.warning("on_failure has failed", task=failure.task, error=described(error), exc_info=error)
+        logger.warning("on_failure has failed", task=failure.task, error=error_text(error), exc_info=error)
 
 
 class Failures:

@@ -22,7 +22,7 @@ from onceward.store.attempts.fallen import Fallen, failures_of
 from onceward.store.drivers.session import Session
 from onceward.support.logs import EngineLog
 
-MOST_TOLD = 1_000
+MOST_DELIVERED = 1_000
 """How many tasks that ended together the application is told of, and how many wait for a child."""
 LONGEST_REASON = 500
 LONGEST_LINE = 4_096
@@ -31,7 +31,7 @@ LONGEST_LINE = 4_096
 logger = EngineLog("onceward.worker")
 
 
-class TellFallen:
+class FallenDelivery:
     """Hands on what is known of such tasks, if anybody wants to know."""
 
     def __init__(self, session: Session, on_failure: Callable[[Failure], object] | None) -> None:
@@ -42,9 +42,9 @@ class TellFallen:
         """Tell of these, whose failure is committed."""
         if self._on_failure is None or not fallen:
             return
-        if (left_out := len(fallen) - MOST_TOLD) > 0:
+        if (left_out := len(fallen) - MOST_DELIVERED) > 0:
             logger.warning("many tasks have failed at once, failures were not handed over", count=left_out)
-        for failure in self._session.ask(lambda: failures_of(fallen[:MOST_TOLD])):
+        for failure in self._session.ask(lambda: failures_of(fallen[:MOST_DELIVERED])):
             self._on_failure(failure)
 
 
@@ -69,11 +69,11 @@ class _Line(msgspec.Struct, frozen=True, array_like=True):
 _read_line = msgspec.json.Decoder(_Line).decode
 
 
-class Children:
+class ChildFailures:
     """The failures that a supervisor has its children tell of."""
 
     def __init__(self) -> None:
-        self._waiting: deque[bytes] = deque(maxlen=MOST_TOLD)
+        self._waiting: deque[bytes] = deque(maxlen=MOST_DELIVERED)
 
     @property
     def has_any(self) -> bool:
@@ -98,7 +98,7 @@ class Children:
                     self._waiting.popleft()
 
 
-def hear(pipe: int, on_failure: Callable[[Failure], object]) -> None:
+def deliver_from_pipe(pipe: int, on_failure: Callable[[Failure], object]) -> None:
     """Tell of what a supervisor writes, in a thread, until it is gone."""
 
     def listen() -> None:

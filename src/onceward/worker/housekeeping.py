@@ -14,7 +14,7 @@ from pathlib import Path
 
 from onceward.model.failure import Failure
 from onceward.model.retry import Retry, backoff_ms
-from onceward.model.times import spoken
+from onceward.model.times import duration_text
 from onceward.settings.config import Config
 from onceward.store.attempts.expiry import expire_batches, expire_lineages
 from onceward.store.attempts.workers import Death, Reclaimed, Seen, StillBusy, bury, living, renew
@@ -27,7 +27,7 @@ from onceward.store.operations.pruning import prune_receipts, sweep_slots
 from onceward.support.logs import EngineLog
 from onceward.worker import crash_points, presence
 from onceward.worker.dead_machines import LockLooks
-from onceward.worker.fallen import TellFallen
+from onceward.worker.fallen import FallenDelivery
 
 LOOK_EVERY_MS = 1_000
 MARKS_KEPT_MS = 60_000
@@ -62,7 +62,7 @@ class Housekeeping:
         self._presence_folder = presence_folder
         self._check_presence = check_presence
         self._dice = dice or random.Random()
-        self._tell_fallen = TellFallen(session, on_failure)
+        self._deliver_fallen = FallenDelivery(session, on_failure)
         self._host = socket.gethostname()
         self._beats: dict[int, tuple[int, int]] = {}
         """For each worker its beat as last seen, and since when it has been that."""
@@ -96,8 +96,8 @@ class Housekeeping:
             self._look_for_the_dead()
         if now - self._expired_at >= LOOK_EVERY_MS:
             self._expired_at = now
-            self.expired += expire_batches(self._session, self._clock.now(), self._tell_fallen)
-            self.expired += expire_lineages(self._session, self._clock.now(), self._tell_fallen)
+            self.expired += expire_batches(self._session, self._clock.now(), self._deliver_fallen)
+            self.expired += expire_lineages(self._session, self._clock.now(), self._deliver_fallen)
             sweep_budgets(self._session, self._clock.now())
         if now - self._evicted_at >= EVICT_EVERY_MS:
             self._evicted_at = now
@@ -174,7 +174,7 @@ class Housekeeping:
         # By the clock that all share or, where that was set back, by our own that nobody sets.
         silent_ms = max(self._clock.now() - worker.beat_at, stood_still_ms)
         if silent_ms >= worker.lease_ms and stood_still_ms >= min(self._config.check_ms, worker.lease_ms):
-            return Death(f"was silent for {spoken(silent_ms)}", None if path is None else self._started(path))
+            return Death(f"was silent for {duration_text(silent_ms)}", None if path is None else self._started(path))
         return None
 
     def _started(self, path: Path) -> frozenset[int] | None:
@@ -207,7 +207,7 @@ class Housekeeping:
         )
         if reclaimed.suspects:
             self._suspects_found()
-        self._tell_fallen(reclaimed.fallen)
+        self._deliver_fallen(reclaimed.fallen)
         sweep_budgets(self._session, self._clock.now())
         return reclaimed
 

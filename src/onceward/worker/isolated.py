@@ -21,9 +21,9 @@ import msgspec
 
 from onceward.errors import ConfigError, LeaseLost, OncewardError
 from onceward.model.budget import Bill
-from onceward.model.cache import Taken
+from onceward.model.cache import AnswerTaken
 from onceward.model.decide import Fault
-from onceward.model.gates import Told
+from onceward.model.gates import SourceReport
 from onceward.model.holds import NotEnough
 from onceward.model.lineage import Spawns
 from onceward.model.outcome import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _LENGTH = struct.Struct("<I")
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredResult(msgspec.Struct, frozen=True):
     """A result that is already in its stored form."""
 
     data: bytes
@@ -66,7 +66,7 @@ class RemoteError(Exception):
         self.fault = fault
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ProcessLimits(msgspec.Struct, frozen=True):
     """What the process may take."""
 
     memory_mb: int | None
@@ -75,7 +75,7 @@ class Limits(msgspec.Struct, frozen=True):
     open_files: int | None
 
 
-class Start(msgspec.Struct, frozen=True, tag="start"):
+class StageStart(msgspec.Struct, frozen=True, tag="start"):
     """What the process needs to begin."""
 
     app: str
@@ -83,7 +83,7 @@ class Start(msgspec.Struct, frozen=True, tag="start"):
     stage: str
     parts: list[tuple[str, str, bytes]]
     signals: dict[str, bytes]
-    limits: Limits
+    limits: ProcessLimits
 
 
 class FarWrite(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ class FarWrite(msgspec.Struct, frozen=True):
     arguments: bytes
 
 
-class Kept(msgspec.Struct, frozen=True, tag="keep"):
+class KeepRequest(msgspec.Struct, frozen=True, tag="keep"):
     """The stage wants parts committed while it goes on."""
 
     stage: str
@@ -103,32 +103,32 @@ class Kept(msgspec.Struct, frozen=True, tag="keep"):
     bill: Bill | None = None
 
 
-class Passing(msgspec.Struct, frozen=True, tag="take"):
+class TakeRequest(msgspec.Struct, frozen=True, tag="take"):
     """The stage wants to pass a gate once more."""
 
     take: Take
 
 
-class Holding(msgspec.Struct, frozen=True, tag="hold"):
+class HoldRequest(msgspec.Struct, frozen=True, tag="hold"):
     """The stage wants to hold an amount of a budget beyond itself."""
 
     hold: Hold
 
 
-class Filling(msgspec.Struct, frozen=True, tag="fill"):
+class FillRequest(msgspec.Struct, frozen=True, tag="fill"):
     """The stage wants to be the one who asks for an answer that the cache does not have."""
 
     fill: Fill
 
 
-class Answered(msgspec.Struct, frozen=True, tag="filled"):
+class FilledNotice(msgspec.Struct, frozen=True, tag="filled"):
     """The stage has asked for it."""
 
     filled: Filled
 
 
-class Reported(msgspec.Struct, frozen=True, tag="report"):
-    """The stage shows how far it has come."""
+class ProgressNotice(msgspec.Struct, frozen=True, tag="report"):
+    """The stage shows how writes_by_name it has come."""
 
     stage: str
     done: int
@@ -136,22 +136,22 @@ class Reported(msgspec.Struct, frozen=True, tag="report"):
     note: str | None
 
 
-class Asked(msgspec.Struct, frozen=True, tag="alive"):
+class LeaseQuery(msgspec.Struct, frozen=True, tag="alive"):
     """The stage asks whether it still holds its task."""
 
 
-class Returned(msgspec.Struct, frozen=True, tag="returned"):
+class StageReturned(msgspec.Struct, frozen=True, tag="returned"):
     """The stage has returned."""
 
     value: bytes
     writes: list[FarWrite]
     spawns: Spawns | None = None
-    told: tuple[Told, ...] = ()
+    reports: tuple[SourceReport, ...] = ()
     bill: Bill | None = None
     sizes: bytes | None = None
 
 
-class Raised(msgspec.Struct, frozen=True, tag="raised"):
+class StageRaised(msgspec.Struct, frozen=True, tag="raised"):
     """The stage has raised: a verdict by its name, or an error."""
 
     verdict: str | None
@@ -161,11 +161,11 @@ class Raised(msgspec.Struct, frozen=True, tag="raised"):
     until: str | None = None
     fault: Fault | None = None
     spawns: Spawns | None = None
-    told: tuple[Told, ...] = ()
+    reports: tuple[SourceReport, ...] = ()
     bill: Bill | None = None
 
 
-class Answer(msgspec.Struct, frozen=True, tag="answer"):
+class WorkerAnswer(msgspec.Struct, frozen=True, tag="answer"):
     """What the worker answers."""
 
     accepted: bool
@@ -180,13 +180,23 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
     """Why a budget has not enough for a hold, and what its task waits for; None there if it fails."""
 
 
-FromStage = Kept | Passing | Holding | Filling | Answered | Reported | Asked | Returned | Raised
+FromStage = (
+    KeepRequest
+    | TakeRequest
+    | HoldRequest
+    | FillRequest
+    | FilledNotice
+    | ProgressNotice
+    | LeaseQuery
+    | StageReturned
+    | StageRaised
+)
 read_from_stage = msgspec.msgpack.Decoder(FromStage).decode
-read_start = msgspec.msgpack.Decoder(Start).decode
-read_answer = msgspec.msgpack.Decoder(Answer).decode
+read_start = msgspec.msgpack.Decoder(StageStart).decode
+read_answer = msgspec.msgpack.Decoder(WorkerAnswer).decode
 packed = msgspec.msgpack.Encoder().encode
 
-_VERDICTS: dict[type[Verdict], Callable[[Raised], Verdict]] = {
+_VERDICTS: dict[type[Verdict], Callable[[StageRaised], Verdict]] = {
     Filtered: lambda raised: Filtered(raised.reason),
     Skipped: lambda raised: Skipped(raised.reason),
     Failed: lambda raised: Failed(raised.reason),
@@ -213,12 +223,12 @@ def framed(message: msgspec.Struct) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-def far(writes: tuple[Write, ...]) -> list[FarWrite]:
+def writes_by_name(writes: tuple[Write, ...]) -> list[FarWrite]:
     """Writes in the form that crosses to another process."""
     crossing = []
     for function, arguments in writes:
         if isinstance(function, Sql):
-            crossing += far(((run_text, (function.text, *arguments)),))
+            crossing += writes_by_name(((run_text, (function.text, *arguments)),))
             continue
         called = getattr(function, "__qualname__", repr(function))
         name = f"{getattr(function, '__module__', None)}:{called}"
@@ -237,12 +247,12 @@ def far(writes: tuple[Write, ...]) -> list[FarWrite]:
 def _is_called(name: str, function: Any) -> bool:
     """Whether a function is what will be found under its name: a method of an object is not, it would lose that."""
     try:
-        return bool(_found(name) == function)
+        return bool(_function_named(name) == function)
     except Exception:
         return False
 
 
-def _found(function: str) -> Any:
+def _function_named(function: str) -> Any:
     module, _, name = function.partition(":")
     if module == MAIN_ALIAS and module not in sys.modules:
         module = "__main__"  # the script that is the app's module runs here under its own name
@@ -252,12 +262,12 @@ def _found(function: str) -> Any:
     return found
 
 
-def near(writes: list[FarWrite]) -> tuple[Write, ...]:
+def writes_from_names(writes: list[FarWrite]) -> tuple[Write, ...]:
     """Writes as they are run here."""
-    return tuple((_found(write.function), tuple(msgspec.msgpack.decode(write.arguments))) for write in writes)
+    return tuple((_function_named(write.function), tuple(msgspec.msgpack.decode(write.arguments))) for write in writes)
 
 
-async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
+async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> StoredResult:
     """Run the stage of an attempt in a process of its own; returns or raises what the stage did."""
     stage, lease = attempt.stage, attempt.lease
     if app is None:
@@ -278,8 +288,8 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
     try:
         parts = [(name, part, value) for (name, part), value in attempt.parts.items()]
         wanted = stage.isolation
-        limits = Limits(wanted.memory_mb, wanted.cpu_s, wanted.file_mb, wanted.open_files)
-        writer.write(framed(Start(app, lease, stage.name, parts, attempt.signals, limits)))
+        limits = ProcessLimits(wanted.memory_mb, wanted.cpu_s, wanted.file_mb, wanted.open_files)
+        writer.write(framed(StageStart(app, lease, stage.name, parts, attempt.signals, limits)))
         while True:
             try:
                 (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
@@ -288,9 +298,9 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
                 _kill(process)
                 raise ProcessDied(_how(await process.wait())) from None
             match message:
-                case Kept(name, kept, writes, spawns, bill):
+                case KeepRequest(name, kept, writes, spawns, bill):
                     try:
-                        effects = Effects(near(writes), spawns, bill=bill)
+                        effects = Effects(writes_from_names(writes), spawns, bill=bill)
                         answer = await _keep(desk, lease, Keep(name, tuple(kept)), effects)
                     except Exception:
                         attempt.context._adopt(Effects(bill=bill))  # the rows are not kept, but what was spent is spent
@@ -298,23 +308,25 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> Stored:
                     if answer.accepted and bill is not None:
                         attempt.context._view_settled(bill)
                     writer.write(framed(answer))
-                case Holding(hold):
+                case HoldRequest(hold):
                     answer = await _keep(desk, lease, hold, NO_EFFECTS)
                     if answer.accepted:
                         attempt.context._held(True, hold)
                     writer.write(framed(answer))
-                case Passing(move) | Filling(move) | Answered(move):
+                case TakeRequest(move) | FillRequest(move) | FilledNotice(move):
                     writer.write(framed(await _keep(desk, lease, move, NO_EFFECTS)))
-                case Reported(name, done, total, note):
+                case ProgressNotice(name, done, total, note):
                     desk.report(lease, Report(name, done, total, note))
-                case Asked():
-                    writer.write(framed(Answer(desk.is_held(lease))))
-                case Returned(value, writes, spawns, told, bill, sizes):
-                    attempt.context._adopt(Effects(near(writes), spawns, told, bill, sizes))
-                    return Stored(value)
-                case Raised():
-                    attempt.context._adopt(Effects(near(message.writes), message.spawns, message.told, message.bill))
-                    raise _raised_there(message)
+                case LeaseQuery():
+                    writer.write(framed(WorkerAnswer(desk.is_held(lease))))
+                case StageReturned(value, writes, spawns, reports, bill, sizes):
+                    attempt.context._adopt(Effects(writes_from_names(writes), spawns, reports, bill, sizes))
+                    return StoredResult(value)
+                case StageRaised():
+                    attempt.context._adopt(
+                        Effects(writes_from_names(message.writes), message.spawns, message.reports, message.bill)
+                    )
+                    raise _error_raised(message)
     finally:
         writer.close()
         if process.returncode is None:
@@ -328,20 +340,20 @@ def _kill(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-async def _keep(desk: Desk, lease: Lease, move: Move, effects: Effects) -> Answer:
+async def _keep(desk: Desk, lease: Lease, move: Move, effects: Effects) -> WorkerAnswer:
     try:
-        return Answer(await desk.akeep(lease, move, effects))
+        return WorkerAnswer(await desk.akeep(lease, move, effects))
     except NotYet as closed:
-        return Answer(False, again_at=closed.again_at, is_full=closed.is_full)
+        return WorkerAnswer(False, again_at=closed.again_at, is_full=closed.is_full)
     except NotEnough as short:
-        return Answer(False, short=(short.reason, short.waiting_for))
-    except Taken:
-        return Answer(False, is_taken=True)
+        return WorkerAnswer(False, short=(short.reason, short.waiting_for))
+    except AnswerTaken:
+        return WorkerAnswer(False, is_taken=True)
     except (OncewardError, LeaseLost) as error:
-        return Answer(False, str(error))
+        return WorkerAnswer(False, str(error))
 
 
-def _raised_there(message: Raised) -> BaseException:
+def _error_raised(message: StageRaised) -> BaseException:
     if message.fault is not None:
         return RemoteError(message.fault)
     assert message.verdict is not None, "what is no error is a verdict"

@@ -17,7 +17,7 @@ from onceward.authoring.registry import Registry
 from onceward.errors import StoreError
 from onceward.model.failure import Failure
 from onceward.model.task import Lease
-from onceward.settings.effective import InForce
+from onceward.settings.effective import EffectiveSettings
 from onceward.store.attempts.expiry import expire_tasks
 from onceward.store.attempts.workers import give_back, still_held
 from onceward.store.drivers.availability import database
@@ -26,9 +26,9 @@ from onceward.store.lines.lines import look_for_stragglers
 from onceward.store.op import Query
 from onceward.support.logs import EngineLog
 from onceward.worker.counts import Swept
-from onceward.worker.fallen import TellFallen
+from onceward.worker.fallen import FallenDelivery
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
-from onceward.worker.parked_by_code import CodeLooks
+from onceward.worker.parked_by_code import ParkedByCode
 from onceward.worker.runner import Runner
 from onceward.worker.scheduler import Scheduler, Schedules
 from onceward.worker.wakeup import Listener
@@ -48,7 +48,7 @@ class Keeper:
     def __init__(
         self,
         session: Session,
-        in_force: InForce,
+        in_force: EffectiveSettings,
         runner: Runner,
         writer: Writer,
         loop: asyncio.AbstractEventLoop,
@@ -71,7 +71,7 @@ class Keeper:
         self._registry = registry
         self._went_back = went_back
         self._scheduler = Scheduler(session, schedules)
-        self._code_looks = CodeLooks(registry, session.clock)
+        self._parked_by_code = ParkedByCode(registry, session.clock)
         self._housekeeping: Housekeeping | None = None
         if renews:
             self._housekeeping = Housekeeping(
@@ -83,7 +83,7 @@ class Keeper:
                 presence_folder=presence_folder,
                 on_failure=on_failure,
             )
-        self._tell_fallen = TellFallen(session, on_failure)
+        self._deliver_fallen = FallenDelivery(session, on_failure)
         self._asked_at = self._expired_at = self._past_asked_at = -(10**12)
         self._expired = 0
         self._stragglers_at = session.clock.monotonic()
@@ -157,7 +157,7 @@ class Keeper:
             memory = self._writer.memory
             if memory.sweeps and self._session.ask(lambda: look_for_stragglers(memory, self._session.clock.now())):
                 logger.info("found work behind the lines, sweeping from the start")
-        if self._code_looks.step(self._session):
+        if self._parked_by_code.step(self._session):
             self._call(self._runner.look_again)
         if self._scheduler.step():
             self._call(self._runner.look_again)
@@ -173,7 +173,7 @@ class Keeper:
     def _expire(self) -> None:
         """Fail the tasks whose time is over. By whoever knows how long they may take: a supervisor does not."""
         limits_ms = self._registry.limits_ms(self._config.task_limit_ms)
-        if expired := expire_tasks(self._session, limits_ms, self._session.clock.now(), self._tell_fallen):
+        if expired := expire_tasks(self._session, limits_ms, self._session.clock.now(), self._deliver_fallen):
             self._expired += expired
             self._call(self._runner.look_again)
 
@@ -211,7 +211,7 @@ class Keeper:
         self._runner.lost({task for task in gone if self._runner.runs_under(task, tokens[task])})
 
     def _suspects_found(self) -> None:
-        self._runner.intake.look_for_suspects = True
+        self._runner.claims.look_for_suspects = True
         self._call(self._runner.look_again)
 
     def _call(self, function: Callable[[], None]) -> None:

@@ -16,7 +16,7 @@ from onceward.store.operations.task_actions import wake_for_code
 FIRST_LOOK_MS = 60_000
 
 
-class CodeLooks:
+class ParkedByCode:
     """The looks of one worker, which has looked once as it began."""
 
     def __init__(self, registry: Registry, clock: StoreClock) -> None:

@@ -15,37 +15,39 @@ from onceward.model.status import Status
 from onceward.model.task import Effects, Expire, Finish, Move, Release
 from onceward.model.time_limits import after_last_stage, exceeded
 from onceward.worker.attempt import Attempt
-from onceward.worker.decide_move import Judge
-from onceward.worker.source_reports import unused
+from onceward.worker.decide_move import MoveDecider
+from onceward.worker.source_reports import token_refunds
 
 NOTHING_DONE = Effects(bill=NOT_BEGUN)
 """What is committed of a stage that has not begun: nothing, and what was set aside for it is free."""
 
 
-class Instead(NamedTuple):
+class EarlyMove(NamedTuple):
     """What becomes of a task whose stage does not begin."""
 
     move: Move
     effects: Effects = NOTHING_DONE
 
 
-class Beginning:
+class AttemptPreparer:
     """Makes the attempts of one process ready to run."""
 
     def __init__(
-        self, registry: Registry, queues: frozenset[str], judge: Judge, desk: Desk, now: Callable[[], int]
+        self, registry: Registry, queues: frozenset[str], decider: MoveDecider, desk: Desk, now: Callable[[], int]
     ) -> None:
         self._registry = registry
         self._queues = queues
-        self._judge = judge
+        self._decider = decider
         self._desk = desk
         self._now = now
 
-    def prepare(self, attempt: Attempt) -> Instead | None:
+    def prepare(self, attempt: Attempt) -> EarlyMove | None:
         """Give an attempt the stage that it begins with, and its context; or say what becomes of its task instead."""
         lease = attempt.lease
         if lease.kind not in self._registry:
-            return Instead(Release())  # somebody has put it in a line of ours; from here it goes into that of its kind
+            return EarlyMove(
+                Release()
+            )  # somebody has put it in a line of ours; from here it goes into that of its kind
         pipeline = attempt.pipeline = self._registry[lease.kind]
         if lease.expiry is not None:
             return self._prepare_last_stage(attempt)
@@ -58,32 +60,32 @@ class Beginning:
             belongs_elsewhere = stage.queue not in self._queues or gates != lease.gates
             estimate = stage.costs.estimate(payload) if belongs_elsewhere else None
         except (SchemaMismatch, Exception) as error:  # the application's own types may raise anything when read
-            return Instead(self._judge.judged(attempt, error, attempt.place))
+            return EarlyMove(self._decider.after_error(attempt, error, attempt.place))
         if belongs_elsewhere:
             # It stood in a line of ours by an old place, or the code has another place for its stage now.
-            return Instead(Release(stage.queue, gates, estimate))
-        if lease.fence > 1 and self._now() >= lease.clock_at + (limit_ms := self._judge.limit_ms(attempt)):
-            told = unused(lease, self._registry.limits_of)
-            return Instead(Expire(stage.name, exceeded(limit_ms)), NOTHING_DONE._replace(told=told))
-        retries = self._judge.retry(attempt).retries if lease.failures else None
+            return EarlyMove(Release(stage.queue, gates, estimate))
+        if lease.fence > 1 and self._now() >= lease.clock_at + (limit_ms := self._decider.limit_ms(attempt)):
+            reports = token_refunds(lease, self._registry.limits_of)
+            return EarlyMove(Expire(stage.name, exceeded(limit_ms)), NOTHING_DONE._replace(reports=reports))
+        retries = self._decider.retry(attempt).retries if lease.failures else None
         if retries is not None and lease.failures > retries:
             reason = exhausted(retries, "it ignored its time limit and its worker had to be killed")
-            return Instead(Finish(stage.name, None, Status.FAILED, reason))
+            return EarlyMove(Finish(stage.name, None, Status.FAILED, reason))
         attempt.enter(stage, payload, self._desk)
         return None
 
-    def _prepare_last_stage(self, attempt: Attempt) -> Instead | None:
+    def _prepare_last_stage(self, attempt: Attempt) -> EarlyMove | None:
         """The time of a task was over: what its pipeline does then, if this code still has such a thing."""
         lease, pipeline, stage = attempt.lease, attempt.pipeline, attempt.pipeline.last_stage
         if stage is None:
-            return Instead(after_last_stage(None, lease, attempt.place))
+            return EarlyMove(after_last_stage(None, lease, attempt.place))
         try:
             payload = pipeline.read(lease.payload, lease.version)
             gates = pipeline.gates_of(stage, payload)
             estimate = stage.costs.estimate(payload) if gates != lease.gates else None
         except (SchemaMismatch, Exception) as error:  # as above
-            return Instead(self._judge.judged(attempt, error, stage.name))
+            return EarlyMove(self._decider.after_error(attempt, error, stage.name))
         if gates != lease.gates:
-            return Instead(Release(lease.queue, gates, estimate))
+            return EarlyMove(Release(lease.queue, gates, estimate))
         attempt.enter(stage, payload, self._desk)
         return None

@@ -37,7 +37,7 @@ COMPUTING_TICKS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningStage:
     """A stage that runs: its task, when its time is up on this machine's monotonic clock, and its thread."""
 
     task: int
@@ -150,23 +150,23 @@ def _opened(path: Path) -> int:
     raise FileNotFoundError(path)
 
 
-def running(path: Path) -> list[Running] | None:
+def running(path: Path) -> list[RunningStage] | None:
     """What runs, or ran when it died, in the process of a file; None if the file is gone."""
     try:
         with open(_opened(path), "rb") as file:
             data = file.read()
     except OSError:
         return None
-    return [Running(*slot) for slot in _SLOT.iter_unpack(data[: len(data) // _SLOT.size * _SLOT.size]) if slot[0]]
+    return [RunningStage(*slot) for slot in _SLOT.iter_unpack(data[: len(data) // _SLOT.size * _SLOT.size]) if slot[0]]
 
 
-def overdue(path: Path) -> list[Running]:
+def overdue(path: Path) -> list[RunningStage]:
     """The stages that have ignored their time limits for longer than a process may take to stop them."""
     now = monotonic_ms()
     return [one for one in running(path) or () if one.limit_at != NO_LIMIT and now > one.limit_at + KILL_MARGIN_MS]
 
 
-def culprits(late: Sequence[Running], pid: int | None) -> frozenset[int]:
+def culprits(late: Sequence[RunningStage], pid: int | None) -> frozenset[int]:
     """Which of the stages that are late keep their process from stopping them; none if that cannot be told.
 
     One that holds the interpreter makes its innocent neighbours late too. It is the only one that gets to compute.

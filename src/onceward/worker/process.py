@@ -23,7 +23,7 @@ from onceward.authoring.registry import Registry
 from onceward.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 from onceward.model.times import NEVER
 from onceward.settings.config import Config
-from onceward.settings.effective import InForce
+from onceward.settings.effective import EffectiveSettings
 from onceward.store.attempts.expiry import know_last_stages
 from onceward.store.attempts.workers import NewWorker, register, stop
 from onceward.store.drivers import sqlite_library_guard
@@ -41,7 +41,7 @@ from onceward.store.operations.task_actions import wake_for_code
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
 from onceward.worker import crash_points, presence
-from onceward.worker.cache_reader import Lookups
+from onceward.worker.cache_reader import CacheReader
 from onceward.worker.committer import Committer
 from onceward.worker.engine_threads import off_loop
 from onceward.worker.failures import OnFailure
@@ -72,7 +72,7 @@ class WorkerProcess:
         self,
         store: Any,
         registry: Registry,
-        in_force: InForce,
+        in_force: EffectiveSettings,
         orders: Orders,
         read: Callable[..., Any],
         spawner: Spawner,
@@ -166,7 +166,7 @@ class WorkerProcess:
 
         limit_writes(self._in_force.config)
         self._in_force.tell(limit_writes)
-        lookups = Lookups(self._store.session(patience_s=5.0))
+        cache_reader = CacheReader(self._store.session(patience_s=5.0))
         committer = Committer(
             writer,
             wakeup,
@@ -185,7 +185,7 @@ class WorkerProcess:
             wish=committer.wish,
             threads=threads,
             read=self._read,
-            look_up=lookups,
+            look_up=cache_reader,
             setting=self._in_force.value,
             now=self._store.clock.now,
             monotonic=self._store.clock.monotonic,
@@ -198,18 +198,18 @@ class WorkerProcess:
             on_failure=self._on_failure,
         )
         if writer.memory.threaded:
-            runner.intake.free_threads = lambda: threads.free
+            runner.claims.free_threads = lambda: threads.free
         if self._supervised:
             # Its supervisor has a child of their own for suspects; in this one they would meet others.
-            runner.intake.look_for_suspects = False
+            runner.claims.look_for_suspects = False
 
         def delivered(written: Written) -> None:
             runner.delivered(written)
             # Not once others have declared us dead: that was read beside our own transactions, and the database may go
             # back to before it. Then whoever buries us has to find all that we hold there.
-            if runner.intake.low_claim and not self._lost_everything:
-                writer.low_claim, runner.intake.low_claim = runner.intake.low_claim, 0
-            committer.watch(not self._stop_requests and runner.intake.wants_more)
+            if runner.claims.low_claim and not self._lost_everything:
+                writer.low_claim, runner.claims.low_claim = runner.claims.low_claim, 0
+            committer.watch(not self._stop_requests and runner.claims.wants_more)
 
         is_ready = False
 
@@ -252,7 +252,7 @@ class WorkerProcess:
             await off_loop(committer.stop)
             wakeup.close()
             threads.close()
-            lookups.close()
+            cache_reader.close()
             for number in signals:
                 loop.remove_signal_handler(number)
             self.summary.counts = writer.counts
@@ -394,12 +394,12 @@ class WorkerProcess:
                 await _first(stop, runner.changed, TICK_S)
                 runner.tick()
                 now = time.monotonic()
-                due = runner.intake.next_due_at
+                due = runner.claims.next_due_at
                 is_due = due is not None and due <= self._store.clock.now()
                 if is_due or now - polled_at >= self._poll_ms / 1_000:
                     polled_at = now
                     if is_due:
-                        runner.intake.next_due_at = None
+                        runner.claims.next_due_at = None
                     runner.look_again()
             if stop.done() and not self._supervised:
                 logger.info(stopping(len(runner.running)))
@@ -419,7 +419,7 @@ class WorkerProcess:
                 if self._store.clock.monotonic() >= self._ends_at:
                     self.summary.ended = "time limit"
                     return
-                if runner.intake.has_had_enough and runner.is_drained:
+                if runner.claims.has_had_enough and runner.is_drained:
                     self.summary.ended = "time limit" if runner.is_out_of_time else "max tasks"
                     return
                 if runner.is_quiet and not keeper.is_in_doubt:

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any
 
-from onceward.worker.isolated import Limits
+from onceward.worker.isolated import ProcessLimits
 
 _PR_SET_PDEATHSIG = 1
 _MEGABYTE = 2**20
@@ -21,7 +21,7 @@ class CpuLimit(Exception):
     """A stage has computed for longer than it may."""
 
 
-def set_limits(limits: Limits) -> None:
+def set_limits(limits: ProcessLimits) -> None:
     """Hold this process to its limits from now on. What it took to get here is not counted."""
     _limit(resource.RLIMIT_CORE, 0)  # what a stage has in memory stays there
     if limits.memory_mb is not None:

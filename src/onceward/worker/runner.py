@@ -23,7 +23,7 @@ from onceward.model.cache import Cached
 from onceward.model.lineage import Family
 from onceward.model.outcome import unwrapped
 from onceward.model.pause import NO_PAUSES
-from onceward.model.retry import described
+from onceward.model.retry import error_text
 from onceward.model.status import Status
 from onceward.model.task import (
     NEVER,
@@ -43,22 +43,21 @@ from onceward.model.task import (
     TryAgain,
     lane_of,
 )
-from onceward.model.times import spoken
+from onceward.model.times import duration_text
 from onceward.settings.config import Config
-from onceward.store.attempts.commits import GivenUp
-from onceward.store.attempts.commits import Verdict as Written_
+from onceward.store.attempts.commits import CommitResult, GivenUp
 from onceward.store.lines.memory import Line
 from onceward.support.logs import EngineLog
 from onceward.worker import crash_points
 from onceward.worker.attempt import Attempt, StageTimeout
-from onceward.worker.claim_ahead import LATE_MS, Intake
-from onceward.worker.decide_move import Judge
+from onceward.worker.claim_ahead import LATE_MS, ClaimAhead
+from onceward.worker.decide_move import MoveDecider
 from onceward.worker.desk import AttemptDesk
-from onceward.worker.failures import TOLD, Failures, OnFailure
+from onceward.worker.failures import LOGGED_MOVES, Failures, OnFailure
 from onceward.worker.outcomes import outcome
-from onceward.worker.prepare_attempt import NOTHING_DONE, Beginning
+from onceward.worker.prepare_attempt import NOTHING_DONE, AttemptPreparer
 from onceward.worker.presence import Presence
-from onceward.worker.source_reports import unused
+from onceward.worker.source_reports import token_refunds
 from onceward.worker.stage_runs import StageRuns
 from onceward.worker.threads import StageThreads
 from onceward.worker.writer import Wish, Written
@@ -83,7 +82,7 @@ class Runner:
         config: Config,
         *,
         queues: list[str],
-        submit: Callable[[Commit, Callable[[Written_], None]], None],
+        submit: Callable[[Commit, Callable[[CommitResult], None]], None],
         wish: Callable[[Callable[[], Wish]], None],
         threads: StageThreads,
         read: Callable[..., Any],
@@ -121,13 +120,13 @@ class Runner:
         self._committing = 0
         """How many of the attempts wait for the commit of a stage, to go on with the next. They need no slot."""
         self._pauses = NO_PAUSES
-        self.intake = Intake(config, monotonic=monotonic, suspects_only=suspects_only, most_claims=most_claims)
+        self.claims = ClaimAhead(config, monotonic=monotonic, suspects_only=suspects_only, most_claims=most_claims)
         served = frozenset(queues)
         self._desk = AttemptDesk(
             self._attempts, submit, read, look_up, setting, monotonic, presence, spawner, now, pass_time
         )
-        self._judge = Judge(config, served, now, dice)
-        self._beginning = Beginning(registry, served, self._judge, self._desk, now)
+        self._decider = MoveDecider(config, served, now, dice)
+        self._preparer = AttemptPreparer(registry, served, self._decider, self._desk, now)
         self._runs = StageRuns(
             config,
             ended=self._ended,
@@ -137,7 +136,7 @@ class Runner:
             desk=self._desk,
             app_path=app_path,
             isolates=isolates,
-            limit_ms=self._judge.limit_ms,
+            limit_ms=self._decider.limit_ms,
             monotonic=monotonic,
         )
         self.changed = asyncio.Event()
@@ -145,7 +144,7 @@ class Runner:
 
     def adopt(self, config: Config) -> None:
         """Go on under other numbers. What runs goes on, even if fewer may run at once now."""
-        self.intake.config = self._judge.config = self._runs.config = config
+        self.claims.config = self._decider.config = self._runs.config = config
         self.pump()
 
     # Claiming
@@ -153,12 +152,12 @@ class Runner:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing runs, waits for its commit, or could be claimed as far as is known."""
-        return self.intake.is_quiet and not (self._attempts or self._closing)
+        return self.claims.is_quiet and not (self._attempts or self._closing)
 
     @property
     def is_drained(self) -> bool:
         """Whether nothing runs or waits for its commit."""
-        return not (self._attempts or self._closing or self.intake.has_asked)
+        return not (self._attempts or self._closing or self.claims.has_asked)
 
     @property
     def has_zombie_thread(self) -> bool:
@@ -182,20 +181,20 @@ class Runner:
 
     def look_again(self, line: Line | None = None) -> None:
         """There may be new work, in a line that is perhaps known."""
-        self.intake.look_again(line)
+        self.claims.look_again(line)
         self.pump()
 
     def pump(self) -> None:
         """Start what can start, and ask for more where there is room."""
-        while (attempt := self.intake.next_beside(self._slots_taken)) is not None:
+        while (attempt := self.claims.next_beside(self._slots_taken)) is not None:
             self._begin(attempt)
         self._ask_if_room()
 
     def _begin_next(self) -> bool:
         """Begin attempts until one is to be carried on the event loop; whether there is one."""
-        while (attempt := self.intake.next_beside(self._slots_taken)) is not None:
+        while (attempt := self.claims.next_beside(self._slots_taken)) is not None:
             if self._begin(attempt):
-                if self.intake.is_low:
+                if self.claims.is_low:
                     self._ask_if_room()
                 return True
         self._ask_if_room()
@@ -203,32 +202,32 @@ class Runner:
 
     def _ask_if_room(self) -> None:
         closing = self._closing
-        if closing < MOST_CLOSING and self.intake.asks(self._held, self._slots_taken, closing + self._committing):
+        if closing < MOST_CLOSING and self.claims.asks(self._held, self._slots_taken, closing + self._committing):
             self._wish(self._wish_now)
 
     def _wish_now(self) -> Wish:
-        return self.intake.wish(self._held, self._slots_taken)
+        return self.claims.wish(self._held, self._slots_taken)
 
     @property
     def _held(self) -> int:
         """How many attempts stand in the way of claiming more. While stages are written others can run; but as many as
         end in so short a time, or somebody would wait here who could run elsewhere."""
-        return len(self._attempts) - min(self._committing, self.intake.ahead)
+        return len(self._attempts) - min(self._committing, self.claims.ahead)
 
     @property
     def _slots_taken(self) -> int:
-        return len(self._attempts) - self._committing - len(self.intake.going_on)
+        return len(self._attempts) - self._committing - len(self.claims.going_on)
 
     def delivered(self, written: Written) -> None:
         """A transaction has been committed: tell the attempts, take what was claimed."""
-        self.intake.measure()
+        self.claims.measure()
         if written.pauses is not None:
             self._pauses = written.pauses
         if written.asked is not None:
-            self.intake.take(written, written.asked)
+            self.claims.take(written, written.asked)
             for lease, reason in written.claimed.failed:
                 self._failures.tell_unclaimed(lease, reason)
-            if self.intake.is_closed:
+            if self.claims.is_closed:
                 self._give_back_unbegun()
         for item, verdict in zip(written.items, written.verdicts, strict=True):
             try:
@@ -247,7 +246,7 @@ class Runner:
             self._tripped(attempt, error, getattr(commit.move, "next_stage", None))
         else:
             logger.error("something failed after a commit", task=commit.lease.task, exc_info=error)
-            self.intake.close_claim(commit.lease)
+            self.claims.close_claim(commit.lease)
 
     # One attempt
 
@@ -260,7 +259,7 @@ class Runner:
             return False
         self._attempts[attempt.lease.task] = attempt
         try:
-            instead = self._beginning.prepare(attempt)
+            instead = self._preparer.prepare(attempt)
             if instead is None:
                 return self._run(attempt)
         except Exception as error:
@@ -272,7 +271,7 @@ class Runner:
     def _run(self, attempt: Attempt) -> bool:
         if self._ends_at < NEVER and not self._fits(attempt.stage):
             # Whoever is taken next would be given back as well: the rest is for the next worker.
-            self.intake.have_enough()
+            self.claims.have_enough()
             self.is_out_of_time = True
             self._conclude(attempt, Release(), NO_EFFECTS)
             return False
@@ -296,16 +295,16 @@ class Runner:
             self._forget(attempt)
             return
         if attempt.timed_out:
-            late = f"took longer than {spoken(attempt.timeout_ms or 0)}"
+            late = f"took longer than {duration_text(attempt.timeout_ms or 0)}"
             if self._monotonic() >= attempt.over_at:
                 late = "was running when the time of its task was over"
             error = StageTimeout(f"stage {stage.name!r} {late}")
         error = None if error is None else unwrapped(error)
         try:
-            judged = self._judge.ended(attempt, value, error, effects)
+            judged = self._decider.after_stage(attempt, value, error, effects)
         except Exception as odd:  # what it has raised is of the application's own making, and cannot be asked
             try:
-                judged = self._judge.ended(attempt, None, odd, effects)
+                judged = self._decider.after_stage(attempt, None, odd, effects)
             except Exception as worse:
                 self._tripped(attempt, worse)
                 return
@@ -316,7 +315,7 @@ class Runner:
         logger.error("a task could not be gone on with", task=attempt.lease.task, exc_info=error)
         attempt.ended = True
         try:
-            move = self._judge.judged(attempt, error, stage or attempt.place)
+            move = self._decider.after_error(attempt, error, stage or attempt.place)
         except Exception:  # not even that can be judged
             move = Finish(stage or attempt.lease.stage or "", None, Status.FAILED, UNWRITABLE)
         self._conclude(attempt, move, Effects(bill=Bill(attempt.charges)))
@@ -326,19 +325,19 @@ class Runner:
         if type(move) is Advance:
             self._committing += 1
         else:
-            if type(move) is Release and attempt.lease.gates is not None and not effects.told:
-                effects = effects._replace(told=unused(attempt.lease, self._registry.limits_of))
+            if type(move) is Release and attempt.lease.gates is not None and not effects.reports:
+                effects = effects._replace(reports=token_refunds(attempt.lease, self._registry.limits_of))
             if self._attempts.pop(attempt.lease.task, None) is not None:
                 self._closing += 1
-                self.intake.ended += 1
-                if attempt.started_at and (took_ms := self.intake.clock - attempt.started_at) > 0:
-                    self.intake.took_ms += took_ms
+                self.claims.ended += 1
+                if attempt.started_at and (took_ms := self.claims.clock - attempt.started_at) > 0:
+                    self.claims.took_ms += took_ms
         self._submit(
             Commit(attempt.lease, move, *effects),
             lambda verdict: self._after_commit(attempt, move, verdict, effects.spawns is not None),
         )
 
-    def _after_commit(self, attempt: Attempt, move: Move, verdict: Written_, has_children: bool) -> None:
+    def _after_commit(self, attempt: Attempt, move: Move, verdict: CommitResult, has_children: bool) -> None:
         if type(move) is Advance:
             self._committing -= 1
         else:
@@ -346,22 +345,22 @@ class Runner:
         if verdict is not True and isinstance(verdict, Exception):
             self._after_refusal(attempt, move, verdict)
             return
-        if not self.intake.expects_more and verdict and (has_children or self._may_have_woken(attempt, move)):
+        if not self.claims.expects_more and verdict and (has_children or self._may_have_woken(attempt, move)):
             # Also a gate may have room again, or its next stage stand in a line behind one.
-            self.intake.expects_more = True
+            self.claims.expects_more = True
         if type(move) is Advance and verdict:
             if isinstance(verdict, Family):
                 attempt.lease = msgspec.structs.replace(attempt.lease, family=verdict)
-            stays = not (attempt.lost or self.intake.is_closed or self._is_paused(attempt, move, verdict))
+            stays = not (attempt.lost or self.claims.is_closed or self._is_paused(attempt, move, verdict))
             attempt.go_on(move, self._desk, self._now())
             if stays:
-                self.intake.go_on(attempt)
+                self.claims.go_on(attempt)
             else:
                 self._conclude(attempt, Release(), NO_EFFECTS)
             return
         if type(move) is Advance:
             self._attempts.pop(attempt.lease.task, None)
-        self.intake.close_claim(attempt.lease)
+        self.claims.close_claim(attempt.lease)
         if self._ends_at < NEVER:
             self.outcomes[outcome(move) if verdict else "lost"] += 1
         if not verdict:
@@ -369,13 +368,13 @@ class Runner:
             logger.warning("lease lost, nothing was written", task=attempt.lease.task, kind=attempt.lease.kind)
         elif type(move) is not Finish:
             self._look_again_for(move)
-            if type(move) in TOLD:
+            if type(move) in LOGGED_MOVES:
                 given_up = verdict.reason if isinstance(verdict, GivenUp) else None
                 self._failures.tell(attempt, move, given_up, self._now())
         elif move.status is not Status.SUCCEEDED:
             self._failures.tell(attempt, move, None, self._now())
 
-    def _is_paused(self, attempt: Attempt, move: Advance, verdict: Written_) -> bool:
+    def _is_paused(self, attempt: Attempt, move: Advance, verdict: CommitResult) -> bool:
         """Whether a task, its queue, its pipeline or everything is paused, so that its next stage does not begin."""
         if isinstance(verdict, Family) and verdict.is_paused:
             return True
@@ -402,9 +401,11 @@ class Runner:
         attempt.refusals += 1
         stage: str | None = getattr(move, "stage", None)
         if stage is not None and attempt.refusals == 1:
-            self._conclude(attempt, self._judge.judged(attempt, error, stage), Effects(bill=Bill(attempt.charges)))
+            self._conclude(
+                attempt, self._decider.after_error(attempt, error, stage), Effects(bill=Bill(attempt.charges))
+            )
             return
-        logger.error("a move could not be written", task=attempt.lease.task, error=described(error))
+        logger.error("a move could not be written", task=attempt.lease.task, error=error_text(error))
         unwritable = Finish(stage or attempt.lease.stage or "", None, Status.FAILED, UNWRITABLE)
         if attempt.refusals <= 2:
             self._conclude(attempt, unwritable, Effects(bill=Bill(attempt.charges)))
@@ -417,15 +418,15 @@ class Runner:
     def _look_again_for(self, move: Move) -> None:
         """A task will be back in line by a commit of our own, of which nobody else tells us."""
         if isinstance(move, TryAgain | Defer):
-            self.intake.look_again_at(move.due_at)
+            self.claims.look_again_at(move.due_at)
         elif isinstance(move, Park | Crash | Expire):  # what it waits for may have come already
-            self.intake.look_again_at(self._now())
+            self.claims.look_again_at(self._now())
 
     def _forget(self, attempt: Attempt) -> None:
         """An attempt is over without a word: its lease is somebody else's."""
         self._runs.leave(attempt)
         if self._attempts.pop(attempt.lease.task, None) is not None:
-            self.intake.close_claim(attempt.lease)
+            self.claims.close_claim(attempt.lease)
         self.changed.set()
 
     # Time limits and lost leases
@@ -447,10 +448,10 @@ class Runner:
         for attempt in list(self._attempts.values()):
             self._runs.stop_if_late(attempt, now)
             if attempt.ticket and now - attempt.waits_since > LATE_MS and self._needs_thread_first(attempt):
-                self.intake.slow_down()
+                self.claims.slow_down()
                 self._give_back_ticket(attempt)
         self._runs.look_behind(now)
-        while (late := self.intake.give_up_late(now)) is not None:
+        while (late := self.claims.give_up_late(now)) is not None:
             self._give_back(late)
 
     def lost(self, tasks: set[int]) -> None:
@@ -476,8 +477,8 @@ class Runner:
 
     def lose_everything(self) -> None:
         """Stop all work: every lease is gone, also those of tasks that have not begun."""
-        self.intake.is_closed = True
-        while self.intake.give_up() is not None:
+        self.claims.is_closed = True
+        while self.claims.give_up() is not None:
             pass
         self.lost(set(self._attempts))
 
@@ -485,14 +486,14 @@ class Runner:
 
     def stop_claiming(self) -> None:
         """Take nothing more, and give back what has not begun."""
-        self.intake.is_closed = True
+        self.claims.is_closed = True
         self._give_back_unbegun()
         for attempt in list(self._attempts.values()):
             self._give_back_ticket(attempt)
 
     def release_all(self) -> None:
         """Give back everything at once; no attempt is burned."""
-        self.intake.is_closed = True
+        self.claims.is_closed = True
         crash_points.reach("before release")
         self._give_back_unbegun()
         for attempt in list(self._attempts.values()):
@@ -507,7 +508,7 @@ class Runner:
 
     def _needs_thread_first(self, attempt: Attempt) -> bool:
         """Whether a task is of those that are claimed for a free thread. Others would be claimed again at once."""
-        return self.intake.free_threads is not None and not attempt.stage.is_async and attempt.lease.stage is None
+        return self.claims.free_threads is not None and not attempt.stage.is_async and attempt.lease.stage is None
 
     def _give_back_ticket(self, attempt: Attempt) -> None:
         """Give back one whose stage waits for a thread, if it does."""
@@ -517,7 +518,7 @@ class Runner:
             self._conclude(attempt, Release(), NOTHING_DONE)
 
     def _give_back_unbegun(self) -> None:
-        while (attempt := self.intake.give_up()) is not None:
+        while (attempt := self.claims.give_up()) is not None:
             self._give_back(attempt)
 
     def _give_back(self, attempt: Attempt) -> None:

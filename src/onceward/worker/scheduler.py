@@ -47,7 +47,7 @@ class Schedules:
         return len(self._crons)
 
 
-class Look(NamedTuple):
+class ScheduleLook(NamedTuple):
     """What a look at the schedules has come to."""
 
     fired: int
@@ -56,10 +56,10 @@ class Look(NamedTuple):
     """When the next one is due, as far as we know; in the past, if more was missed than is fired at once."""
 
 
-NOTHING = Look(0, None)
+NOTHING = ScheduleLook(0, None)
 
 
-def fire_due(session: Session, schedules: Schedules, now: int) -> Look:
+def fire_due(session: Session, schedules: Schedules, now: int) -> ScheduleLook:
     """Fire what is due of the schedules that we know; the first time, and when one is missing, declare them before.
 
     What others have declared stands: where they mean other times we fire nothing, until it is clear that nobody does.
@@ -88,7 +88,7 @@ def fire_due(session: Session, schedules: Schedules, now: int) -> Look:
                 continue
             fired += _told(cron, begun)
         upcoming.append(firing.next_at)
-    return Look(fired, min(upcoming, default=None))
+    return ScheduleLook(fired, min(upcoming, default=None))
 
 
 def _is_outdated(cron: Cron, row: ScheduleRow | None, schedules: Schedules, now: int) -> bool:

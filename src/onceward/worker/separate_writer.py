@@ -15,11 +15,11 @@ from typing import Any
 
 from onceward.errors import StoreError
 from onceward.model.task import Commit
-from onceward.store.attempts.commits import Verdict
+from onceward.store.attempts.commits import CommitResult
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, WentBack
 from onceward.support.logs import EngineLog
-from onceward.worker.writer import Item, Tries, verdict_alone
+from onceward.worker.writer import Item, Tries, commit_alone
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 LONGEST_REST_S = 0.5
@@ -31,14 +31,14 @@ logger = EngineLog("onceward.committer")
 
 
 @dataclass(slots=True)
-class _Alone:
+class _SeparateCommit:
     """A commit, and how often it was tried."""
 
     item: Item
     tries: Tries = field(default_factory=Tries)
 
 
-class Apart:
+class SeparateWriter:
     """Writes commits one by one, in a thread of its own."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Apart:
         session: Session,
         main: Session,
         *,
-        tell: Callable[[Item, Verdict], None],
+        tell: Callable[[Item, CommitResult], None],
         lost_everything: Callable[[], None],
     ) -> None:
         """`main` is the session of the first writer; `tell` is called from the thread with every verdict."""
@@ -60,7 +60,7 @@ class Apart:
         """How many commits of which tasks are here: what the same task says next must come after them."""
         self._known: dict[str, float] = {}
         """The functions that have lately cost a transaction or taken long, and until when they come here at once."""
-        self._queue: deque[_Alone] = deque()
+        self._queue: deque[_SeparateCommit] = deque()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._give_up_at: float | None = None
@@ -76,7 +76,7 @@ class Apart:
         self._main.beside = self.session
         with self._lock:
             for item in items:
-                self._queue.append(_Alone(item))
+                self._queue.append(_SeparateCommit(item))
                 task = item.commit.lease.task
                 self.tasks[task] = self.tasks.get(task, 0) + 1
             if self._thread is None and self._queue:
@@ -105,7 +105,7 @@ class Apart:
             if self.session.is_near:  # one writer at a time: others have their turn
                 time.sleep(min(time.monotonic() - began, LONGEST_REST_S))
 
-    def _next(self) -> _Alone | None:
+    def _next(self) -> _SeparateCommit | None:
         with self._lock:
             if not self._queue:
                 self._thread = None
@@ -113,7 +113,7 @@ class Apart:
                 return None
             return self._queue.popleft()
 
-    def _learn(self, one: _Alone, took_s: float) -> None:
+    def _learn(self, one: _SeparateCommit, took_s: float) -> None:
         is_quick = took_s < QUICK_S and not one.tries.count
         for function, _ in one.item.commit.writes:
             if is_quick:
@@ -128,12 +128,12 @@ class Apart:
             if not self.tasks[task]:
                 del self.tasks[task]
 
-    def _verdict(self, one: _Alone) -> Verdict | None:
+    def _verdict(self, one: _SeparateCommit) -> CommitResult | None:
         """What has become of a commit; None if the database is in trouble."""
         if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
             return False
         try:
-            return verdict_alone(self.session, one.item, one.tries)
+            return commit_alone(self.session, one.item, one.tries)
         except WentBack:
             self._lost_everything()
             return False

@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import Any
 
 from onceward.errors import StoreError
-from onceward.settings.effective import InForce
+from onceward.settings.effective import EffectiveSettings
 from onceward.store.attempts.workers import Death, NewWorker, living, register, stop
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import ConnectionLost, TryAgainLater
 from onceward.store.op import Query
 from onceward.support.logs import EngineLog, stopping
 from onceward.worker import presence
-from onceward.worker.fallen import Children
+from onceward.worker.fallen import ChildFailures
 from onceward.worker.housekeeping import Housekeeping, killed_for_time
 from onceward.worker.watcher import Watcher
 from onceward.worker.worker_orders import RETIRED, Summary, worker_name
@@ -72,7 +72,7 @@ class Backoff:
 
 
 @dataclass(slots=True)
-class Child:
+class ChildProcess:
     """A worker process."""
 
     process: subprocess.Popen[bytes]
@@ -101,7 +101,7 @@ class Supervisor:
         self,
         store: Any,
         app_path: str,
-        in_force: InForce,
+        in_force: EffectiveSettings,
         *,
         processes: int,
         concurrency: int | None = None,
@@ -118,7 +118,7 @@ class Supervisor:
         self._until_idle = until_idle
         self._name = worker_name(name)
         self._session = store.session(patience_s=5.0)
-        self._children: list[Child] = []
+        self._children: list[ChildProcess] = []
         self._number = 0
         self._is_over = threading.Event()
         self._watchdog = threading.Thread(target=self._watch_limits, name="onceward watchdog", daemon=True)
@@ -132,7 +132,7 @@ class Supervisor:
         """What each duty failed with the last time: the log says it once."""
         self._finished = 0
         self._watcher = Watcher(store.session(patience_s=5.0), lambda: in_force.config)
-        self._failures = Children()
+        self._failures = ChildFailures()
         self._housekeeping = Housekeeping(
             self._session,
             in_force.config,
@@ -239,7 +239,7 @@ class Supervisor:
             self._session.transact(lambda: stop(worker, "could not be started", self._store.clock.now()))
             return False
         self._troubles.pop("start", None)
-        child = Child(process, worker, name, path, for_suspects, failures=failures, memory_kills=_memory_kills())
+        child = ChildProcess(process, worker, name, path, for_suspects, failures=failures, memory_kills=_memory_kills())
         self._children.append(child)
         return True
 
@@ -256,7 +256,7 @@ class Supervisor:
             if code is not None:
                 self._guarded(partial(self._take_leave, child, code))
 
-    def _take_leave(self, child: Child, code: int) -> None:
+    def _take_leave(self, child: ChildProcess, code: int) -> None:
         """Take back what a child that has ended still held, and forget it."""
         seen = next((one for one in self._session.ask(living) if one.id == child.worker), None)
         began_well = code == 0
@@ -394,7 +394,7 @@ def _begun(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
         os.close(read_end)
 
 
-def _hang_up(child: Child) -> None:
+def _hang_up(child: ChildProcess) -> None:
     """Close the pipes to a child."""
     with suppress(OSError):
         assert child.process.stdin is not None
@@ -402,7 +402,7 @@ def _hang_up(child: Child) -> None:
     os.close(child.failures)
 
 
-def _death(child: Child, code: int) -> Death:
+def _death(child: ChildProcess, code: int) -> Death:
     if child.late:
         return killed_for_time(child.late, child.culprits)
     if child.too_slow:

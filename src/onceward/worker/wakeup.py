@@ -115,7 +115,7 @@ class WatchFile:
             self._writes.close()
 
 
-class Held(NamedTuple):
+class HeldLock(NamedTuple):
     """The lock of a worker, held on one connection."""
 
     connection: int
@@ -133,7 +133,7 @@ class Listener:
         self._url = url
         self._heard = heard
         self._hold = hold
-        self.held: Held | None = None
+        self.held: HeldLock | None = None
         """What the connection holds now."""
         self._must_ask = False
         self._deaf_since: float | None = None
@@ -211,10 +211,10 @@ class Listener:
             logger.info("listening again", after_s=round(time.monotonic() - (self._deaf_since or 0.0), 1))
         self._deaf_since, self._has_told = None, False
 
-    def _try_to_hold(self, connection: Any, number: int) -> Held | None:
+    def _try_to_hold(self, connection: Any, number: int) -> HeldLock | None:
         try:
             server_run = self._hold(connection)
         except Exception as error:  # without it the lease decides
             logger.info("the lock that shows that this worker lives cannot be held", error=str(error).strip())
             return None
-        return None if server_run is None else Held(number, server_run)
+        return None if server_run is None else HeldLock(number, server_run)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from onceward.errors import StoreError
-from onceward.model.retry import described
+from onceward.model.retry import error_text
 from onceward.model.watch import Finding, failed_watch
 from onceward.settings.config import Config
 from onceward.store.drivers.availability import database
@@ -182,7 +182,7 @@ class Watcher:
             if alert is None:
                 continue
             answer = post(url, form, as_alert(alert))
-            if answer.is_told:
+            if answer.is_delivered:
                 self._session.transact(lambda alert=alert: alerts.told(alert, self._session.clock.now()))  # type: ignore[misc]
                 continue
             logger.warning("the webhook could not be told", rule=alert.rule, why=answer.why, tries=alert.tries)
@@ -195,4 +195,4 @@ class Watcher:
 
 def _failed(name: str, error: BaseException) -> Finding:
     logger.warning("a watch failed", watch=name, exc_info=error)
-    return failed_watch(name, described(error))
+    return failed_watch(name, error_text(error))

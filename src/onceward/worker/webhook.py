@@ -16,23 +16,23 @@ TIME_LIMIT_S = 10.0
 HEADERS = {"Content-Type": "application/json; charset=utf-8"}
 
 
-class Told(NamedTuple):
+class Delivery(NamedTuple):
     """What came of it."""
 
-    is_told: bool
+    is_delivered: bool
     is_away: bool = False
     """Nobody answered, so nobody will answer the next one either."""
     why: str = ""
 
 
-def post(url: str, form: str, alert: Alert, *, time_limit_s: float = TIME_LIMIT_S) -> Told:
+def post(url: str, form: str, alert: Alert, *, time_limit_s: float = TIME_LIMIT_S) -> Delivery:
     """Tell a webhook of an alert."""
     body = slack_body(alert) if form == "slack" else json_body(alert)
     try:
         http_post.post(url, body, HEADERS, time_limit_s=time_limit_s)
-        return Told(True)
+        return Delivery(True)
     except HTTPError as error:
-        return Told(False, why=f"it answered {error.code}")
+        return Delivery(False, why=f"it answered {error.code}")
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        return Told(False, is_away=True, why=f"{type(error).__name__}: {reason}")
+        return Delivery(False, is_away=True, why=f"{type(error).__name__}: {reason}")

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from onceward.store.attempts.workers import StillBusy, show_lock
 from onceward.store.drivers.session import Session
-from onceward.worker.wakeup import Held, Listener
+from onceward.worker.wakeup import HeldLock, Listener
 
 UNHELD_MS = 1_000
 """How long a lock that was lost may take to be held again before the row says that it is not."""
@@ -24,7 +24,7 @@ class ShownLock:
         self._session = session
         self._listener = listener
         self._worker = worker
-        self._shown: Held | None = None
+        self._shown: HeldLock | None = None
         self._openings = 0
         self._unheld_since: int | None = None
 
@@ -43,7 +43,7 @@ class ShownLock:
             self._show(held)
         self._openings = self._session.openings
 
-    def _show(self, held: Held | None) -> None:
+    def _show(self, held: HeldLock | None) -> None:
         worker, server_run = self._worker(), None if held is None else held.server_run
         with suppress(StillBusy):  # it cannot be declared dead meanwhile either
             self._session.transact(lambda: show_lock(worker, server_run, self._session.clock.now()))

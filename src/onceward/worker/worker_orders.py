@@ -8,7 +8,7 @@ import socket
 from collections import Counter
 from dataclasses import dataclass, field
 
-from onceward.worker.counts import Counts, Swept
+from onceward.worker.counts import Swept, WriteCounts
 
 RETIRED = 75
 """The exit code of a child that ends because a thread of it is lost to a stage that does not end."""
@@ -46,7 +46,7 @@ class Tick:
 class Summary:
     """What a worker process has done."""
 
-    counts: Counts = field(default_factory=Counts)
+    counts: WriteCounts = field(default_factory=WriteCounts)
     unknown_commits: int = 0
     retired: bool = False
     worker: int | None = None

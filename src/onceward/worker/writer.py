@@ -15,7 +15,7 @@ from onceward.model.gates import BUDGET
 from onceward.model.pause import Pauses
 from onceward.model.task import Commit, Hold
 from onceward.store.attempts.claims import NOTHING, Claimed, WorkerBuried, claim, claim_from, claim_suspects
-from onceward.store.attempts.commits import SendAlone, Verdict, commit
+from onceward.store.attempts.commits import CommitResult, SendAlone, commit
 from onceward.store.attempts.quick_claim import Told, claim_at_once, claimed_at_once, may_claim_at_once
 from onceward.store.attempts.workers import mark_low_claim
 from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, WentBack, WriteLost
@@ -23,9 +23,9 @@ from onceward.store.lines.lines import LineView, look, refresh_pauses
 from onceward.store.lines.memory import ANY_NUMBER, Line, LineMemory, is_time_to_sweep, mark_claimed, must_follow_clock
 from onceward.store.op import Op, Rows
 from onceward.worker import crash_points
-from onceward.worker.counts import Counts
+from onceward.worker.counts import WriteCounts
 
-Answer = Callable[[Verdict], None]
+Answer = Callable[[CommitResult], None]
 MOST_TRIES = 3
 """How often the domain rows of a commit may cost a transaction of its own; then that is an error of its stage."""
 
@@ -61,7 +61,7 @@ class Written:
     """What one transaction has done."""
 
     items: Sequence[Item]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[CommitResult]
     claimed: Claimed = NOTHING
     asked: Wish | None = None
     next_due_at: int | None = None
@@ -90,7 +90,7 @@ class Writer:
     worker: int
     memory: LineMemory
     suspects: LineMemory
-    counts: Counts = field(default_factory=Counts)
+    counts: WriteCounts = field(default_factory=WriteCounts)
     low_claim: int = 0
     leaves_writes: bool = False
     """Whether what has to be sent alone for its domain rows is left to the caller."""
@@ -210,13 +210,13 @@ class Writer:
                 raise
             return Written(items, [SendAlone(str(error))] * len(items), NOTHING, wish)
 
-    def _one_by_one(self, items: Sequence[Item], verdicts: Sequence[Verdict]) -> list[Verdict]:
+    def _one_by_one(self, items: Sequence[Item], verdicts: Sequence[CommitResult]) -> list[CommitResult]:
         """Each of those that are to be sent alone in a transaction of its own. In trouble the rest stays as it is."""
         found = list(verdicts)
         for place, item in enumerate(items):
             if isinstance(found[place], SendAlone) and not (self.leaves_writes and item.commit.writes):
                 try:
-                    found[place] = verdict_alone(self.session, item)
+                    found[place] = commit_alone(self.session, item)
                 except (StoreError, ConnectionLost, TryAgainLater):
                     break
         return found
@@ -236,7 +236,7 @@ class Writer:
         now = self.session.clock.now()
         yield from self._heed(now)
         yield from mark_claimed(self.memory, now)
-        verdicts: list[Verdict] = []
+        verdicts: list[CommitResult] = []
         if items:
             claimer = self.memory if wish is not None and wish.is_ordinary else None
             if without_writes:
@@ -289,7 +289,7 @@ class Writer:
         self.counts.claimed += len(claimed.leases)
 
 
-def _without_writes(items: Sequence[Item], now: int, claimer: LineMemory | None) -> Op[list[Verdict]]:
+def _without_writes(items: Sequence[Item], now: int, claimer: LineMemory | None) -> Op[list[CommitResult]]:
     """Commit those that have no domain rows; the others are to be sent alone."""
     found = iter((yield from commit([item.commit for item in items if not item.commit.writes], now, claimer)))
     return [SendAlone() if item.commit.writes else next(found) for item in items]
@@ -302,7 +302,7 @@ class Tries:
     count: int = 0
 
 
-def verdict_alone(session: Session, item: Item, tries: Tries | None = None) -> Verdict:
+def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> CommitResult:
     """What becomes of a commit in a transaction of its own. Raises trouble of the database that is not its own.
 
     Where its domain rows cost the transaction again and again, or take too long, that is an error of its stage.
@@ -311,7 +311,7 @@ def verdict_alone(session: Session, item: Item, tries: Tries | None = None) -> V
     before = session.lendings - tries.count
     session.last_trouble = None
 
-    def operation() -> Op[list[Verdict]]:
+    def operation() -> Op[list[CommitResult]]:
         tries.count = session.lendings - before
         if tries.count >= MOST_TRIES or (tries.count and isinstance(_cause(session), TimeoutError)):
             raise _Enough
@@ -323,8 +323,8 @@ def verdict_alone(session: Session, item: Item, tries: Tries | None = None) -> V
         return _cause(session)
     except OutcomeUnknown as doubt:
         if _is_settled(session, doubt):
-            return cast(list[Verdict], doubt.result)[0]
-        return verdict_alone(session, item, tries)
+            return cast(list[CommitResult], doubt.result)[0]
+        return commit_alone(session, item, tries)
     except (StoreError, ConnectionLost, TryAgainLater) as error:
         if not isinstance(error, StoreFull):
             tries.count = session.lendings - before

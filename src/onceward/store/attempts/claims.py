@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from onceward.model.decide import readable
+from onceward.model.decide import safe_text
 from onceward.model.lineage import NO_DESCENT, Descent
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, Lease, Part, lane_of
@@ -190,7 +190,7 @@ def _paid_for(claimed: Claimed, paid: SetAside, now: int) -> Op[Claimed]:
     yield from reserve(paid, running)
     ended: list[Ended] = []
     for lease in failing:
-        reason = readable(paid.failing[lease.task])
+        reason = safe_text(paid.failing[lease.task])
         change = {"ids": [lease.task], "token": lease.token, "stage": lease.stage, "status": int(Status.FAILED)}
         rows = yield Query("finish", {**change, "reason": reason, "now": now})
         ended += [Ended(task, Status.FAILED, awaited, batch) for task, awaited, batch in rows]
@@ -202,7 +202,7 @@ def _paid_for(claimed: Claimed, paid: SetAside, now: int) -> Op[Claimed]:
         yield from after_end(ended, now)
     left = paid.left
     running = [msgspec.structs.replace(one, left=left[one.task]) if one.task in left else one for one in running]
-    failed = tuple((lease, readable(paid.failing[lease.task])) for lease in failing)
+    failed = tuple((lease, safe_text(paid.failing[lease.task])) for lease in failing)
     return replace(claimed, leases=running, failed=failed)
 
 

@@ -131,7 +131,7 @@ class Gathered:
         ended, because a breaker counts failures in a row; and gates before budgets, as the claim locks them. So a claim
         tells gates on the way only where nobody has paid."""
         if self.left:
-            said = list({id(one): one for left in self.left for one in left.told}.values())
+            said = list({id(one): one for left in self.left for one in left.reports}.values())
             if not all(one.is_plain_success for one in said):
                 places = {one.lease.task: place for place, one in enumerate(commits)}
                 self.left.sort(key=lambda left: places[left.lease.task])
@@ -159,7 +159,7 @@ class Gathered:
                 self.billed_so_far.append((one.lease, one.bill))
             return
         gates = one.lease.gates
-        if gates is not None or one.told:
+        if gates is not None or one.reports:
             self.left.append(one)
         if gates is not None and BUDGET in gates:
             self.billed.append((one.lease, one.bill))

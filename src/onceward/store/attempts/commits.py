@@ -13,8 +13,8 @@ from typing import Any, cast
 import msgspec
 
 from onceward.errors import StoreError, StoreFull
-from onceward.model.cache import Taken
-from onceward.model.decide import readable, signal_of
+from onceward.model.cache import AnswerTaken
+from onceward.model.decide import safe_text, signal_of
 from onceward.model.lineage import Family
 from onceward.model.source import NotYet
 from onceward.model.status import Event, Status
@@ -66,7 +66,7 @@ class GivenUp(msgspec.Struct, frozen=True):
     reason: str
 
 
-Verdict = bool | Family | GivenUp | Exception
+CommitResult = bool | Family | GivenUp | Exception
 """True: accepted, perhaps with what the task knows of its children now. False: refused, the lease was lost. An error:
 its domain rows could not be written."""
 
@@ -83,11 +83,11 @@ class SendLater(SendAlone):
     """There was no time left in this transaction for the domain rows of a commit: it goes with the next."""
 
 
-def commit(commits: Sequence[Commit], now: int, claimer: LineMemory | None = None) -> Op[list[Verdict]]:
+def commit(commits: Sequence[Commit], now: int, claimer: LineMemory | None = None) -> Op[list[CommitResult]]:
     """Write what attempts have to say; returns one verdict each. With a reader that claims in the same transaction, its
     claim says the rest to gates that it passes."""
     batch = Gathered(now)
-    verdicts: list[Verdict] = [True] * len(commits)
+    verdicts: list[CommitResult] = [True] * len(commits)
     finishes: dict[tuple[int, str, Status, str | None], list[int]] = {}
     advances: dict[tuple[int, str | None, str | None], list[int]] = {}
     releases: dict[tuple[bytes, str | None, str | None, int | None], list[int]] = {}
@@ -178,7 +178,7 @@ def _of_one_lineage(commits: Sequence[Commit]) -> list[int]:
     return sorted({one.lease.task for one in commits if times[one.lease.lineage_bytes] > 1})
 
 
-def _hold(places: Sequence[int], commits: Sequence[Commit], verdicts: list[Verdict], batch: Gathered) -> Op[None]:
+def _hold(places: Sequence[int], commits: Sequence[Commit], verdicts: list[CommitResult], batch: Gathered) -> Op[None]:
     """Set aside what stages want to hold. A transaction that has locked budgets waits for no other: a hold whose budget
     is locked goes alone."""
     asked = [(commits[place].lease, cast(Hold, commits[place].move)) for place in places]
@@ -226,7 +226,7 @@ def _accept(
     places: Sequence[int],
     commits: Sequence[Commit],
     batch: Gathered,
-    verdicts: list[Verdict],
+    verdicts: list[CommitResult],
     paused: Collection[int] = (),
 ) -> None:
     """Note what the commits of a group leave besides their task rows: those whose fences have held."""
@@ -245,11 +245,11 @@ def _accept(
             batch.parts.append((lease, Part(move.stage, RESULT_PART, move.value)))  # type: ignore[attr-defined]
         if one.spawns is not None or one.sizes is not None:
             batch.accept_effects(one)
-        if lease.gates is not None or one.told or one.bill is not None:
+        if lease.gates is not None or one.reports or one.bill is not None:
             batch.leave(one, move)
 
 
-def _tell_of_children(commits: Sequence[Commit], verdicts: list[Verdict], batch: Gathered) -> Op[None]:
+def _tell_of_children(commits: Sequence[Commit], verdicts: list[CommitResult], batch: Gathered) -> Op[None]:
     """Tasks that go on with their next stage hear what has become of the children they have asked for so far."""
     going_on = {
         one.lease.task: place
@@ -272,7 +272,7 @@ def _order_in_cache(move: Move) -> tuple[str, bytes]:
     return (move.source, move.hash) if isinstance(move, Fill | Filled) else ("", b"")
 
 
-def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | GivenUp | NotYet | Taken]:
+def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | GivenUp | NotYet | AnswerTaken]:
     """One commit: its fence, and what follows from it. True if the fence held, or what is true then."""
     lease = one.lease
     move = (yield from _or_giving_up(lease, one.move)) if isinstance(one.move, TryAgain) else one.move
@@ -364,7 +364,7 @@ def _or_giving_up(lease: Lease, move: TryAgain) -> Op[TryAgain | Finish]:
             why = f"{storm} {lease.kind} tasks of this lineage have failed the same way"
         else:
             continue
-        reason = readable(f"{why}: {move.reason}")
+        reason = safe_text(f"{why}: {move.reason}")
         return Finish(move.stage, None, Status.FAILED, reason, move.fingerprint, move.trace)
     return move
 
@@ -453,7 +453,7 @@ def _back_unjudged(lease: Lease, move: Release, now: int) -> Placement:
     return Placement(lease.task, lane, lease.band, rank, now)
 
 
-def _with_writes(one: Commit, others: Gathered, *, alone: bool) -> Op[Verdict]:
+def _with_writes(one: Commit, others: Gathered, *, alone: bool) -> Op[CommitResult]:
     """One commit with domain rows, in a savepoint of its own: if they cannot be written, nothing of it is. What it owes
     is settled with the others."""
     yield Query("savepoint")

@@ -12,7 +12,7 @@ from typing import Any
 
 from onceward.errors import OncewardError, WriteRefused
 from onceward.model.connection import Dialect
-from onceward.model.retry import IN_WRITE, described
+from onceward.model.retry import IN_WRITE, error_text
 from onceward.store.drivers.sql_check import leaves_trace, objection, session_objection
 
 lent: ContextVar[bool] = ContextVar("onceward_lent", default=False)
@@ -35,7 +35,7 @@ def call(function: Callable[..., object], connection: GuardedConnection, argumen
         error.add_note(f"{IN_WRITE}{getattr(function, '__name__', type(function).__name__)})")
         if isinstance(error, Exception) and not isinstance(error, OncewardError):
             raise
-        raise WriteRefused(f"a function given to ctx.write raised {described(error)}") from error
+        raise WriteRefused(f"a function given to ctx.write raised {error_text(error)}") from error
     finally:
         lent.reset(token)
 

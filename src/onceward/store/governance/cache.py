@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from onceward.model.cache import Cached, Taken
+from onceward.model.cache import AnswerTaken, Cached
 from onceward.model.gates import source_of
 from onceward.model.task import Commit, Fill, Filled, Lease
 from onceward.store.drivers.session import Session
@@ -33,7 +33,7 @@ def look_up(source: str, hashed: bytes) -> Op[Cached | None]:
     return None
 
 
-def begin_fill(lease: Lease, move: Fill, now: int) -> Op[Taken | None]:
+def begin_fill(lease: Lease, move: Fill, now: int) -> Op[AnswerTaken | None]:
     """Make an attempt the one that asks for an answer, unless another one does or the answer is there."""
     place = {"source": move.source, "hash": move.hash}
     mine = {**place, "task": lease.task, "token": lease.token, "now": now, "until": now + move.limit_ms}
@@ -41,7 +41,7 @@ def begin_fill(lease: Lease, move: Fill, now: int) -> Op[Taken | None]:
         return None
     rows = yield Query("hold_answer", place)
     if not rows or not (yield from _is_useless(rows[0], move.unfit, now)):
-        return Taken()
+        return AnswerTaken()
     yield Query("fill_again", mine)
     yield from _drop_blobs([rows[0][1]])
     return None
@@ -74,7 +74,7 @@ def count_lookups(left: Sequence[Commit], now: int) -> Op[None]:
     counted: dict[str, Counter[str]] = {}
     used: set[tuple[str, bytes]] = set()
     for each in left:
-        for one in each.told:
+        for one in each.reports:
             if one.hits or one.misses:
                 here = counted.setdefault(one.gate, Counter())
                 here.update(hits=one.hits, misses=one.misses)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onceward.model.gates import Told
+from onceward.model.gates import SourceReport
 from onceward.model.retry import LONGEST_WISH_MS
 from onceward.model.source import GateLimits, GateState, NotYet, after_outcomes, after_taking, allowance
 from onceward.model.task import NEVER, Commit, Lease
@@ -57,7 +57,9 @@ def take_tokens(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: i
     return None
 
 
-def leave_gates(left: Sequence[Commit], said: Sequence[Told], now: int, claimer: LineMemory | None = None) -> Op[None]:
+def leave_gates(
+    left: Sequence[Commit], said: Sequence[SourceReport], now: int, claimer: LineMemory | None = None
+) -> Op[None]:
     """Stages that had passed gates have ended, in this order: they make room, and say how their sources have served
     them. Most say the same, and `said` has each thing once. If a reader claims in the same transaction, its claim tells
     those gates that it passes anyway. Where several gates are to hear different things they are locked first, in order,
@@ -81,11 +83,11 @@ def leave_gates(left: Sequence[Commit], said: Sequence[Told], now: int, claimer:
         yield Query("report_success", {"gates": sorted(healthy), "now": now, "before": now - REPORT_EVERY_MS})
     for gate in sorted(others):
         yield from _report_to_gate(
-            gate, [one for each in left for one in each.told if one.gate == gate and one.says_something], now
+            gate, [one for each in left for one in each.reports if one.gate == gate and one.says_something], now
         )
 
 
-def _report_to_gate(gate: str, all_told: Sequence[Told], now: int) -> Op[None]:
+def _report_to_gate(gate: str, all_told: Sequence[SourceReport], now: int) -> Op[None]:
     """What one gate hears of the calls through it."""
     rows = yield Query("hold_gate", {"gate": gate})
     if not rows:

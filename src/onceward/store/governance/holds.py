@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from onceward.model.budget import LINEAGE, USD, Account, AccountKey, BudgetRule, spoken_amount, wait_of
+from onceward.model.budget import LINEAGE, USD, Account, AccountKey, BudgetRule, amount_text, wait_of
 from onceward.model.holds import ASKED, HELD, LOST, HeldRow, NotEnough, Settlement, missing, settle_rows
 from onceward.model.task import Hold, Lease
 from onceward.store.governance.budgets import (
@@ -94,7 +94,7 @@ def _read(asked: Sequence[tuple[Lease, Hold]], ids: Sequence[int], now: int) -> 
 
 def _refused(ask: _Ask, accounts: Mapping[AccountKey, Account], left: Mapping[AccountKey, int]) -> NotEnough | None:
     rule, name, short = ask.move.rule, ask.move.name, ask.short
-    amount = spoken_amount(ask.move.amount, rule.unit)
+    amount = amount_text(ask.move.amount, rule.unit)
     if not any(key[0] == rule.name for key in ask.keys):
         return NotEnough(f"budget {rule.name} is for each {rule.scope}, and this task has none to hold {name!r} of")
     for key in ask.keys if short else ():
@@ -102,11 +102,11 @@ def _refused(ask: _Ask, accounts: Mapping[AccountKey, Account], left: Mapping[Ac
         if account is None:
             continue
         if key[0] == rule.name and ask.move.amount > (most := max(rule.ceiling, account.ceiling)):
-            limit = spoken_amount(most, rule.unit)
+            limit = amount_text(most, rule.unit)
             return NotEnough(f"{amount} to hold as {name!r} is above the limit of budget {rule.name!r}, {limit}")
         if account.is_closed or short > left[key]:
             whose = f" of {account.scope}" if account.scope else ""
-            least = spoken_amount(account.spent + account.reserved + short, account.unit)
+            least = amount_text(account.spent + account.reserved + short, account.unit)
             why = f"budget {account.name}{whose} has not enough left to hold {amount} as {name!r}"
             if key[0] == rule.name and rule.fails:
                 return NotEnough(f"{why}; a limit of {least} would do")

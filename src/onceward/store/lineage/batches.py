@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from onceward.errors import ConfigError
-from onceward.model.batch import Counts, name_taken, outcome_of
+from onceward.model.batch import BatchCounts, name_taken, outcome_of
 from onceward.model.decide import batch_wait
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, NewTask, lane_of
@@ -188,7 +188,7 @@ def _end(batch: int, now: int) -> Op[None]:
         then_task, is_new, _ = yield from enqueue_root(then, now)
         if not is_new:
             yield from uncount_root(asked, asked.created_at)
-    status = outcome_of(Counts(*numbers), is_overdue=reason is not None)
+    status = outcome_of(BatchCounts(*numbers), is_overdue=reason is not None)
     yield Query("end_batch", {"batch": batch, "status": int(status), "then_task": then_task, "now": now})
 
 

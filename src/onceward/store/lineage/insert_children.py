@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from onceward.model.decide import readable, signal_wait
+from onceward.model.decide import safe_text, signal_wait
 from onceward.model.lineage import MOST_TASKS, NAMED_IN_LOG, NOT_UNIQUE, Refused, Spawn, parked_note, spawn_note
 from onceward.model.log_quota import FewLines
 from onceward.model.status import Event, Status
@@ -240,13 +240,13 @@ def park(new: Sequence[tuple[Asked, int, Sequence[Refused]]], now: int) -> Op[No
     """Let new children wait for approval. Their places in line do no harm: nobody leases a task that waits."""
     if new:
         waiting = [
-            (task, readable(f"waits for approval: {'; '.join(refused.reason for refused in parked)}"))
+            (task, safe_text(f"waits for approval: {'; '.join(refused.reason for refused in parked)}"))
             for _, task, parked in new
         ]
         yield Many("park_new", waiting, (signal_wait("approved"), NEVER))
         yield from log(
             Entry(
-                task, 1, 0, Event.PARKED, Status.WAITING, None, one.lease.worker, now, readable(parked_note(parked)),
+                task, 1, 0, Event.PARKED, Status.WAITING, None, one.lease.worker, now, safe_text(parked_note(parked)),
             )
             for one, task, parked in new
         )  # fmt: skip

@@ -16,7 +16,7 @@ from onceward.errors import ConfigError
 from onceward.model.budget import LINEAGE, Account, read_amount
 from onceward.model.lineage import MOST_TASKS, Bounds, Limits
 from onceward.model.status import Event, Status
-from onceward.model.times import spoken
+from onceward.model.times import duration_text
 from onceward.store.governance.budget_waits import wake_for_budgets
 from onceward.store.history import Entry, log
 from onceward.store.lineage.spawn_requests import scopes_in
@@ -106,7 +106,7 @@ def _change_deadline(head: Head, scopes: Sequence[uuid.UUID], after: Bounds, cre
         if row.deadline_at >= deadline_at:
             continue
         if root != head.task:
-            has = spoken(row.deadline_at - created_at)
+            has = duration_text(row.deadline_at - created_at)
             raise ConfigError(f"the branch of task {root} has deadline {has}: raise that first")
         kept = Bounds(row.max_depth, row.max_children, after.deadline_ms, row.max_tasks)
         yield from _change_row(scope, kept, deadline_at)
@@ -167,4 +167,4 @@ def _said(name: str, bounds: Bounds) -> str:
     value: int = getattr(bounds, name)
     if name == "budget":
         return f"{read_amount(value)} USD"
-    return spoken(value) if name == "deadline_ms" else str(value)
+    return duration_text(value) if name == "deadline_ms" else str(value)

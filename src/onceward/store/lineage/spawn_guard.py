@@ -35,7 +35,7 @@ from onceward.model.lineage import (
     stays,
 )
 from onceward.model.status import Status
-from onceward.model.times import spoken
+from onceward.model.times import duration_text
 from onceward.store.governance.budgets import count_tasks, lock_accounts, spent_on_tasks, task_budgets
 from onceward.store.lineage.aliases import NewAlias, keep, read_aliases, take_aliases, wanted_by
 from onceward.store.lineage.identities import Holder, read_holders, take_identities
@@ -207,7 +207,7 @@ class _Guard:
         refused = [] if too_deep is None else [too_deep]
         deadline_at = min(lineage.deadline_at, lineage.created_at + parent.bounds.deadline_ms)
         if self.now >= deadline_at or any(room.overdue for room in parent.rooms):
-            after = spoken(deadline_at - lineage.created_at)
+            after = duration_text(deadline_at - lineage.created_at)
             refused.append(Refused(Rule.LIMIT, f"the deadline of its lineage, {after}, is over"))
         return refused
 

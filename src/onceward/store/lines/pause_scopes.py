@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from onceward.errors import IllegalTransition
-from onceward.model.pause import NO_PAUSES, Pauses, spoken_scope
+from onceward.model.pause import NO_PAUSES, Pauses, scope_text
 from onceward.store.op import Op, Query
 
 
@@ -49,13 +49,13 @@ def held_gates(pauses: Pauses, gates: Sequence[str]) -> Op[frozenset[str]]:
 def pause(scope: str, author: str, now: int) -> Op[None]:
     """Let nothing of a scope begin any more."""
     if not (yield Query("insert_pause", {"scope": scope, "now": now, "author": author})):
-        raise IllegalTransition(f"{spoken_scope(scope)} is paused already")
+        raise IllegalTransition(f"{scope_text(scope)} is paused already")
 
 
 def resume(scope: str, now: int) -> Op[None]:
     """Let a scope go on."""
     if not (yield Query("delete_pause", {"scope": scope})):
-        raise IllegalTransition(f"{spoken_scope(scope)} is not paused")
+        raise IllegalTransition(f"{scope_text(scope)} is not paused")
     what, _, gate = scope.partition(":")
     if what == "source":
         yield from wake_source(gate, now)

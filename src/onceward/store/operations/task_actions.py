@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from onceward.errors import IllegalTransition, TaskNotFound
-from onceward.model.decide import code_wait, readable, signal_wait
+from onceward.model.decide import code_wait, safe_text, signal_wait
 from onceward.model.status import Event, Status, check_transition
 from onceward.model.task import lane_of
 from onceward.store.history import Entry, log
@@ -23,11 +23,11 @@ from onceward.store.op import Op, Query, Rows
 
 def cancel(task: int, reason: str, now: int) -> Op[None]:
     """Cancel a task that has not ended. After this nothing of it is written any more, also if it is running."""
-    rows = yield Query("cancel", {"task": task, "reason": readable(reason), "now": now})
+    rows = yield Query("cancel", {"task": task, "reason": safe_text(reason), "now": now})
     if not rows:
         yield from _refuse(task, Event.CANCELLED, Status.CANCELLED)
     [(_, run, fence, stage, awaited, batch)] = rows
-    yield from log([Entry(task, run, fence, Event.CANCELLED, Status.CANCELLED, stage, None, now, readable(reason))])
+    yield from log([Entry(task, run, fence, Event.CANCELLED, Status.CANCELLED, stage, None, now, safe_text(reason))])
     yield Query("forget_joins", {"ids": [task]})
     yield from after_end([Ended(task, Status.CANCELLED, awaited, batch)], now)
     yield Query("notify")
@@ -38,7 +38,7 @@ def cancel_all(head: Head, reason: str, now: int) -> Op[list[int]]:
 
     Children may come to be while this goes on, of parents that had not been reached: so it looks until nobody is open.
     """
-    why = readable(reason)
+    why = safe_text(reason)
     ended: list[Ended] = []
     while found := (yield Query("in_subtree", {**head.params, **OPEN, "paused": None})):
         ids = [row[0] for row in found]

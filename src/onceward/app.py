@@ -8,6 +8,7 @@ from dataclasses import replace
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal
 
+from onceward.authoring.current_stage import refuse_while_importing
 from onceward.authoring.pipeline import Pipeline
 from onceward.errors import ConfigError
 from onceward.model import codec
@@ -134,6 +135,7 @@ class App(
         Without `processes` in this process; with a number, as a supervisor of that many, which can also stop code
         that holds the interpreter. Then the app must stand in a module.
         """
+        refuse_while_importing("app.run()")
         refuse_running_loop("run")
         if processes is not None:
             checked_number("processes", processes, 1, MOST_PROCESSES)

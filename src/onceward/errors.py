@@ -4,6 +4,7 @@ OncewardError
 ├── ConfigError            the program says something that cannot be meant
 │   ├── UnknownKind        no pipeline of this app handles that kind
 │   ├── BadDuration        "5 parsecs" is not a duration
+│   ├── StartedByImport    a module begins work when it is imported for its app
 │   └── WrongTwin          the blocking form of a call was used on the event loop, or the reverse
 ├── PayloadError           a value that cannot be stored, or not equally on both databases
 ├── TaskNotFound           no task has that id
@@ -53,6 +54,10 @@ class BadDuration(ConfigError):
 
 class WrongTwin(ConfigError):
     """The blocking form of a call was used on the event loop, or the async form without one."""
+
+
+class StartedByImport(ConfigError):
+    """A module begins work, with `app.run()` or `app.enqueue()`, when a worker or a command imports it for its app."""
 
 
 class PayloadError(OncewardError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from onceward import App, Context, Failed, Filtered, Migration, Payload, Pipeline, Retry, Setting, Waiting
 
@@ -28,6 +29,8 @@ def check(ctx: Context[Order]) -> str:
             raise Failed("no such [bold]item[/bold]")
         case "flaky":
             raise ValueError("no\nluck")
+        case "slow":
+            time.sleep(60)
         case "held" if ctx.signal("approved") is None:
             raise Waiting(until="approved")
     return f"checked {ctx.payload.item}"

@@ -77,7 +77,7 @@ def test_a_lineage_is_shown_as_a_tree_with_its_refusals(crawl: App, ask: Ask) ->
     assert "✗ page home refused 2 times: cycle the spawning task itself is the same work" in tree
     assert "✗ page deep refused: depth it would have depth 2, and the lineage's max_depth is 1" in tree
     assert f"{number['broken']} page broken failed depth 1, 1 attempt, gone [bold]for good[/bold]" in tree
-    assert f"{number['held']} page held waiting depth 1, 1 attempt, waits for the signal approved" in tree
+    assert f"{number['held']} page held waiting depth 1, 1 attempt, waits for the signal 'approved'" in tree
     assert f"{number['later']} page later pending depth 1, due in" in tree
 
 

@@ -94,6 +94,25 @@ def test_run_stops_in_good_order_when_told(app: App, processes: int) -> None:
     assert app.workers() == []
 
 
+def test_a_worker_that_was_killed_is_not_shown_as_alive(app: App, ask: Ask) -> None:
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "onceward", "run", "tests.cli.shop:app", "--processes", "0", "--name", "ant"],
+        env={**os.environ, "SHOP_DB": app.url},
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    app.enqueue(shop.Order("thing", "slow"))
+    _until(lambda: app.why(1).cause == "running")
+
+    worker.kill()
+    worker.wait()
+
+    assert "none is alive: onceward run APP starts one, 1 dead" in ask("status", "--db", app.url).out
+    why = ask("why", 1, "--db", app.url, "--json").document
+    assert why["sentence"] == "its worker ant has died; the next worker takes it over"
+    assert why["command"] == "onceward run APP"
+
+
 @pytest.mark.parametrize(
     "processes",
     [

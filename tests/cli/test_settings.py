@@ -77,7 +77,7 @@ def test_that_there_is_no_webhook_is_shown(app: App, ask: Ask) -> None:
     [
         (["concurrency", "many"], "concurrency='many': it is a whole number"),
         (["concurrency", "-3"], "concurrency=-3: it is a whole number from 1"),
-        (["concurency", "3"], "there is no setting 'concurency'; there are: lease, "),
+        (["concurency", "3"], "there is no setting 'concurency'; did you mean concurrency?"),
         (["concurency"], "there is no setting 'concurency'"),
         (["lease", "60s"], "lease cannot be changed live"),
         (["gift_wrap", "{}"], "there is no setting 'gift_wrap'"),

@@ -62,7 +62,7 @@ def test_without_file_and_environment_the_code_has_the_last_word(tmp_path: Path)
 
 
 def test_the_file_overrides_the_code_and_the_environment_the_file(tmp_path: Path) -> None:
-    (tmp_path / "onceward.toml").write_text('lease = "60s"\nconcurrency = 7\nthreads = 2\n[app]\nanything = 1\n')
+    (tmp_path / "onceward.toml").write_text('lease = "60s"\nconcurrency = 7\nthreads = 2\n')
     environment = {"ONCEWARD_CONCURRENCY": "9", "ONCEWARD_PREPARE": "no", "ONCEWARD_GRACE": "1m", "HOME": "x"}
     config = effective(Config(lease="30s", poll="3s"), environment, tmp_path)
     assert (config.lease_ms, config.heartbeat_ms, config.poll_ms) == (60_000, 4_000, 3_000)
@@ -70,9 +70,44 @@ def test_the_file_overrides_the_code_and_the_environment_the_file(tmp_path: Path
 
 
 def test_an_unknown_name_in_the_file_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    (tmp_path / "onceward.toml").write_text('leese = "60s"\n')
-    with pytest.raises(ConfigError, match=r"onceward\.toml sets leese; known are lease, heartbeat"):
+    (tmp_path / "onceward.toml").write_text('rent = "60s"\n')
+    with pytest.raises(ConfigError, match=r"onceward\.toml sets rent; known are lease, heartbeat"):
         effective(Config(), {}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("concurency = 3", r"sets concurency; did you mean concurrency\?"),
+        ("[settings]\npage_sise = 60", r"sets in \[settings\] page_sise; did you mean page_size\?"),
+        ("[onceward]\nconcurrency = 3", r"has a table \[onceward\], which nothing reads: .* at the top of the file"),
+        (
+            "[settings]\nlease = '60s'",
+            r"sets lease in \[settings\]; it is a setting of the engine, and stands at the top",
+        ),
+        (
+            "page_size = 60",
+            r"sets page_size at its top; it is a setting of the application, and stands in \[settings\]",
+        ),
+    ],
+)
+def test_a_name_that_stands_wrong_in_the_file_is_refused_with_where_it_belongs(
+    written: str, says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "onceward.toml").write_text(written)
+    with pytest.raises(ConfigError, match=rf"^onceward\.toml {says}"):
+        levels(Config(), declared([PAGE]), {}, tmp_path)
+
+
+def test_a_variable_that_is_nearly_a_setting_is_told_of_in_the_log(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    variables = {"ONCEWARD_CONCURENCY": "3", "ONCEWARD_JOBS_PROFILE": "x", "ONCEWARD_DB": "y", "ONCEWARD_SEED": "1"}
+    for _ in range(2):
+        effective(Config(), variables, tmp_path)
+    assert [one.getMessage() for one in caplog.records] == [
+        "no setting reads ONCEWARD_CONCURENCY; did you mean ONCEWARD_CONCURRENCY?"
+    ]
 
 
 @pytest.mark.parametrize("written", [b"lease = ", 'lease = "60s"'.encode("utf-16")])
@@ -211,7 +246,7 @@ def test_the_applications_settings_are_said_in_the_same_places(tmp_path: Path) -
 
 def test_settings_in_the_file_that_the_app_does_not_declare_are_refused(tmp_path: Path) -> None:
     (tmp_path / "onceward.toml").write_text("[settings]\npage_sise = 60\n")
-    with pytest.raises(ConfigError, match=r"onceward\.toml sets page_sise in \[settings\]; the app declares page_size"):
+    with pytest.raises(ConfigError, match=r"onceward\.toml sets in \[settings\] page_sise; did you mean page_size\?"):
         levels(Config(), declared([PAGE]), {}, tmp_path)
     assert own(*levels(Config(), {}, {}, tmp_path)) == {}  # a command line without the app knows none
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from onceward import Context, Payload, Pipeline, Status, TaskNotFound, UnknownKind
+from onceward import ConfigError, Context, Payload, Pipeline, Status, TaskNotFound, UnknownKind
 from onceward.authoring.registry import Registry
 from onceward.model.task import NEVER, Park
 from onceward.store.operations import task_actions
@@ -113,6 +113,23 @@ def test_a_misfit_is_parked_with_the_reason_until_the_code_fits(start: Start, wh
     assert done.status is Status.SUCCEEDED
     assert done.results == {"extract": {"body": "body"}, "save": "save"}
     assert words(mended, task)[-2:] == ["woken", "finished"]
+
+
+def test_a_new_required_field_is_answered_with_what_helps_and_what_does_not(start: Start) -> None:
+    before, task = stopped_at_save(start)
+    changed = start(MISFITS["a payload with another field"], after=before)
+    changed.drain()
+
+    why = changed.app.why(task.id)
+
+    assert why.sentence.endswith("Object missing required field `pages`; give `pages` a default")
+    assert why.command == "onceward run APP"
+    with pytest.raises(ConfigError, match=r"cannot begin again: this code does not read its payload; .* a default"):
+        changed.app.retry(task.id, fresh=True)
+
+    mended = start(pipeline(*USUAL, payload=DocWithDefault), after=changed)
+    mended.drain()
+    assert mended.task(task).status is Status.SUCCEEDED
 
 
 def test_a_change_that_still_fits_parks_nothing(start: Start) -> None:

@@ -353,12 +353,34 @@ def test_why_follows_a_batch_to_its_open_tasks(start: Start) -> None:
     ("has_started", "cause"), [(True, Cause.RUNNING), (False, Cause.CLAIMED), (None, Cause.RUNNING)]
 )
 def test_why_tells_a_running_stage_from_one_that_waits_for_a_thread(has_started: bool | None, cause: Cause) -> None:
-    leased = waits.Placement(
+    leased = waits.Standing(
         7, "page", "default", 0, Status.RUNNING, "scrape", 0, None, None, None, 0, None, "ant", [], [], 0
     )
     answer = explained(leased, 1_000, has_started=has_started)
     assert answer.cause is cause
     assert ("waits there for a free thread" in answer.sentence) is (cause is Cause.CLAIMED)
+
+
+@pytest.mark.parametrize(
+    ("beat_at", "has_died", "sentence"),
+    [
+        (900_000, True, "its worker ant has died; the next worker takes it over"),
+        (
+            749_000,
+            False,
+            "its worker ant has been silent for 4m11s; after 5m of silence another worker takes it over",
+        ),
+        (900_000, False, "it is running: stage scrape on ant"),
+    ],
+)
+def test_why_says_that_the_worker_of_a_task_is_lost(beat_at: int, has_died: bool, sentence: str) -> None:
+    leased = waits.Standing(
+        7, "page", "default", 0, Status.RUNNING, "scrape", 0, None, None, None, 0, None, "ant", [], [], 0,
+        beat_at=beat_at, lease_ms=300_000,
+    )  # fmt: skip
+    answer = explained(leased, 1_000_000, has_died=has_died)
+    assert answer.sentence == sentence
+    assert answer.command == (None if answer.cause is Cause.RUNNING else "onceward run APP")
 
 
 def test_why_tells_of_the_end_a_pause_workers_and_the_line(start: Start) -> None:

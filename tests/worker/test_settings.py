@@ -147,7 +147,7 @@ def test_without_an_author_it_is_the_user_of_the_process(asked: Harness, monkeyp
         ("call_retries", 40, r"\(40 retries \+ 1\) x 1m = 41m, its stage has 30m"),
         ("lease", "60s", "lease cannot be changed live: a worker keeps the one it began with"),
         ("threads", 3, "threads cannot be changed live: a worker starts its threads once"),
-        ("page_sise", 60, "there is no setting 'page_sise'; there are: page_size, wait, weights, lease"),
+        ("page_sise", 60, "there is no setting 'page_sise'; did you mean page_size?"),
     ],
 )
 def test_a_bad_value_is_refused_before_it_is_written(asked: Harness, name: str, value: Any, says: str) -> None:

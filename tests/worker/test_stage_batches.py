@@ -32,7 +32,7 @@ from onceward import (
 )
 from onceward.authoring.current_stage import current
 from onceward.baggage import incoming, outgoing_headers
-from onceward.cli.lineage_screens import _wait
+from onceward.model.decide import wait_text
 from onceward.store.verify.task_rules import BatchFacts, batch_breaches
 from onceward.testing import Harness, run_stage
 from onceward.views.why import Cause
@@ -622,7 +622,7 @@ def test_at_its_deadline_it_fails_with_its_tasks_and_is_followed(start: Start) -
 
 
 def test_people_are_told_what_it_waits_for_and_verify_finds_one_that_nobody_would_wake() -> None:
-    assert _wait("batch:night") == "waits for batch night to end"
+    assert wait_text("batch:night") == "batch 'night' to end"
     ended = BatchFacts(1, "night", 1, 1, 0, 1, 0, 7, 5, 0, None, opener=3, waiting_followers=0)
     assert list(batch_breaches(ended)) == []
     [sentence] = batch_breaches(ended._replace(waiting_followers=1))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from onceward import Context, Payload, Pipeline, Status
+from onceward import Context, Payload, Pipeline, Source, Status
 from onceward.model.task import Advance, Finish, Lease, Release, TryAgain, band_of, lane_of
 from onceward.store.attempts import claims, workers
 from onceward.store.lines import idle, pause_scopes
@@ -16,6 +16,10 @@ from tests.store.conftest import Hands
 from tests.worker.conftest import Start, words
 
 DONE = Finish("last", b"1", Status.SUCCEEDED, None)
+
+
+class Page(Payload, kind="page"):
+    number: int
 
 
 class Fleet:
@@ -307,6 +311,23 @@ def test_deaths_in_company_quarantine_nobody(start: Start) -> None:
     harness.drain()
     assert harness.crashes == 3
     assert [harness.task(task).status for task in tasks] == [Status.SUCCEEDED] * 8
+
+
+@pytest.mark.parametrize("point", ["before fetch", "after fetch"])
+def test_a_drain_ends_the_suspects_behind_a_gate_too(start: Start, point: str) -> None:
+    page: Pipeline[Page] = Pipeline(Page)
+
+    @page.stage(source=Source("web", rate="1/s", burst=2))
+    def fetch(ctx: Context[Page]) -> int:
+        return ctx.payload.number
+
+    harness = start(page)
+    tasks = [harness.enqueue(Page(number)) for number in range(2)]
+    harness.crash(point)
+
+    assert harness.drain()
+
+    assert [harness.task(task).status for task in tasks] == [Status.SUCCEEDED] * 2
 
 
 def test_a_child_for_suspects_stays_while_one_of_its_own_waits_at_a_gate(fleet: Fleet) -> None:

@@ -385,7 +385,9 @@ class Pipeline(Generic[P]):
         try:
             return self._decode(payload)  # type: ignore[no-any-return]
         except codec.UNREADABLE as error:
-            raise SchemaMismatch(f"the stored payload no longer fits {self.payload.__name__}: {error}") from error
+            raise SchemaMismatch(
+                f"the stored payload no longer fits {self.payload.__name__}: {codec.misfit(error)}"
+            ) from error
 
     def check_stored(self, parts: dict[tuple[str, str], bytes], current: Stage[P, Any]) -> None:
         """Raise if the stored results of a task do not fit the stages as they are now."""
@@ -405,7 +407,9 @@ class Pipeline(Generic[P]):
             try:
                 stage.reader(data)
             except codec.UNREADABLE as error:
-                raise SchemaMismatch(f"the stored result of stage {stage.name!r} no longer fits: {error}") from error
+                raise SchemaMismatch(
+                    f"the stored result of stage {stage.name!r} no longer fits: {codec.misfit(error)}"
+                ) from error
 
     @property
     def _names(self) -> str:

@@ -95,4 +95,4 @@ def read_stored(data: bytes, expected: Any, what: str) -> Any:
     try:
         return codec.decoder(expected)(data)
     except codec.UNREADABLE as error:
-        raise SchemaMismatch(f"{what} is stored in a form that no longer fits the code: {error}") from error
+        raise SchemaMismatch(f"{what} is stored in a form that no longer fits: {codec.misfit(error)}") from error

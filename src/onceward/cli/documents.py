@@ -174,12 +174,13 @@ def worker_document(worker: WorkerRow, now: datetime) -> Document:
         "heartbeat_at": iso(beat_at),
         "heartbeat_age_s": _seconds_between(beat_at, now),
         "silent": is_silent(worker, now),
+        "dead": worker.is_dead,
     }
 
 
 def is_silent(worker: WorkerRow, now: datetime) -> bool:
-    """Whether a worker has not renewed for longer than its lease: it is about to be declared dead."""
-    return (now - moment(worker.beat_at)).total_seconds() * 1_000 > worker.lease_ms
+    """Whether the heartbeats of a worker have stayed away for half its lease."""
+    return worker.is_silent(round(now.timestamp() * 1_000))
 
 
 def status_document(

@@ -13,6 +13,7 @@ from rich.tree import Tree
 from onceward.cli.screens import GAP, LEAST_WIDTH, STATUS_STYLE, status_text, table
 from onceward.cli.words import age, shortened, time_of
 from onceward.harmless import one_line
+from onceward.model.decide import wait_text
 from onceward.model.lineage import Limits
 from onceward.model.status import Status
 from onceward.model.times import duration_text, milliseconds
@@ -100,7 +101,7 @@ def _task_line(branch: Branch, now: datetime) -> Text:
     if branch.cost:
         notes.append(f"{branch.cost:,f} USD")
     if branch.waiting_for:
-        notes.append(_wait(branch.waiting_for))
+        notes.append(f"waits for {one_line(wait_text(branch.waiting_for))}")
     elif branch.due_at is not None and branch.due_at > now:
         notes.append(f"due in {age(branch.due_at - now)}")
     if branch.reason and branch.status is not Status.SUCCEEDED and not branch.waiting_for:
@@ -112,17 +113,6 @@ def _task_line(branch: Branch, now: datetime) -> Text:
         ("  paused", "magenta") if branch.is_paused and not branch.status.is_terminal else "",
         (f"  {', '.join(notes)}", "dim"),
     )
-
-
-def _wait(waiting_for: str) -> str:
-    what, _, name = waiting_for.partition(":")
-    return {
-        "children": "waits for its children",
-        "batch": f"waits for batch {one_line(name)} to end",
-        "signal": f"waits for the signal {one_line(name)}",
-        "code": "waits for other code",
-        "budget": f"waits for budget {one_line(name)}",
-    }.get(what, f"waits for {one_line(waiting_for)}")
 
 
 def _alike(refusals: Sequence[Refusal]) -> list[list[Refusal]]:

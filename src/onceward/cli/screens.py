@@ -17,6 +17,7 @@ from onceward.cli.words import age, as_json_text, shortened, time_of
 from onceward.client.batch import BatchStatus
 from onceward.client.importing import Imported
 from onceward.harmless import harmless, harmless_lines, one_line
+from onceward.model.decide import wait_text
 from onceward.model.status import Event, Status
 from onceward.model.times import moment
 from onceward.store.reports.tasks import Backlog, WorkerRow
@@ -24,6 +25,7 @@ from onceward.store.verify.verify import Report
 from onceward.terminal import console
 from onceward.views.envelope import Envelope
 from onceward.views.task import Task
+from onceward.views.why import note_text
 
 RESULT_LENGTH = 200
 NOTE_LENGTH = 500
@@ -268,7 +270,7 @@ def _fields(task: Task, payload: bytes, now: datetime) -> Table:
         "payload": shortened(payload.decode(), NOTE_LENGTH),
         "stage": task.stage,
         "reason": task.reason and one_line(task.reason),
-        "waiting for": task.waiting_for,
+        "waiting for": task.waiting_for and wait_text(task.waiting_for),
         "paused": "yes" if task.is_paused else None,
         "cost": f"{task.cost:,f} USD" if task.cost else None,
         "worker": task.worker,
@@ -320,7 +322,7 @@ def _history_table(task: Task, now: datetime) -> Table:
             str(one.run),
             str(one.fence) if one.fence else "",
             one_line(one.worker or ""),
-            shortened(one.note or "", NOTE_LENGTH),
+            shortened(note_text(one.event, one.note) if one.note else "", NOTE_LENGTH),
         )
         for one in task.history
     ]
@@ -348,9 +350,20 @@ def status_screen(
     yield heading("Backlog", _backlog_summary(backlog, now))
     if backlog.ready or backlog.later:
         yield _backlog_table(backlog, now)
-    yield heading("Workers", f"{len(workers)} alive" if workers else "none is alive: onceward run APP starts one")
+    yield heading("Workers", _workers_summary(workers, now))
     if workers:
         yield workers_table(workers, now)
+
+
+def _workers_summary(workers: Sequence[WorkerRow], now: datetime) -> str:
+    """How many workers are alive, silent and dead."""
+    dead = sum(worker.is_dead for worker in workers)
+    silent = sum(is_silent(worker, now) and not worker.is_dead for worker in workers)
+    alive = len(workers) - dead - silent
+    counted = [f"{alive} alive" if alive else "none is alive: onceward run APP starts one"]
+    counted += [f"{silent} silent"] if silent else []
+    counted += [f"{dead} dead, and the next worker takes over what it held"] if dead else []
+    return ", ".join(counted)
 
 
 def counts_table(counts: dict[Status, int]) -> Table:
@@ -400,7 +413,7 @@ def workers_table(workers: Sequence[WorkerRow], now: datetime) -> Table:
                 "" if worker.running is None else str(worker.running),
                 "" if worker.threads is None else str(worker.threads),
                 time_of(beat_at, now),
-                Text(age(now - beat_at), "bold red" if is_silent(worker, now) else ""),
+                _since(worker, now),
                 age(now - moment(worker.started_at)),
                 worker.kinds.replace(",", ", "),
             )
@@ -409,6 +422,14 @@ def workers_table(workers: Sequence[WorkerRow], now: datetime) -> Table:
     numbers = ("pid", "holds", "runs", "threads", "since", "alive for")
     out = ("heartbeat", "alive for", "host", "pid", "kinds")
     return table(columns, rows, right=numbers, cut=("worker", "host"), folded=("kinds",), first_out=out)
+
+
+def _since(worker: WorkerRow, now: datetime) -> Text:
+    """How long ago a worker has shown that it lives, and whether it still does."""
+    since = age(now - moment(worker.beat_at))
+    if worker.is_dead:
+        return Text(f"dead, {since}", "bold red")
+    return Text(f"silent, {since}", "bold red") if is_silent(worker, now) else Text(since)
 
 
 # Verify

@@ -37,6 +37,21 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant; None if none is like it."""
+    import difflib  # only mistakes need it
+
+    return next(iter(difflib.get_close_matches(word, list(known), 1, 0.75)), None)
+
+
+def unknown_names(names: Sequence[str], known: Sequence[str]) -> str:
+    """Unknown names, each with what was probably meant, or else with all that are known."""
+    meant = {name: closest(name, known) for name in names}
+    if all(meant.values()):
+        return ", ".join(f"{name}; did you mean {word}?" for name, word in meant.items())
+    return f"{', '.join(names)}; known are {', '.join(known)}"
+
+
 def task_number(given: Any) -> int:
     """The number of a task; `TaskNotFound` of one that no database holds."""
     number = _whole(given)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -28,7 +29,14 @@ LONGEST_NAME = 2_000
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What is raised where stored bytes are not what they should be: of another type, no JSON, or endlessly deep."""
 
+_MISSING = re.compile(r"missing required field `([^`]+)`")
 _encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def misfit(error: BaseException) -> str:
+    """Why stored bytes are not read as a type, and what the code could do about a field that is new."""
+    new = _MISSING.search(str(error))
+    return f"{error}; give `{new[1]}` a default" if new else str(error)
 
 
 def encoded(value: Any, what: str, largest: int | None = LARGEST_VALUE) -> bytes:

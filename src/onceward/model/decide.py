@@ -161,6 +161,23 @@ def is_code_wait(waiting_for: str) -> bool:
     return waiting_for.startswith(CODE)
 
 
+def wait_text(waiting_for: str) -> str:
+    """What a task waits for, in words."""
+    what, _, name = waiting_for.partition(":")
+    match what:
+        case "children":
+            return "its children"
+        case "batch":
+            return f"batch {name!r} to end"
+        case "signal":
+            return f"the signal {name!r}"
+        case "budget":
+            return f"budget {name}"
+        case "code":
+            return "other code, which reads what is stored"
+    return waiting_for
+
+
 def safe_text(text: str) -> str:
     """A text that both databases hold, and anybody may read: no NUL, no lone surrogates, no secrets, not endless; and
     not empty, because what has ended says why."""

@@ -111,7 +111,7 @@ class Operating(Client):
             stages = self._stages_of(one.host, one.presence)
             return None if stages is None else any(stage.task == one.id for stage in stages)
 
-        found = self._ask(lambda: reasons.explain(number, now, self.registry.limits_of, has_started))
+        found = self._ask(lambda: reasons.explain(number, now, self.registry.limits_of, has_started, self._has_died))
         if found is None:
             raise TaskNotFound(number)
         return found
@@ -142,11 +142,18 @@ class Operating(Client):
         return [self._with_stages(worker) for worker in self._ask(reports.workers)]
 
     def _with_stages(self, worker: reports.WorkerRow) -> reports.WorkerRow:
+        if worker.pid and self._has_died(worker.host, worker.presence):
+            return msgspec.structs.replace(worker, is_dead=True)
         stages = self._stages_of(worker.host, worker.presence)
         if stages is None:
             return worker
         in_threads = sum(stage.thread != 0 for stage in stages)
         return msgspec.structs.replace(worker, running=len(stages), threads=in_threads)
+
+    def _has_died(self, host: str | None, path: str | None) -> bool:
+        """Whether the process of a worker of this machine, which had said that it works, has ended."""
+        known = presence.recorded(path, self._store.presence_folder) if host == socket.gethostname() else None
+        return known is not None and presence.is_dead(known)
 
     def _stages_of(self, host: str | None, path: str | None) -> list[presence.RunningStage] | None:
         """The stages that run in a worker process of this machine; None if that cannot be seen from here."""
@@ -181,8 +188,13 @@ class Operating(Client):
                 raise ConfigError(f"task {number} cannot start at {name!r}: {missing[0]!r} has no stored result")
             forget = after + [one for one in task.results if one not in names]
             queue, joins = stages[name].queue, stages[name].joins
-        elif fresh and (kind := self.task(number).kind) in self.registry.kinds:
-            queue = self.registry[kind].stages[0].queue
+        elif fresh and (found := self.task(number)).kind in self.registry.kinds:
+            if found.payload is None:
+                raise ConfigError(
+                    f"task {number} cannot begin again: this code does not read its payload"
+                    + (f"; {found.reason}" if found.status is Status.WAITING else "")
+                )
+            queue = self.registry[found.kind].stages[0].queue
         self._transact(
             lambda: task_actions.reopen(
                 number,

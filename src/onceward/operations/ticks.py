@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from onceward.authoring.current_stage import current
+from onceward.authoring.current_stage import current, refuse_while_importing
 from onceward.authoring.registry import Registry
 from onceward.client.client import Client
 from onceward.errors import ConfigError, StoreError
@@ -93,6 +93,7 @@ class Ticking(Client):
         times after the scheduled one. `chain_left` is for whoever was triggered: what the trigger was told. What is not
         given is as the settings `tick_tasks`, `tick_limit` and `chain` say; its lease is `tick_lease`.
         """
+        refuse_while_importing("app.tick()")
         if current.get() is not None:
             raise ConfigError("a tick is a worker; it cannot be started by a stage that another worker runs")
         refuse_running_loop("tick")

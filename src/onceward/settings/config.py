@@ -13,14 +13,26 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from onceward.errors import ConfigError
-from onceward.model.arguments import checked_flag, checked_value, checked_values, checked_whole, checked_word, shown
+from onceward.model.arguments import (
+    checked_flag,
+    checked_value,
+    checked_values,
+    checked_whole,
+    checked_word,
+    closest,
+    shown,
+    unknown_names,
+)
 from onceward.model.lineage import Bounds, Limits
 from onceward.model.retry import MOST_RETRIES, USUAL_RETRIES, UsualRetries
-from onceward.model.setting import Kind, Setting, Where, as_variable, kind_of_annotation
+from onceward.model.setting import RESERVED, Kind, Setting, Where, as_variable, kind_of_annotation
 from onceward.model.source import MOST_AT_ONCE, USUAL_BREAKER, UsualBreaker
 from onceward.model.times import Duration, duration_text, milliseconds
 from onceward.model.watch import Thresholds
+from onceward.support.logs import EngineLog
 from onceward.support.redaction import know_secret
+
+logger = EngineLog("onceward.settings")
 
 PREFIX = "ONCEWARD_"
 FILE = "onceward.toml"
@@ -361,16 +373,37 @@ def _of_file(folder: Path, declared: Mapping[str, Setting]) -> Level:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{FILE} cannot be read: {error}") from error
     values = {name: value for name, value in written.items() if not isinstance(value, dict)}
+    _refuse_misplaced(written, declared)
     if unknown := sorted(values.keys() - ENGINE.keys()):
-        raise ConfigError(f"{FILE} sets {', '.join(unknown)}; known are {', '.join(ENGINE)}")
+        raise ConfigError(f"{FILE} sets {unknown_names(unknown, list(ENGINE))}")
     own = _flat(written.get("settings", {}), declared) if declared else {}
     if unknown := sorted(own.keys() - declared.keys()):
-        raise ConfigError(f"{FILE} sets {', '.join(unknown)} in [settings]; the app declares {', '.join(declared)}")
+        raise ConfigError(f"{FILE} sets in [settings] {unknown_names(unknown, list(declared))}")
     for name, value in values.items():
         ENGINE[name][0].text(value, f"{FILE}: {name}")
     return Level(
         "file", values, {name: declared[name].kind.text(value, f"{FILE}: {name}") for name, value in own.items()}
     )
+
+
+def _refuse_misplaced(written: Mapping[str, Any], declared: Mapping[str, Setting]) -> None:
+    """Refuse tables that nothing reads, and settings that stand elsewhere than where they are read."""
+    for table in (name for name, value in written.items() if isinstance(value, dict) and name != "settings"):
+        raise ConfigError(
+            f"{FILE} has a table [{table}], which nothing reads: settings of the engine stand at the top of the file, "
+            "before any table, and those of the application in [settings]"
+        )
+    if "settings" in written and not isinstance(written["settings"], dict):
+        raise ConfigError(f"{FILE}: settings is a table, [settings], with the settings of the application")
+    for name in sorted(written.get("settings", {}).keys() & ENGINE.keys()):
+        raise ConfigError(
+            f"{FILE} sets {name} in [settings]; it is a setting of the engine, and stands at the top of the file, "
+            "before any table"
+        )
+    for name in sorted(name for name in written.keys() & declared.keys() if name != "settings"):
+        raise ConfigError(
+            f"{FILE} sets {name} at its top; it is a setting of the application, and stands in [settings]"
+        )
 
 
 def _flat(table: Mapping[str, Any], declared: Mapping[str, Setting], before: str = "") -> dict[str, Any]:
@@ -385,12 +418,28 @@ def _flat(table: Mapping[str, Any], declared: Mapping[str, Setting], before: str
     return found
 
 
+_warned: set[str] = set()
+
+
+def _warn_of_variable(variable: str, known: Mapping[str, str]) -> None:
+    """Say once in the log that no setting reads a variable, if it is written nearly as one of a setting is."""
+    word = variable.removeprefix(PREFIX)
+    if variable in _warned or word.lower() in RESERVED:
+        return
+    meant = closest(word, [name.removeprefix(PREFIX) for name in known])
+    if meant is not None:
+        _warned.add(variable)
+        logger.warning(f"no setting reads {variable}; did you mean {PREFIX}{meant}?")
+
+
 def _of_variables(environment: Mapping[str, str], declared: Mapping[str, Setting]) -> Level:
     values: dict[str, Any] = {}
     own: dict[str, str] = {}
     named = {PREFIX + as_variable(name): name for name in (*ENGINE, *declared)}
     for variable, text in environment.items():
         name = named.get(variable, "")
+        if not name and variable.startswith(PREFIX):
+            _warn_of_variable(variable, named)
         if name in ENGINE:
             values[name] = ENGINE[name][0].value(text, variable)
         elif name in declared:

@@ -13,7 +13,7 @@ from typing import Any
 
 from onceward.authoring.registry import Registry
 from onceward.errors import ConfigError
-from onceward.model.arguments import text_of
+from onceward.model.arguments import closest, text_of
 from onceward.model.setting import Kind, Setting, SettingValue, Where
 from onceward.model.times import moment
 from onceward.settings import config as configuration
@@ -141,8 +141,10 @@ class EffectiveSettings:
             return ENGINE[name][0]
         if name in self._declared:
             return self._declared[name].kind
-        known = ", ".join([*self._declared, *ENGINE])
-        raise ConfigError(f"there is no setting {name!r}; there are: {known}")
+        known = [*self._declared, *ENGINE]
+        meant = closest(name, known)
+        hint = f"did you mean {meant}?" if meant else f"there are: {', '.join(known)}"
+        raise ConfigError(f"there is no setting {name!r}; {hint}")
 
     def about(self, name: str) -> str:
         """What a setting is for, in a sentence."""

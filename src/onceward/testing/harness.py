@@ -231,12 +231,16 @@ class _InlineWorker:
         )
         self._sweep()
         runner.look_again()
-        seen = -1
+        suspect_lanes = registry.lanes(None, suspect=True)
+        lanes = registry.lanes(None) + suspect_lanes
+        seen = None
         for _ in range(MOST_ROUNDS):
             await self._settle(writer, runner)
-            view = drive(look(LineMemory(registry.lanes(None), registry.limits_of)), self._session)
-            if view.heads and self._submitted != seen:  # somebody else has enqueued it meanwhile
-                seen = self._submitted
+            view = drive(look(LineMemory(lanes, registry.limits_of)), self._session)
+            present = (self._submitted, self._clock.now())
+            if view.heads and present != seen:  # enqueued meanwhile, or a suspect whose time has come
+                seen = present
+                runner.claims.look_for_suspects |= any(lane in suspect_lanes for lane, *_ in view.heads)
                 runner.look_again()
                 continue
             if sweep_budgets(self._session, self._clock.now()):  # not all that was set aside was needed

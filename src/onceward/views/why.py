@@ -12,11 +12,14 @@ from datetime import datetime
 from enum import StrEnum
 from shlex import quote
 
+import msgspec
+
 from onceward.model.budget import amount_text, read_amount
+from onceward.model.decide import wait_text
 from onceward.model.gates import KEY, WEIGHT, Gate, kind_of, weighed
 from onceward.model.pause import scope_text
 from onceward.model.source import GateLimits, allowance
-from onceward.model.status import Status
+from onceward.model.status import Event, Status
 from onceward.model.task import NEVER
 from onceward.model.times import duration_text, moment
 from onceward.store.governance.sources import GateFacts
@@ -35,6 +38,8 @@ class Cause(StrEnum):
     ENDED = "ended"
     RUNNING = "running"
     """Nothing: it runs."""
+    LOST = "lost"
+    """Its worker has died or is silent, and no other has taken it over yet."""
     CLAIMED = "claimed"
     """Nothing but its worker: it is leased there, and its stage waits for a free thread or slot."""
     PAUSED = "paused"
@@ -95,11 +100,16 @@ class Why:
 
 
 def explain(
-    task: int, now: int, limits_of: Callable[[str], GateLimits], has_started: Callable[[Standing], bool | None]
+    task: int,
+    now: int,
+    limits_of: Callable[[str], GateLimits],
+    has_started: Callable[[Standing], bool | None],
+    has_died: Callable[[str | None, str | None], bool],
 ) -> Op[Why | None]:
     """Why a task is not running, and why the tasks that it waits for are not; None if there is no such task.
 
-    `has_started` says whether the stage of a leased task has begun, as far as this machine can see its worker.
+    `has_started` says whether the stage of a leased task has begun, as far as this machine can see its worker;
+    `has_died` whether the process of a worker, by its machine and presence file, is seen to have ended.
     """
     explained: set[int] = set()
 
@@ -110,7 +120,10 @@ def explain(
         found = yield from standing(task, now)
         if found is None:
             return None
-        answer = why(found, now, limits_of, has_started(found))
+        is_lost = found.status is Status.RUNNING and has_died(found.host, found.presence)
+        servers = [one for one in found.servers if not (one.pid and has_died(one.host, one.presence))]
+        seen = msgspec.structs.replace(found, servers=servers)
+        answer = why(seen, now, limits_of, has_started(found), has_died=is_lost)
         below: list[Why] = []
         for awaited in found.open_children[:MOST_NAMED]:
             below += filter(None, [(yield from climb(awaited))])
@@ -124,12 +137,15 @@ def why(
     now: int,
     limits_of: Callable[[str], GateLimits] = lambda _: GateLimits(),
     has_started: bool | None = None,
+    *,
+    has_died: bool = False,
 ) -> Why:
     """Why a task is not running. Where more than one thing holds it, the one that lasts longer is told.
 
-    `limits_of` says what a gate lets through, if there is code that knows; `has_started` whether a leased stage runs.
+    `limits_of` says what a gate lets through, if there is code that knows; `has_started` whether a leased stage runs,
+    `has_died` whether its worker has ended.
     """
-    answer = _cause(one, now, limits_of, has_started)
+    answer = _lost(one, now, has_died) or _cause(one, now, limits_of, has_started)
     return replace(answer, command=_command(one, answer, now), before=_before(one, now))
 
 
@@ -151,6 +167,22 @@ def _cause(one: Standing, now: int, limits_of: Callable[[str], GateLimits], has_
     if one.due_at > now:
         return _due(one, now)
     return _ready(one, now, limits_of)
+
+
+def _lost(one: Standing, now: int, has_died: bool) -> Why | None:
+    """Say that the worker of a leased task has died, or is silent for longer than half its lease."""
+    if one.status is not Status.RUNNING:
+        return None
+    silent_ms = 0 if one.beat_at is None else now - one.beat_at
+    if has_died:
+        text = f"its worker {one.worker} has died; the next worker takes it over"
+    elif one.lease_ms is not None and silent_ms > one.lease_ms // 2:
+        until = f"after {duration_text(one.lease_ms)} of silence another worker takes it over"
+        text = f"its worker {one.worker} has been silent for {duration_text(silent_ms)}; {until}"
+    else:
+        return None
+    pause = "; it is paused, and stays where it is then" if one.paused_by is not None else ""
+    return Why(one.id, one.status, Cause.LOST, text + pause, paused_by=one.paused_by)
 
 
 def _leased(one: Standing, has_started: bool | None) -> Why:
@@ -181,10 +213,10 @@ def _command(one: Standing, answer: Why, now: int) -> str | None:
             return f"onceward resume --{what}" + (f" {quote(name)}" if name else "")
         case Cause.SOURCE if any(_is_shut(facts, now) for gate, facts in one.gates if gate.name == answer.gate):
             return f"onceward source {quote(answer.gate or '')} --enable"
-        case Cause.NO_WORKER:
+        case Cause.NO_WORKER | Cause.LOST:
             return "onceward run APP" + ("" if one.queue == "default" else f" --queues {quote(one.queue)}")
         case Cause.CODE:
-            return "onceward run APP, with code that reads what is stored"
+            return "onceward run APP"
     return None
 
 
@@ -205,7 +237,7 @@ def _before(one: Standing, now: int) -> tuple[str, ...]:
     """What held a task back earlier: by its own log, and by the last pauses of the sources it has to pass."""
     is_put_off = one.status in (Status.WAITING, Status.RETRYABLE) or (one.status is Status.PENDING and one.due_at > now)
     earlier = one.held_before[1:] if is_put_off else one.held_before  # the newest is what holds it now
-    told = [(at, f"{event.word}: {note}" if note else event.word) for at, event, note in earlier]
+    told = [(at, f"{event.word}: {note_text(event, note)}" if note else event.word) for at, event, note in earlier]
     for gate, facts in one.gates:
         row = facts.row
         if gate.is_source and one.created_at < row.paused_until <= now:
@@ -213,6 +245,12 @@ def _before(one: Standing, now: int) -> tuple[str, ...]:
             why_paused = f"{row.why or 'it failed'}{error}"
             told.append((row.paused_until, f"source {gate.name} was left alone until then: {why_paused}"))
     return tuple(f"{moment(at):%Y-%m-%d %H:%M:%S} UTC {text}" for at, text in sorted(told))
+
+
+def note_text(event: Event, note: str) -> str:
+    """A note of a task's history; what a parked task waits for is said in words."""
+    spoken = wait_text(note) if event is Event.PARKED else note
+    return note if spoken == note else f"waits for {spoken}"
 
 
 def _waiting(one: Standing, now: int) -> Why:
@@ -232,7 +270,7 @@ def _waiting(one: Standing, now: int) -> Why:
         case "signal":
             cause, text = Cause.SIGNAL, f"it waits for the signal {name!r}{at_most}"
         case "code":
-            cause, text = Cause.CODE, f"it waits for other code, which fits what is stored: {one.reason}"
+            cause, text = Cause.CODE, f"it waits for workers with other code, which reads what is stored: {one.reason}"
         case "budget":
             cause, (text, until) = Cause.BUDGET, _spent(one, name)
         case _:

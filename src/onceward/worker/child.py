@@ -8,10 +8,11 @@ import sys
 import threading
 from typing import Any
 
+from onceward.errors import StartedByImport
 from onceward.support import logs
 from onceward.worker import find_app
 from onceward.worker.process import WorkerProcess
-from onceward.worker.worker_orders import RETIRED, Orders
+from onceward.worker.worker_orders import RETIRED, STARTED_BY_IMPORT, Orders
 
 
 def main() -> None:
@@ -27,7 +28,13 @@ def main() -> None:
     parser.add_argument("--failures", type=int)
     parser.add_argument("--until-idle", action="store_true")
     given = parser.parse_args()
-    app: Any = find_app.load(given.app)
+    try:
+        app: Any = find_app.load(given.app, "a worker")
+    except StartedByImport as error:
+        from onceward import terminal  # a child that starts well needs none of it
+
+        terminal.complain("onceward", str(error))
+        os._exit(STARTED_BY_IMPORT)
     logs.configure_from_environment()
     orders = Orders(
         queues=given.queue,

@@ -144,7 +144,7 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 def run(connection: socket.socket) -> None:
     """Run the one stage that this process is for, and tell what it did."""
     start = read_start(received(connection))
-    app = find_app.load(start.app)
+    app = find_app.load(start.app, "an isolated stage")
     pipeline = app.registry[start.lease.kind]
     stage = pipeline.stage_named(start.stage)
     payload = pipeline.read(start.lease.payload, start.lease.version)

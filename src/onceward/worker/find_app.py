@@ -8,18 +8,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from onceward.authoring.current_stage import importing
 from onceward.errors import ConfigError
 
 MAIN_ALIAS = "__onceward_main__"
 """A script is loaded under this name in other processes, so that its `if __name__ == "__main__"` rests."""
 
 
-def load(location: str) -> Any:
-    """The app at a location."""
+def load(location: str, needed_by: str = "a command") -> Any:
+    """The app at a location. Its module may begin no work while it is imported."""
     where, _, name = location.rpartition(":")
     if not where or not name:
         raise ConfigError(f"{location!r} names no app; write module:name, for example myproject.tasks:app")
-    module = _module_of_file(Path(where)) if where.endswith(".py") else _module(where)
+    with importing(Path(where).name, needed_by):
+        module = _module_of_file(Path(where)) if where.endswith(".py") else _module(where)
     try:
         found = getattr(module, name)
     except AttributeError:

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from onceward.errors import StoreError
+from onceward.errors import StartedByImport, StoreError
 from onceward.settings.effective import EffectiveSettings
 from onceward.store.attempts.workers import Death, NewWorker, living, register, stop
 from onceward.store.drivers.availability import database
@@ -37,7 +37,7 @@ from onceward.worker import presence
 from onceward.worker.fallen import ChildFailures
 from onceward.worker.housekeeping import Housekeeping, killed_for_time
 from onceward.worker.watcher import Watcher
-from onceward.worker.worker_orders import RETIRED, Summary, worker_name
+from onceward.worker.worker_orders import RETIRED, STARTED_BY_IMPORT, Summary, worker_name
 
 STEP_S = 0.05
 STEPS_PER_LOOK = 5
@@ -124,6 +124,8 @@ class Supervisor:
         self._watchdog = threading.Thread(target=self._watch_limits, name="onceward watchdog", daemon=True)
         self._stop_requests = 0
         self._stop_at: float | None = None
+        self._gives_up: str | None = None
+        """Why it starts no more children, and ends with an error."""
         self._suspects = True
         self._restarts = Backoff(FIRST_RESTART_PAUSE_S, LONGEST_RESTART_PAUSE_S)
         self._suspect_starts = Backoff(FIRST_SUSPECTS_PAUSE_S, LONGEST_SUSPECTS_PAUSE_S)
@@ -183,6 +185,8 @@ class Supervisor:
             for number, handler in before:
                 signal.signal(number, handler)
             self._session.close()
+        if self._gives_up is not None:
+            raise StartedByImport(self._gives_up)
         return Summary()
 
     # Starting
@@ -268,6 +272,12 @@ class Supervisor:
             began_well = reclaimed.released + reclaimed.suspects + reclaimed.timed_out > 0
         elif code == 0 and not child.for_suspects and self._until_idle:
             self._finished += 1
+        if code == STARTED_BY_IMPORT:  # every other child would do the same
+            self._gives_up = (
+                f"the workers could not start: importing {self._app_path} begins work; "
+                'put that below `if __name__ == "__main__":`'
+            )
+            self._stop_requests = max(self._stop_requests, 1)
         if began_well or code == RETIRED or time.monotonic() - child.started_at >= SETTLED_AFTER_S:
             self._restarts.reset()
         else:  # it would be started and ended again and again

@@ -12,6 +12,8 @@ from onceward.worker.counts import Swept, WriteCounts
 
 RETIRED = 75
 """The exit code of a child that ends because a thread of it is lost to a stage that does not end."""
+STARTED_BY_IMPORT = 78
+"""The exit code of a child whose app begins work when it is imported."""
 
 
 @dataclass(frozen=True, slots=True)

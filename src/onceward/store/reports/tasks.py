@@ -104,6 +104,12 @@ class WorkerRow(msgspec.Struct, frozen=True, gc=False):
     running: int | None = None
     threads: int | None = None
     """How many stages run there, and how many of them in threads; None if it is on another machine."""
+    is_dead: bool = False
+    """Whether its process has ended, as is seen on its own machine; the next worker takes over what it held."""
+
+    def is_silent(self, now: int) -> bool:
+        """Whether its heartbeats have stayed away for half its lease; after the whole it is declared dead."""
+        return now - self.beat_at > self.lease_ms // 2
 
 
 class ReadyLine(msgspec.Struct, frozen=True, gc=False):

@@ -28,6 +28,10 @@ class Server(msgspec.Struct, frozen=True, gc=False):
     queues: str
     beat_at: int
     lease_ms: int
+    host: str = ""
+    pid: int = 0
+    presence: str | None = None
+    """The file of its process, and its machine."""
 
     def serves(self, kind: str, queue: str, now: int) -> bool:
         """Whether it would take such a task. One that has just begun has not said yet what it takes."""
@@ -72,6 +76,9 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     """The machine of its worker, and the file in which that says what it runs."""
     held_before: Sequence[tuple[int, Event, str | None]] = ()
     """The last events of its log that put it off, newest first: when, what, why."""
+    beat_at: int | None = None
+    lease_ms: int | None = None
+    """The last heartbeat of its worker, and for how long that may be silent."""
 
 
 def standing(task: int, now: int) -> Op[Standing | None]:
@@ -80,7 +87,7 @@ def standing(task: int, now: int) -> Op[Standing | None]:
     if not rows:
         return None
     (_, kind, queue, band, company, number, stage, due_at, waiting_for, reason, paused, ancestry, failures, ended_at,
-     gates, worker, estimate, created_at, host, presence) = rows[0]  # fmt: skip
+     gates, worker, estimate, created_at, host, presence, beat_at, lease_ms) = rows[0]  # fmt: skip
     status = Status(number)
     paused_by = None
     if paused:
@@ -112,5 +119,5 @@ def standing(task: int, now: int) -> Op[Standing | None]:
         task, kind, queue, company, status, stage, due_at, waiting_for, reason, paused_by, failures, ended_at, worker,
         [row[0] for row in children], [Server(*row) for row in servers], ahead, held_by, facing,
         budget, None if budget is None or budget.unit == CALLS else estimate, created_at, host, presence,
-        [(at, Event(event), note) for at, event, note in put_off],
+        [(at, Event(event), note) for at, event, note in put_off], beat_at, lease_ms,
     )  # fmt: skip

@@ -164,7 +164,8 @@ LIMIT :limit
 
 -- name: why_task
 SELECT t.id, t.kind, t.queue, t.band, t.company, t.status, t.stage, t.due_at, t.waiting_for, t.reason, t.paused,
-    t.ancestry, t.failures, t.ended_at, t.gates, w.name, t.estimate, t.created_at, w.host, w.presence
+    t.ancestry, t.failures, t.ended_at, t.gates, w.name, t.estimate, t.created_at, w.host, w.presence, w.beat_at,
+    w.lease_ms
 FROM onceward_task t
 LEFT JOIN onceward_worker w ON w.id = t.worker
 WHERE t.id = :task
@@ -195,7 +196,7 @@ ORDER BY id DESC
 LIMIT 5
 
 -- name: serving_workers
-SELECT name, kinds, queues, beat_at, lease_ms
+SELECT name, kinds, queues, beat_at, lease_ms, host, pid, presence
 FROM onceward_worker
 WHERE stopped_at IS NULL
 ORDER BY id

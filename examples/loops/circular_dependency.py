@@ -1,7 +1,7 @@
 """Circular dependency: a job needs a company, which needs its job board, which needs the company.
 
-Here everybody waits for whom they need, and the board's wish is refused because the company is its ancestor: the
-circle is never closed, so nobody waits for ever either.
+Here every task waits for the task that it needs, and the board's spawn is refused because the company is its ancestor:
+the circle is never closed, so no task waits for ever either.
 """
 
 from __future__ import annotations

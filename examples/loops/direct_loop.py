@@ -1,7 +1,7 @@
 """Direct loop: a job misses its company and asks for it; the company has no data and asks for the job again.
 
-Here the job waits for its company and is handed what became of it, failure included. Whoever asks for an ancestor is
-refused, and a child that has failed is not made a second time.
+Here the job waits for its company and gets its outcome, failure included. A spawn of an ancestor is refused, and a
+child that has failed is not made a second time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Company(Payload, kind="company"):
     posting: str
 
     def key(self) -> str:
-        """It is about the site, whoever asked."""
+        """The site alone, whichever job asked for it."""
         return self.site
 
 

@@ -1,4 +1,4 @@
-"""Two jobs of one search ask for the same company: the first gets it, the second is refused and told who has it.
+"""Two jobs of one search ask for the same company: the first gets it, the second is refused and told which task has it.
 
 This is within one lineage, where every pipeline is careful by default; across lineages see `duplicate_spawning.py`.
 A third job that asks long after the company has been read is refused too: work is done once in a lineage.
@@ -15,7 +15,7 @@ SITE = "https://company.com"
 
 
 class Search(Payload, kind="search"):
-    """What both jobs come from."""
+    """The root that both jobs come from."""
 
     words: str
 
@@ -58,7 +58,7 @@ def read(ctx: Context[Job]) -> None:
 
 @job.stage(join=True)
 def save(ctx: Context[Job]) -> str:
-    """Wait for the company, be it one's own or the one that was there already."""
+    """Wait for the company: this job's child, or the one that was there already."""
     return ctx.outcome(Company(SITE)).status
 
 

@@ -1,8 +1,8 @@
-"""Starts the tick that another one has posted: `python http_receiver.py`, then `onceward tick … --trigger URL`.
+"""Starts the tick that another tick posts: `python http_receiver.py`, then `onceward tick … --trigger URL`.
 
-A receiver spends your machine's time for whoever may post to it, so it asks for a token and keeps its own bounds. Put
-it behind TLS, or on an address that only your machines reach. The token stands in
-`ONCEWARD_TICK_TOKEN`, here and where ticks run.
+Every accepted request spends your machine's time, so the receiver asks for a token and keeps its own bounds. Put it
+behind TLS, or on an address that only your machines reach. The token stands in `ONCEWARD_TICK_TOKEN`, here and where
+ticks run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Receiver(BaseHTTPRequestHandler):
     running: subprocess.Popen[bytes] | None = None
 
     def do_POST(self) -> None:
-        """Start the next tick, if whoever asks may."""
+        """Start the next tick, if the request carries the token."""
         if not is_allowed(self.headers.get("Authorization") or ""):
             self._answer(401)
             return

@@ -21,7 +21,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Run one tick. The schedule says nothing of a chain; an event that a tick has sent says how much of it is left.
 
     An event can ask for less than these bounds, not for more. One that comes over a URL of the function is refused:
-    its sender is known to nobody, unless the URL has `AuthType: AWS_IAM`.
+    its sender is not checked, unless the URL has `AuthType: AWS_IAM`.
     """
     if "requestContext" in event:
         return {"statusCode": 403}

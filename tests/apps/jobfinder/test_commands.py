@@ -184,7 +184,7 @@ def test_commands_that_cannot_be_meant_say_why(jobs: Commands, tmp_path: Path) -
     jobs("explain", "nothing", code=2)
     assert "there is no listing 'nothing'" in jobs.error
     jobs("explain", "https://acme.example/jobs/1", code=2)
-    assert "nobody has seen a listing" in jobs.error
+    assert "there is no listing https://" in jobs.error
     jobs("add", str(tmp_path / "missing.csv"), code=2)
     assert "cannot be opened" in jobs.error
     jobs("add", "not a website", code=1)

@@ -63,7 +63,7 @@ def document_id(path: str) -> str:
 
 
 def admit(app: App, file: File, options: Options, now: int, *, again: bool = False) -> Admitted:
-    """Decide what a file is, and have it worked on if it is new or changed, or `again` in any case."""
+    """Decide what a file is, and enqueue a task if it is new or changed, or with `again` in any case."""
     with transaction(app) as connection:
         admitted = _admit(app, connection, file, options, now, again=again)
     if admitted.decision is Decision.GOING_ON:
@@ -86,7 +86,7 @@ def _admit(app: App, connection: Direct, file: File, options: Options, now: int,
     newest = max(known, default=0)
     if not again:
         if in_force and known[in_force][0] == file.content_hash:
-            _forget(connection, document, in_force)  # the file is again as it was: nobody wants what came between
+            _forget(connection, document, in_force)  # the file is again as it was: drop later generations
             _connect(app, connection, document, in_force)
             return Admitted(file, Decision.UNCHANGED)
         if newest and known[newest][0] == file.content_hash:
@@ -121,7 +121,7 @@ def _admit(app: App, connection: Direct, file: File, options: Options, now: int,
 
 
 def _connect(app: App, connection: Direct, document: str, generation: int) -> None:
-    """Have the connections of a document found if they are not; where a task does so already, it stays that one."""
+    """Enqueue a task that finds a document's connections, unless they are found or a task does so already."""
     found = rows(
         connection,
         "SELECT chunks FROM docs_generation WHERE document = ? AND generation = ? AND connected_at IS NULL",

@@ -1,4 +1,4 @@
-"""Which document somebody means."""
+"""Find the one document that a user's text names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onceward import App, ConfigError
 from onceward_apps.documents import reads
 
 SHOWN = 10
-"""So many of the documents are named that somebody may have meant."""
+"""How many of the possible documents an error message lists."""
 
 
 def chosen(app: App, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Text as it is stored: no characters that a database refuses or that nobody sees."""
+"""Text as it is stored: without characters that a database refuses or that are invisible."""
 
 from __future__ import annotations
 

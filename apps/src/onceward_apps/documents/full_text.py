@@ -1,6 +1,6 @@
 """Passages by their words, from the full-text index of either database: any of the terms will do, rare ones count more.
 
-Terms are letters and digits alone (`words.asked_terms`), so nothing that somebody types is an operator here.
+Terms are letters and digits alone (`words.asked_terms`), so no text that a user types acts as a query operator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A provider of models, by the interface that OpenAI's has made common. Asked only if somebody says so.
+"""A provider of models, by the interface that OpenAI's has made common. Called only if a user turns it on.
 
 The address and the key come from the environment, `OPENAI_BASE_URL` and `OPENAI_API_KEY`; neither is stored.
 """

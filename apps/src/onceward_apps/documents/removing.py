@@ -12,7 +12,7 @@ KINDS = ("document", "paid_document", "detect_connections")
 
 
 def remove(app: App, document: str) -> None:
-    """Cancel what is worked on it, and take it away in one transaction. Whoever still works on it can write nothing."""
+    """Cancel the document's tasks, then delete it in one transaction. A task that still runs can write nothing more."""
     for generation in app.read(reads.generations, document):
         for kind in KINDS:
             for task in app.tasks(kind=kind, key=f"{document}/{generation}", limit=1):

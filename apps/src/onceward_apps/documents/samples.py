@@ -50,7 +50,7 @@ def epub(title: str, chapters: Sequence[Sequence[tuple[str, str]]]) -> bytes:
         '<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0" unique-identifier="id">'
         '<metadata xmlns:dc="http://purl.org/dc/elements/1.1/">'
         f'<dc:identifier id="id">made:{title}</dc:identifier><dc:title>{title}</dc:title>'
-        "<dc:language>en</dc:language><dc:creator>Nobody</dc:creator></metadata>"
+        "<dc:language>en</dc:language><dc:creator>Anonymous</dc:creator></metadata>"
         f"<manifest>{items}</manifest><spine>{spine}</spine></package>"
     )
     container = (

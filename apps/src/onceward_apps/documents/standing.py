@@ -56,7 +56,7 @@ def _of_newest(state: str | None, reason: str | None, detail: str | None, task: 
 
 
 def is_trouble(entry: Entry, task: Task | None) -> bool:
-    """Whether somebody should look at it."""
+    """Whether a person should look at this document."""
     word, why = standing(entry, task)
     of_newer = (f"newer file: {trouble}" in why for trouble in (STOPPED, UNREADABLE))
     return word in (STOPPED, UNREADABLE, UNCONNECTED) or any(of_newer)

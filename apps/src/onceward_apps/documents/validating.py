@@ -100,7 +100,7 @@ class Validation:
         seconds = time.monotonic() - began
         return Result(
             "a large book, undisturbed",
-            f"{LARGE_SECTIONS} chunks, taken back from nobody",
+            f"{LARGE_SECTIONS} chunks, no task taken back",
             f"{len(self._ids)} chunks, taken back {reclaims} times",
             len(self._ids) == LARGE_SECTIONS and reclaims == 0,
             seconds,

@@ -43,7 +43,7 @@ def workers(app: App, log: Path, *, processes: int) -> Iterator[subprocess.Popen
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill workers, and whoever watches them, at once."""
+    """Kill the workers and their supervisor at once."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

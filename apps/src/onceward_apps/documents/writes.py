@@ -1,4 +1,4 @@
-"""What is written to a library, always inside a transaction of somebody else: a stage's, or that of a command.
+"""All writes to a library. Each runs inside the caller's transaction: a stage's, or a command's.
 
 Two rules keep every row pointing at something. What belongs to a generation is written only while that generation is
 open, and looked at in the same transaction; so a task whose document was removed, or has moved on, writes nothing. And
@@ -229,7 +229,7 @@ def remove(connection: Connection, document: str) -> None:
 
 
 def take_turns(connection: Connection) -> None:
-    """Who admits a file or takes chunks away does so alone: two at once could each wait for rows of the other."""
+    """Let one transaction at a time admit a file or delete chunks: two could deadlock on each other's rows."""
     if connection.dialect == "postgres":
         rows(connection, "SELECT pg_advisory_xact_lock(7201, 1)")
 

@@ -50,7 +50,7 @@ _NOT_PUBLIC_6 = tuple(
     for network in (
         "2001::/23",        # protocol assignments: Teredo, ORCHID, benchmarks
         "2001:db8::/32",    # documentation
-        "2002::/16",        # 6to4: an IPv4 address of anybody's choice inside
+        "2002::/16",        # 6to4: any IPv4 address may be inside
         "2620:4f:8000::/48",  # AS112
         "3fff::/20",        # documentation
     )

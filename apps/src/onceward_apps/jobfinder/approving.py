@@ -1,4 +1,4 @@
-"""What a person decides about sources: those that wait are tested when somebody agrees, disabled ones read again."""
+"""What a person decides about sources: a waiting one is tested once approved, a disabled one read again."""
 
 from __future__ import annotations
 

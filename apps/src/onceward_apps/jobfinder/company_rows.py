@@ -84,7 +84,7 @@ def begin_company(connection: Connection, company: str, name: str | None, websit
 
 
 def know_name(connection: Connection, company: str, name: str) -> None:
-    """Have a company found by a name; whoever had it first keeps it."""
+    """Have a company found by a name; if another company has that name already, it keeps it."""
     if folded := folded_name(name):
         change(
             connection,

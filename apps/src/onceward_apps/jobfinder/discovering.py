@@ -1,4 +1,4 @@
-"""Instructions for a page that nobody has described: a list of jobs is many like elements with one link each."""
+"""Work out how to read an unknown page: a list of jobs is many like elements with one link each."""
 
 from __future__ import annotations
 

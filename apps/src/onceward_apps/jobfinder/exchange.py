@@ -90,7 +90,7 @@ async def _judged(response: httpx2.Response, hop: Target, ask: Ask, now: float) 
 def _location(hop: Target, ask: Ask, status: int, headers: Mapping[str, str]) -> str:
     location = headers.get("location")
     if ask.method == "POST":
-        # To follow would make a GET of it, or send the body to somebody else; some boards do this when they are busy.
+        # To follow would make a GET of it, or send the body to another host; some boards do this when they are busy.
         detail = f"{hop.href} answered a POST with a redirect ({status})"
         if status in _LASTING_REDIRECTS:
             raise Refused(RefusedReason.BAD_REDIRECT, detail, status=status)

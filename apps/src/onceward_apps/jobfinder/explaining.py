@@ -19,7 +19,7 @@ def listing_named(connection: Connection, text: str) -> str:
     if "://" in text:
         named = listing_id(text)
         if listing_rows.listing(connection, named) is None:
-            raise ConfigError(f"nobody has seen a listing {text}")
+            raise ConfigError(f"there is no listing {text}: no source has shown it, and no person has asked for it")
         return named
     found = rows(
         connection,

@@ -22,7 +22,7 @@ SHORTEST_SECTION = 20
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A page of a company, without what nobody reads."""
+    """A page of a company, without the parts that are not text for readers."""
 
     path: str
     url: str

@@ -1,4 +1,4 @@
-"""One way to fetch: safe against addresses, answers and redirects that mean harm, honest about who asks.
+"""One way to fetch: safe against addresses, answers and redirects that mean harm, honest about its sender.
 
 Every hop is checked anew: scheme, port, public addresses, robots.txt. The body is counted while it streams, before
 and after decompression; the time limit holds for the whole of a fetch, redirects and robots.txt included. Every
@@ -60,7 +60,7 @@ class FetchLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def _usual_tls() -> ssl.SSLContext:
-    """Whom to trust as the system does; to read all its certificates takes 50 ms."""
+    """Trust what the system trusts; cached, since reading all its certificates takes 50 ms."""
     return ssl.create_default_context()
 
 

@@ -2,7 +2,7 @@
 
 The rules of HTML make a parser look back through all open elements, so a page of nothing but opening tags takes time
 by the square of its length. And they have it open emphasis anew in every paragraph until it is closed: nine hundred
-marks that nobody closes, and a few thousand paragraphs, are millions of elements.
+marks that are never closed, and a few thousand paragraphs, are millions of elements.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 DEEPEST = 1_000
 _MOST_DOUBTFUL = 5_000
-"""Elements whose own end never came: a parser may have closed them with the one around them, or not."""
+"""Elements without an end tag of their own: a parser may have closed them with the one around them, or not."""
 _MOST_COPIES = 250_000
 """How many times emphasis that is open may be opened anew."""
 _MOST_OPTIONS = 5_000

@@ -211,7 +211,7 @@ def see(
     known: dict[str, str],
     origin: Origin,
 ) -> None:
-    """Note that a source shows listings, in this reading of it; those that nobody knew have a row from now on.
+    """Note that a source shows listings in this reading of it; a listing that is new gets a row.
 
     `known` says which listing is looked at for those that were seen before. Another one has a row of its own unless a
     listing of another source is the same position.
@@ -257,9 +257,9 @@ def forget(connection: Connection, source: str, listings: Sequence[str]) -> None
 
 
 def miss(connection: Connection, source: str, reading: int, now: int) -> None:
-    """A source was read whole: what it no longer shows is gone there, and gone where nobody else shows it.
+    """Mark listings that a completely read source no longer shows; one that no source shows is gone altogether.
 
-    Also what was gone there before: two sources that stop showing a listing at the same moment do not see each other.
+    This includes those gone there before: two sources that drop a listing at the same moment do not see each other.
     """
     change(
         connection,

@@ -75,7 +75,7 @@ async def _looked_up(host: str, port: int) -> list[Any]:
         found: list[Any] | Exception
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except Exception as error:  # the one who waits is told
+        except Exception as error:  # raised in the awaiting task
             found = error
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(give, found)
@@ -175,7 +175,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 def translated(error: Exception, host: str) -> Refused | Unavailable:
-    """What an error on the way to a host means for the one who fetches."""
+    """The refusal or outage that an error on the way to a host means for the fetching task."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -1,8 +1,8 @@
-"""Positions and their openings: which listing is looked at where several sources show the same one.
+"""Positions and their openings: decide which listing is processed when several sources show the same job.
 
-A position is a company, a title and a place. Each of its openings belongs to one listing, the first that there was;
-the listings of other sources stand behind that one. Two that one source shows are two openings, however alike.
-Openings are claimed in transactions: of two sources that are read at the same moment one is first, the other sees it.
+A position is a company, a title and a place. Each of its openings belongs to one listing, the first one seen; like
+listings of other sources are duplicates of that one. Two listings of one source are two openings, however alike.
+Openings are claimed in transactions: of two sources read at the same moment one is first, and the other sees its claim.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from onceward import Connection
 from onceward_apps.statements import change, row, rows
 
 CLAIMS = 20
-"""How often an opening is claimed anew because somebody else was faster."""
+"""How often a listing tries again to claim an opening after another listing was faster."""
 
 
 class PositionTaken(Exception):
-    """Somebody else has saved the same position meanwhile: the stage begins anew, and sees it."""
+    """Another listing has taken the same position meanwhile: the stage is tried again, and sees it."""
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """The listing that is looked at where a source shows one."""
+    """The listing that is processed for the one that a source shows."""
 
     listing: str
     url: str
@@ -32,7 +32,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class Rival(msgspec.Struct, frozen=True):
-    """Another listing that has the opening which a listing would be in."""
+    """Another listing that holds the opening which this listing would take."""
 
     opening: int
     listing: str
@@ -40,7 +40,7 @@ class Rival(msgspec.Struct, frozen=True):
 
 
 def standing(connection: Connection, source: str, listings: Sequence[str]) -> dict[str, Standing]:
-    """Which listings are looked at for those that a source shows; the others nobody knows."""
+    """Find the listing that is processed for each one that a source shows; unknown ones are left out."""
     found = {}
     for one in listings:
         known = row(
@@ -57,9 +57,9 @@ def standing(connection: Connection, source: str, listings: Sequence[str]) -> di
 
 
 def claim(connection: Connection, source: str, shown: Sequence[tuple[str, str | None]]) -> dict[str, str]:
-    """Give each of these listings, with its position, an opening; returns which listing has it: itself, or another's.
+    """Give each of these listings an opening of its position; returns which listing holds it: itself, or another one.
 
-    Everybody claims in the same order, so that nobody waits for who waits for them.
+    All transactions claim in the same order, so that no two wait for each other.
     """
     found: dict[str, str] = {}
     for listing, twin in sorted(shown, key=lambda one: (one[1] or "", one[0])):
@@ -83,17 +83,17 @@ def _claimed(connection: Connection, source: str, listing: str, twin: str, taken
             return free
         if _opened(connection, listing, twin, last):
             return listing
-    raise PositionTaken(f"others claim every opening of the position of {listing}")
+    raise PositionTaken(f"other listings claim every opening of the position of {listing}")
 
 
 def _last(connection: Connection, twin: str) -> int:
-    """The last opening of a position. Who looks at the others after that, and takes the next one, has missed nobody."""
+    """The last opening of a position. Read before the other openings: a claim of the next one then misses none."""
     found = row(connection, "SELECT coalesce(max(opening), 0) FROM jobs_position WHERE twin = ?", twin)
     return 0 if found is None else int(found[0])
 
 
 def _opened(connection: Connection, listing: str, twin: str, last: int) -> bool:
-    """Whether a listing has the opening after the last now; not if somebody was faster, who is seen from here on."""
+    """Take the opening after the last for a listing; False if another listing was faster, which can be seen now."""
     change(
         connection,
         "INSERT INTO jobs_position (twin, opening, listing) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
@@ -103,14 +103,14 @@ def _opened(connection: Connection, listing: str, twin: str, last: int) -> bool:
 
 
 def release(connection: Connection, listing: str) -> None:
-    """Give up the opening of a listing that nobody looks at."""
+    """Give up the opening of a listing that is not processed."""
     change(connection, "DELETE FROM jobs_position WHERE listing = ?", listing)
 
 
 def rival(connection: Connection, listing: str, twin: str | None) -> Rival | None:
-    """Who has the opening that a listing would be in; none where it has one, or where nobody else is like it.
+    """The other listing that holds the opening of a listing; None if it holds one itself, or if there is none like it.
 
-    Two that one source shows are two positions.
+    Two listings that one source shows are never rivals.
     """
     if twin is None or row(connection, "SELECT 1 FROM jobs_position WHERE listing = ?", listing) is not None:
         return None
@@ -118,7 +118,7 @@ def rival(connection: Connection, listing: str, twin: str | None) -> Rival | Non
 
 
 def _strongest(connection: Connection, listing: str, twin: str) -> Rival | None:
-    """Of the others that are like a listing and that no source shows beside it, a match if there is one."""
+    """Of the like listings that no source shows beside this one, the first match, or else the first."""
     found = row(
         connection,
         "SELECT p.opening, p.listing, m.listing IS NOT NULL FROM jobs_position p"
@@ -132,13 +132,13 @@ def _strongest(connection: Connection, listing: str, twin: str) -> Rival | None:
 
 
 def hold(connection: Connection, listing: str, twin: str | None) -> None:
-    """Have a listing hold its opening, in the transaction that saves it: whoever is saved first has it.
+    """Have a listing hold its opening, in the transaction that saves it: the listing that is saved first has it.
 
-    Raises PositionTaken where another one is saved already.
+    Raises PositionTaken if another listing is saved already.
     """
     if twin is None:
         return
-    # An update, and no look: it waits for whoever takes this opening at the moment.
+    # An update, not a SELECT: it waits for the transaction that is taking this opening at the moment.
     if row(connection, "UPDATE jobs_position SET listing = listing WHERE listing = ? RETURNING 1", listing):
         return
     last = _last(connection, twin)
@@ -148,7 +148,7 @@ def hold(connection: Connection, listing: str, twin: str | None) -> None:
     else:
         held = not other.is_match and _taken_over(connection, listing, twin, other)
     if not held:
-        raise PositionTaken(f"somebody else has saved the position of {listing} at this moment")
+        raise PositionTaken(f"another listing has just been saved with the position of {listing}")
 
 
 def _taken_over(connection: Connection, listing: str, twin: str, other: Rival) -> bool:

@@ -135,7 +135,7 @@ def parsed(text: str, name: str = "the profile") -> Profile:
 
 
 def problems(profile: Profile) -> list[str]:
-    """Why a profile cannot be meant, one sentence each."""
+    """Why a profile is invalid, one sentence each."""
     found = [
         f"the rank of {name!r} is {rank}; it is from 1 to {HIGHEST_RANK}"
         for name, rank in profile.skills.items()

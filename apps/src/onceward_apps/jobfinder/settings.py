@@ -186,7 +186,7 @@ def numbers(setting: Callable[[str], Any]) -> Numbers:
 
 
 def problems(numbers: Numbers) -> list[str]:
-    """Why these numbers cannot be meant, one sentence each: out of order, or nothing could reach them."""
+    """Why these numbers are invalid, one sentence each: out of order, or out of reach."""
     found = [
         f"{named(field)}={value}: it cannot be negative"
         for field in Numbers.__struct_fields__

@@ -46,7 +46,7 @@ def source(connection: Connection, source: str) -> SourceRow | None:
 
 
 def sources(connection: Connection) -> list[SourceRow]:
-    """All sources: those that need somebody first."""
+    """All sources: those that need a person's decision first."""
     return records(
         connection,
         SourceRow,

@@ -59,7 +59,7 @@ def profile_path() -> Path:
 
 
 def profile() -> Profile:
-    """The profile, read again when its file has changed. ConfigError if there is none, or it cannot be meant."""
+    """The profile, read again when its file has changed. ConfigError if there is none, or it is invalid."""
     path = profile_path()
     try:
         changed_at = path.stat().st_mtime_ns

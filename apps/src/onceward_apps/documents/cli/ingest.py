@@ -73,7 +73,7 @@ def ingest(
 def _admit_all(
     app: App, paths: tuple[str, ...], options: Options, *, again: bool
 ) -> tuple[list[Admitted], list[tuple[str, Unreadable]]]:
-    """Have every file worked on that needs it."""
+    """Enqueue a task for every file that needs one."""
     admitted, refused = [], []
     for path in found(paths):
         try:
@@ -102,7 +102,7 @@ def _work(app: App, admitted: list[Admitted], log: Path, processes: int, screen:
 
 
 class _Screen:
-    """A bar for all documents, and one for each that is worked on; lines where nobody watches."""
+    """A bar for all documents and one for each in progress; without a terminal, plain lines."""
 
     def __init__(self, screen: Console, names: dict[str, str]) -> None:
         self._screen = screen

@@ -1,4 +1,4 @@
-"""What the commands of `onceward-docs` share: which library they are about, and in whose name they complain."""
+"""What the commands of `onceward-docs` share: the option that names the library, and the form of errors."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ CREATE TABLE docs_chunk (
     end_at     bigint NOT NULL CHECK (end_at > start_at),
     heading    text NOT NULL,
     text       text NOT NULL,
-    -- Without accents, as SQLite's index is: whoever looks for Rostov finds Rostóv.
+    -- Without accents, as SQLite's index is: a search for Rostov finds Rostóv.
     words      tsvector GENERATED ALWAYS AS (
         to_tsvector('english', regexp_replace(normalize(heading || ' ' || text, NFKD), U&'[\0300-\036F]', '', 'g'))
     ) STORED,

@@ -1,4 +1,4 @@
-"""`onceward-jobs add`: companies, boards and listings that are to be looked at."""
+"""`onceward-jobs add`: add companies, boards and listings for the job finder to process."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def add(
     where: Where = OWN_DATABASE,
     output: Output = NOTHING_SAID,
 ) -> int:
-    """Have companies, job boards or listings looked at.
+    """Add companies, job boards or listings for the job finder to process.
 
     A file is CSV, its first row names the columns: website, and if you like name and board.
 
-    A row that cannot be meant is named with its line, and the rest is taken.
+    An invalid row is reported with its line, and the rest is taken.
 
     An address is a board if it looks like one, else a company.
     """

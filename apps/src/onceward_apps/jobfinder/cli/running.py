@@ -41,7 +41,7 @@ def run(
     where: Where = OWN_DATABASE,
     output: Output = NOTHING_SAID,
 ) -> int:
-    """Look at everything that was added and at all that comes of it, until nothing is left to do.
+    """Process everything that was added and all that follows from it, until no work is left.
 
     If it is interrupted, or killed, the same command goes on.
     """

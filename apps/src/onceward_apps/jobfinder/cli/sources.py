@@ -49,7 +49,7 @@ def approve(
     where: Where = OWN_DATABASE,
     output: Output = NOTHING_SAID,
 ) -> int:
-    """Agree to sources that are not certain: they are tested, and read if they can be. Or see which wait."""
+    """Approve uncertain sources: they are tested, and read if the test succeeds. Without names, list what waits."""
     if named and everything:
         raise ConfigError("name sources, or say --all")
     with opened(where.db) as app:

@@ -1,4 +1,4 @@
-"""What the commands of `onceward-jobs` share: which database they are about, and in whose name they complain."""
+"""What the commands of `onceward-jobs` share: the option that names the database, and the form of errors."""
 
 from __future__ import annotations
 

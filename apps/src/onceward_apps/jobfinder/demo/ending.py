@@ -90,7 +90,7 @@ def _wrong(app: App, scene: Scene, story: Story, log: Sequence[Entry]) -> Render
             case troubles.LOOP:
                 what = "redirects in a circle", f"unknown: {reason}"
             case troubles.DEAD:
-                what = "nobody listens there", f"unknown: {reason}"
+                what = "no server listens there", f"unknown: {reason}"
             case troubles.BUSY:
                 times = sum(entry.host == host and entry.status == 429 for entry in log)
                 what = (

@@ -1,4 +1,4 @@
-"""MODEL_QUESTION: one question to a model, within its budget. Whoever asks waits for it, and goes on without it."""
+"""MODEL_QUESTION: one question to a model, within its budget. The asking task goes on if no answer comes."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ def child_origin(ctx: Context[P]) -> Origin:
 
 
 def numbers_of(ctx: Context[P]) -> Numbers:
-    """The settings in force. Where somebody has set what cannot be meant, the task waits until that is mended."""
+    """The settings in force. While one of them is invalid, the task waits until it is corrected."""
     try:
         return numbers(ctx.setting)
     except ConfigError as error:
-        ctx.log.warning("settings cannot be meant", why=str(error))
-        raise Waiting(after="1m", reason=f"settings cannot be meant: {error}") from error
+        ctx.log.warning("settings are invalid", why=str(error))
+        raise Waiting(after="1m", reason=f"settings are invalid: {error}") from error

@@ -181,7 +181,7 @@ def save(ctx: Context[Company]) -> str:
 
 @companies.at_expiry
 def run_out(ctx: Context[Company]) -> None:
-    """Its time is over: it is unknown, and whoever looks sees why."""
+    """Record the company as unknown, with the reason: its task ran out of time."""
     ctx.write(company_rows.give_up_company, company_id(ctx.payload.website), "unknown", "its time was over")
 
 

@@ -85,7 +85,7 @@ def save(ctx: Context[Discovery]) -> str:
 
 @discoveries.at_expiry
 def run_out(ctx: Context[Discovery]) -> None:
-    """Its time is over: it is unknown, and whoever looks sees why."""
+    """Record the source as unknown, with the reason: its task ran out of time."""
     ctx.write(source_rows.reject_source, ctx.payload.source, "its time was over", now_of(ctx))
 
 

@@ -75,7 +75,7 @@ class Passed(msgspec.Struct, frozen=True):
     strikes: tuple[Reason, ...]
     company: str | None
     asked_for: Company | None
-    """The company, where nobody knew it: the next stage waits for what becomes of it."""
+    """The company, if it is unknown or still under way: the next stage waits for its outcome."""
 
 
 @jobs.stage(join=True)
@@ -156,7 +156,7 @@ def save(ctx: Context[Job]) -> str:
 
 @jobs.at_expiry
 def run_out(ctx: Context[Job]) -> None:
-    """Its time is over: it is unknown, and whoever looks sees why."""
+    """Record the listing as unknown, with the reason: its task ran out of time."""
     _decide(ctx, "unknown", "its time was over", None)
 
 
@@ -190,7 +190,7 @@ def _listing(ctx: Context[Job]) -> tuple[Listing, str | None]:
 
 
 def _company(ctx: Context[Job], listing: Listing, website: str | None) -> tuple[str | None, Company | None]:
-    """The company of a listing, and where nobody knows it the task that looks at it."""
+    """The company of a listing, and the task that looks at it if it is unknown or still under way."""
     row = ctx.read(listing_rows.listing, listing_id(ctx.payload.url))
     name = row.company if row is not None else None
     if name is None and listing.company:
@@ -203,7 +203,7 @@ def _company(ctx: Context[Job], listing: Listing, website: str | None) -> tuple[
     known = ctx.read(company_rows.company, name)
     if known is None:
         return (name, Company(website, listing.company)) if website else (None, None)
-    # Somebody has asked for it: if that is still under way, this is the same work, and is waited for.
+    # Another task has asked for it: if that is still under way, this is the same work, and is waited for.
     return name, Company(known.website, known.name) if known.status == "analyzing" else None
 
 
@@ -235,7 +235,7 @@ def _skip_if_too_low(ctx: Context[Job], match: Match) -> None:
 
 
 def _give_up(ctx: Context[Job], reason: str, said: Said | None) -> NoReturn:
-    """What could not be scraped is kept as unknown, with its reason, for somebody to look at."""
+    """Record the listing as unknown, with the reason, for a person to look at, and fail."""
     gone_at = now_of(ctx) if reason.startswith(GONE) else None
     _decide(ctx, "unknown", reason, said.listing if said else None, gone_at=gone_at)
     raise Failed(reason)

@@ -1,4 +1,4 @@
-"""SCRAPE_SOURCE: read all listings of a source, page by page, and have those looked at that nobody has seen.
+"""SCRAPE_SOURCE: read all listings of a source, page by page, and spawn a job for each that is new.
 
 A reading that fails for good makes the streak of its source longer, and at five in a row the source is disabled until a
 person enables it. A reading that saw the whole board knows what is gone.
@@ -90,7 +90,7 @@ def run_out(ctx: Context[Reading]) -> None:
 
 
 async def _take(ctx: Context[Reading], row: SourceRow, step: Step, place: Place) -> Place:
-    """Note what a page shows, and have those listings looked at that nobody has decided about.
+    """Note what a page shows, and spawn jobs for the listings that are not decided yet.
 
     What is new is claimed in a transaction of its own before anything is spawned: then it is known which of two sources
     that are read at the same moment was first with a position.

@@ -38,7 +38,7 @@ CREATE TABLE jobs_company_name (
     company text NOT NULL REFERENCES jobs_company (company)
 );
 
--- A job board, by its kind and token: greenhouse:acme. One that awaits approval is asked for by nobody until a person says so.
+-- A job board, by its kind and token: greenhouse:acme. No task asks for one that awaits approval until a person approves it.
 CREATE TABLE jobs_source (
     source text PRIMARY KEY,
     kind text NOT NULL,

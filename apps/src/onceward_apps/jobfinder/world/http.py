@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server for one process and any number of hosts, which keeps a log of who was asked when."""
+"""A small HTTP/1.1 server for one process and any number of hosts, which logs each request with its host and time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 
 LOG_HOST = "log.invalid"
-"""Asked as this host, the server tells what it was asked, and keeps no account of that."""
+"""A request for this host returns the log, and is not logged itself."""
 HEAD_BYTES_MAX = 16_384
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What came in."""
+    """A request."""
 
     method: str
     host: str
@@ -44,7 +44,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes out."""
+    """An answer to a request."""
 
     body: bytes
     content_type: str = "text/html; charset=utf-8"
@@ -53,7 +53,7 @@ class Answer:
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """One line of the log: when, in seconds of a clock that only goes on, who was asked what, and the status."""
+    """One line of the log: the time in seconds of a monotonic clock, the host, the request and the status."""
 
     at_s: float
     host: str
@@ -67,12 +67,12 @@ def html(body: str, status: int = 200) -> Answer:
 
 
 def json(value: object, status: int = 200) -> Answer:
-    """What an interface says."""
+    """The JSON answer of an interface."""
     return Answer(msgspec.json.encode(value), "application/json; charset=utf-8", status)
 
 
 def redirect(where: str) -> Answer:
-    """Go there."""
+    """A redirect to another address."""
     return Answer(b"", status=302, headers={"Location": where})
 
 
@@ -124,13 +124,13 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody has come."""
+        """A client has connected."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._open_ones.add(transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Somebody has left."""
+        """A client has left."""
         assert self._transport is not None
         self._open_ones.discard(self._transport)
 

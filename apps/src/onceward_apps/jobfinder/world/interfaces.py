@@ -55,7 +55,7 @@ def _greenhouse_job(company: Company, position: Position, with_text: bool = True
 
 
 def lever(ask: Ask, company: Company, positions: Sequence[Position]) -> Answer:
-    """A bare list with no total: whoever reads it goes on until a page is short."""
+    """A bare list with no total: a reader goes on until a page is short."""
     if "application/json" not in ask.headers.get("accept", "") and ask.query.get("mode") != "json":
         return Answer(b"<!doctype html><title>Jobs</title>")
     if len(ask.parts) == 4:

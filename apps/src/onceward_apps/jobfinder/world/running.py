@@ -1,4 +1,4 @@
-"""The invented web as a process of its own, which ends with the one that started it."""
+"""The invented web as a process of its own, which ends with its parent process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onceward_apps.jobfinder.world.troubles import DEAD_HOST
 from onceward_apps.jobfinder.world.web import Size
 
 CLOSED = "127.0.0.1:1"
-"""Where nobody listens."""
+"""An address on which no server listens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What is wrong on the invented web, each with a company of its own.
 
 ouroboros-loom    every page redirects, in a circle
-silent-quarry     nobody listens there
+silent-quarry     no server listens there
 patience-weir     answers 429 with a Retry-After before it answers
 bazaar-of-offers  a board with 10,000 links, on ten pages
 crumbling-arch    a board whose second page is broken, on every reading
@@ -119,5 +119,5 @@ def _spam_offer(company: Company, number: str) -> Answer:
     return sites.page(
         f"Amazing offer {number}",
         f"<h1>Amazing offer {number}</h1><p>Earn from home with {company.name}, on commission only. No skills are"
-        " needed, no questions are asked, and nobody has ever come back to complain about it. Apply today.</p>",
+        " needed, no questions are asked, and no complaint has ever come back about it. Apply today.</p>",
     )

@@ -65,8 +65,8 @@ TASKS = (
     "measure before and after",
 )
 VALUES = (
-    "We write things down. Meetings are short, and nobody has to be loud to be heard.",
+    "We write things down. Meetings are short, and quiet voices are heard in them.",
     "Everybody is on call for what they built, and asleep when it was built well.",
     "We pay within bands that all of us can read, and we close for two weeks in summer.",
-    "New colleagues ship a small change in their first week, with somebody beside them.",
+    "New colleagues ship a small change in their first week, with an older hand beside them.",
 )

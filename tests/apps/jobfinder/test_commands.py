@@ -215,7 +215,7 @@ def test_settings_that_were_changed_to_what_cannot_be_reached_stop_a_run(jobs: C
 def test_init_writes_a_profile_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "new" / "me.toml"
     assert main(["init", str(path)]) == 0
-    assert "# Whom onceward-jobs looks for jobs for." in path.read_text(encoding="utf-8")
+    assert "# The person for whom onceward-jobs looks for jobs." in path.read_text(encoding="utf-8")
     assert main(["init", str(path)]) == 1
     assert "--force writes over it" in capsys.readouterr().err
     assert main(["init", str(path), "--force", "--json"]) == 0

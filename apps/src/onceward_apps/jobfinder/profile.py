@@ -1,4 +1,4 @@
-"""Whom jobs are looked for: a person's profile, a file in TOML that `onceward-jobs init` writes with comments.
+"""The profile of the person who looks for a job: a file in TOML that `onceward-jobs init` writes with comments.
 
 It is read and checked as a whole: what is misspelt, of the wrong type, or can never be reached is an error.
 """

@@ -53,10 +53,13 @@ def test_the_application_is_told_of_what_has_cost_a_child_its_life(
     assert isinstance(app, App)
     task = app.enqueue(scope["Job"](how))  # type: ignore[operator]
     command = [sys.executable, "-m", "onceward", "run", "failing:app", "--processes", "1", "--until-idle"]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=120, capture_output=True)
+    done = subprocess.run(command, cwd=tmp_path, check=True, timeout=120, capture_output=True, text=True)
     told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
     reason = app.task(task.id).reason
     app.close()
+    [line] = [line for line in done.stderr.splitlines() if "task failed" in line]
+    assert f"task={task.id}" in line
+    assert (reason or "no reason") in line.replace("\\'", "'")
     # Where it stood is lost with its worker.
     first = [task.id, "job", None, 1]
     if how == "dies":

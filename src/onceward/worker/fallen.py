@@ -32,7 +32,7 @@ logger = EngineLog("onceward.worker")
 
 
 class FallenDelivery:
-    """Hands on what is known of such tasks, if anybody wants to know."""
+    """Logs such tasks, a line for each, and hands them to `on_failure` where the application has one."""
 
     def __init__(self, session: Session, on_failure: Callable[[Failure], object] | None) -> None:
         self._session = session
@@ -40,12 +40,18 @@ class FallenDelivery:
 
     def __call__(self, fallen: Sequence[Fallen]) -> None:
         """Tell of these, whose failure is committed."""
-        if self._on_failure is None or not fallen:
+        if not fallen:
             return
         if (left_out := len(fallen) - MOST_DELIVERED) > 0:
-            logger.warning("many tasks have failed at once, failures were not handed over", count=left_out)
+            logger.warning("many tasks have failed at once, not all are told of one by one", count=left_out)
         for failure in self._session.ask(lambda: failures_of(fallen[:MOST_DELIVERED])):
-            self._on_failure(failure)
+            values = {"task": failure.task, "kind": failure.kind, "lineage": str(failure.lineage)}
+            if failure.has_ended:
+                logger.warning("task failed", **values, reason=failure.reason)
+            else:
+                logger.warning("stage failed", **values, error=failure.reason)
+            if self._on_failure is not None:
+                self._on_failure(failure)
 
 
 class _Line(msgspec.Struct, frozen=True, array_like=True):

@@ -222,3 +222,18 @@ def test_every_argument_of_what_programs_make_and_call_is_in_the_reference() -> 
 def test_a_decision_names_the_code_that_carries_it_out(page: Path) -> None:
     """That the files exist is what `test_links_lead_somewhere` checks."""
     assert re.search(r"^\*\*Code\.\*\* \[`", TEXTS[page], re.M)
+
+
+def test_every_store_rule_that_comments_cite_is_explained() -> None:
+    page = TEXTS[ROOT / "docs" / "explanation" / "store-rules.md"]
+    explained = set(re.findall(r"^## (R\d+): ", page, re.M))
+    sources = [path for ext in ("py", "sql") for path in (ROOT / "src" / "onceward").rglob(f"*.{ext}")]
+    cited = {rule for path in sources for rule in re.findall(r"\bR\d{1,2}\b", path.read_text(encoding="utf-8"))}
+    assert cited <= explained == {f"R{number}" for number in range(1, 15)}
+
+
+def test_contributing_names_files_that_exist() -> None:
+    text = TEXTS[ROOT / "CONTRIBUTING.md"].split("## Where would you add")[1].split("\n## ")[0]
+    named = set(re.findall(r"`([\w/]+/[\w]+\.py)`", text))
+    roots = (ROOT, ROOT / "src", ROOT / "src" / "onceward")
+    assert not [path for path in named if not any((root / path).is_file() for root in roots)]

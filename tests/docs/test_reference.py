@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Iterable, Iterator
@@ -237,3 +238,27 @@ def test_contributing_names_files_that_exist() -> None:
     named = set(re.findall(r"`([\w/]+/[\w]+\.py)`", text))
     roots = (ROOT, ROOT / "src", ROOT / "src" / "onceward")
     assert not [path for path in named if not any((root / path).is_file() for root in roots)]
+
+
+def test_every_station_of_the_tour_is_a_function_that_exists() -> None:
+    ways = TEXTS[ROOT / "docs" / "explanation" / "tour.md"].split("\n## ")[1:]
+    for way in ways:
+        stations = re.findall(
+            r"^\d\. \[`([\w/]+\.py)` · `([\w.]+)`\]\(\.\./\.\./src/onceward/([\w/]+\.py)\)", way, re.M
+        )
+        assert len(stations) == len(re.findall(r"^\d\. ", way, re.M)) <= 8, "every station is a link to a function"
+        for file, function, linked in stations:
+            assert file == linked
+            assert function in _functions_of(file), f"{file} has no {function}"
+
+
+def _functions_of(file: str) -> set[str]:
+    """The functions and methods of a file of the engine, as `Class.method`."""
+    found: set[str] = set()
+    for node in ast.parse((ROOT / "src" / "onceward" / file).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            methods = (one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+            found |= {f"{node.name}.{one.name}" for one in methods}
+    return found

@@ -142,7 +142,7 @@ done in it:
 ## What this does not cover
 
 - A disk that lies: one that says a write is durable when it is not, or gives back other bytes than it was given.
-- Hands in the database: rows that somebody deletes or edits beside the engine. `onceward verify` finds such breaches;
+- Hands in the database: rows that are deleted or edited beside the engine. `onceward verify` finds such breaches;
   the engine does not mend them.
 - Effects outside of the database. A stage is executed at least once; what it does to other people's systems is done
   once only as far as these heed its idempotency key.

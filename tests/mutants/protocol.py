@@ -390,7 +390,7 @@ MUTANTS = (
     Mutant(
         "moments without end",
         "a reader remembers every moment while a transaction of others stays open",
-        (Edit("store/lines/memory.py", "del memory.marks[1::2]", "pass"),),
+        (Edit("store/lines/memory.py", "del memory.snapshots[1::2]", "pass"),),
         (
             "tests/store/test_growth_of_memory.py"
             "::test_a_reader_remembers_few_moments_while_a_transaction_of_others_stays_open",

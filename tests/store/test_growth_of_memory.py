@@ -12,7 +12,7 @@ from onceward.store.drivers.session import Session
 from onceward.store.lines.memory import (
     MARK_EVERY_MS,
     MOST_GOVERNED,
-    MOST_MARKS,
+    MOST_SNAPSHOTS,
     REMEMBERED_MS,
     LineMemory,
     forget_lines,
@@ -42,8 +42,8 @@ def test_a_reader_remembers_few_moments_while_a_transaction_of_others_stays_open
     other.execute("BEGIN; SELECT pg_current_xact_id()")
     for _ in range(claims_made):
         assert claim_one() == 1
-        most = max(most, len(memory.marks))
-    assert MOST_MARKS // 2 < most <= MOST_MARKS
+        most = max(most, len(memory.snapshots))
+    assert MOST_SNAPSHOTS // 2 < most <= MOST_SNAPSHOTS
     assert memory.floor == {}, "whatever the other one does may still come behind"
     other.execute("ROLLBACK")
     place = memory.highest[lane_of("default", "note"), 2]

@@ -25,7 +25,7 @@ class Entry(NamedTuple):
 
 
 def log(entries: Iterable[Entry]) -> Op[None]:
-    """Append rows to the log, in the transaction of what they tell of."""
+    """Append rows to the log, in the transaction of the change that they record."""
     yield Many(
         "log_events",
         [

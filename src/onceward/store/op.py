@@ -1,7 +1,7 @@
 """Operations on the store, written once.
 
-An operation is a generator: it yields named queries and receives their rows. Who drives it decides whether that
-happens on SQLite or PostgreSQL, blocking or awaited, in a transaction of ours or in the user's own.
+An operation is a generator that yields named queries and receives their rows (decision 9). Its driver decides whether
+that happens on SQLite or PostgreSQL, blocking or awaited, in a transaction of the engine or in the caller's own.
 
     def cancel(task: int, now: int) -> Op[bool]:
         rows = yield Query("cancel", {"task": task, "now": now})
@@ -21,24 +21,26 @@ Rows = Sequence[Row]
 
 
 class Uuids(list[bytes]):
-    """A list of UUIDs as their sixteen bytes: thousands are made every second, and nobody asks them anything."""
+    """UUIDs as their sixteen bytes: an enqueue makes thousands a second and needs no UUID objects."""
 
 
 class PackedBytes(NamedTuple):
-    """Byte strings for a statement that takes them one after the other, in one, and cuts them itself: on SQLite."""
+    """Byte strings that SQLite receives joined into one blob; the statement cuts them apart again."""
 
     parts: Sequence[bytes]
     hashed: Sequence[int | None] | None = None
-    """1 for each that is the hash of a blob; nothing at all where none is."""
+    """1 for each part that is the hash of a blob; None if no part is."""
     names: Sequence[str] | None = None
     """The keys of their rows."""
     numbers: Sequence[int] | None = None
-    """The numbers of their rows, from the first one on."""
+    """The numbers of their rows, in ascending order."""
 
     def layout(self) -> str:
-        """JSON with a number for each: from the 38th bit on how far its row is from the first, from the 14th on the
-        place of its first byte, below that its length, and in the lowest bit whether it is a hash. By name, where they
-        have one: a name may stand twice."""
+        """JSON with one number per part: where the part begins, how long it is, and whether it is a hash.
+
+        Bit 0: whether it is a hash. Bits 1 to 13: its length. Bits 14 to 37: its first byte, counted from 1. From bit
+        38 on: its row, counted from the first one. With names the JSON is an object, in which a name may stand twice.
+        """
         sizes = list(map(len, self.parts))
         cuts = [start << 14 | size << 1 for start, size in zip(accumulate(sizes, initial=1), sizes, strict=False)]
         if self.hashed is not None:
@@ -53,16 +55,16 @@ class PackedBytes(NamedTuple):
 
 
 class Query(NamedTuple):
-    """One named statement. An absent query of a dialect (a NOTIFY on SQLite) answers with no rows."""
+    """One named statement. Where a database does not need it (a NOTIFY on SQLite), it returns no rows."""
 
     name: str
     params: dict[str, Any] = {}  # noqa: RUF012 - a NamedTuple default, never written to
 
 
 class Many(NamedTuple):
-    """One named statement for many rows: some statements with many rows each on SQLite, arrays in one on PostgreSQL.
+    """One named statement for many rows: several multi-row statements on SQLite, one with arrays on PostgreSQL.
 
-    What all rows have in common stands in `same`, once: a long array is a slow parameter.
+    `same` holds the values that all rows share, once: a long array is a slow parameter.
     """
 
     name: str
@@ -71,12 +73,12 @@ class Many(NamedTuple):
 
     @property
     def full_rows(self) -> Sequence[tuple[Any, ...]]:
-        """Every row with what they have in common before it."""
+        """Every row, with the shared values before its own."""
         return [self.same + row for row in self.rows] if self.same else self.rows
 
     @property
     def columns(self) -> list[Any]:
-        """What they have in common, then the rows column by column; a column of nothing is None."""
+        """The shared values, then the rows column by column; a column without values is None."""
         arrays = [
             None if all(value is None for value in column) else list(column) for column in zip(*self.rows, strict=True)
         ]
@@ -84,19 +86,21 @@ class Many(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Code of the application that is run with the connection, inside the transaction."""
+    """Functions of the application that run inside the transaction, each with the connection and its arguments."""
 
     functions: Sequence[tuple[Callable[..., object], tuple[Any, ...]]]
 
 
 class AtomicStatement(NamedTuple):
-    """One statement that is a transaction of its own. It returns rows if it has written anything, and then it has
-    written the receipt it is given, `:receipt`, as well. Where it is given the one `:before`, and that is gone, it
-    writes nothing."""
+    """A transaction in one statement, without BEGIN and COMMIT (decision 36).
+
+    It returns rows if it has written anything; then it has also written its receipt, `:receipt`. If the receipt
+    `:before` is given and no longer there, it writes nothing.
+    """
 
     query: Query
     read_back: Query
-    """What its answer was, read from what it has written: asked if it has committed and the answer was lost."""
+    """Reads its rows again, where it has committed and the reply was lost."""
 
 
 Request = Query | Many | Call
@@ -119,7 +123,7 @@ class AsyncDriver(Protocol):
 
 
 def drive(operation: Op[Result], driver: Driver) -> Result:
-    """Run an operation to its end on a connection. An error of a query is raised inside the operation first."""
+    """Run an operation to its end on a connection; a query's error is raised inside the operation first."""
     try:
         request = next(operation)
         while True:

@@ -1,4 +1,4 @@
-"""The named queries: `.sql` files, read once, written out for each database and each driver's way of naming parameters.
+"""The query catalogue: named queries from `.sql` files, spelled for each database and each driver's parameters.
 
 A query is a block that begins with `-- name: …`. Parameters are written `:name`. Three short forms keep one text for
 both databases where only the spelling differs:
@@ -8,9 +8,8 @@ both databases where only the spelling differs:
 `ROWS (a type, …)`   the rows of a `Many`: `VALUES` on SQLite, `unnest` of arrays on PostgreSQL; columns marked
                      `same` are its `same` values and stand first
 
-On SQLite every write is `OR FAIL`: a statement that fails is undone with its transaction or by a savepoint, never by
-itself. Otherwise SQLite would keep a journal of each statement that writes several rows, with every page as it was
-before.
+On SQLite every write is `OR FAIL`: a failed statement is undone with its transaction or by a savepoint, never by
+itself. Otherwise SQLite would journal every page that a statement with several rows changes.
 """
 
 from __future__ import annotations
@@ -39,20 +38,20 @@ _WRITE = re.compile(r"^(INSERT(?= INTO)|UPDATE(?= onceward_))", re.M)
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A query in the form that one driver takes: its text, and its parameters in order of their places."""
+    """A query as one driver takes it: its text, and its parameters in order."""
 
     text: str
     places: tuple[str, ...]
     columns: tuple[str, ...]
-    """The columns of a `Many`, in the order in which its rows give them."""
+    """The columns of a `Many`, in the order of the values in its rows."""
     text_for_one: str
-    """The text for a `Many` of one row, where a driver would rather take values than arrays of one."""
+    """The text for a `Many` of one row, with values instead of arrays."""
     kinds: tuple[str, ...]
     """The types of those columns."""
 
 
 def parse_blocks(text: str) -> dict[str, str]:
-    """The named blocks of a file, without their comments. A name that stands twice is an error."""
+    """Split a file into its named blocks, without comments; a repeated name is an error."""
     pieces = _BLOCK.split(text)
     queries: dict[str, str] = {}
     for name, body in zip(pieces[1::2], pieces[2::2], strict=True):
@@ -64,13 +63,13 @@ def parse_blocks(text: str) -> dict[str, str]:
 
 
 def read(name: str) -> str:
-    """A file of the sql folder."""
+    """Read a file of the sql folder."""
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 @cache
 def queries(dialect: Dialect) -> dict[str, str]:
-    """All queries of a database: the common ones, and those that truly differ."""
+    """All queries of a database: the common ones, and those of this database alone."""
     merged: dict[str, str] = {}
     for file in (*_COMMON, dialect):
         for name, text in parse_blocks(read(f"{file}.sql")).items():
@@ -103,7 +102,7 @@ def _rows_as_values(match: re.Match[str]) -> str:
 def _rows_as_arrays(match: re.Match[str]) -> str:
     columns = _columns(match[1])
     varying = [column for column in columns if not column.is_same]
-    chosen = ", ".join(f":{one.name}::{one.kind}" if one.is_same else one.name for one in columns)
+    chosen = ", ".join(f":{column.name}::{column.kind}" if column.is_same else column.name for column in columns)
     arrays = ", ".join(f":{column.name}::{column.kind}[]" for column in varying)
     names = ", ".join(column.name for column in varying)
     return f"SELECT {chosen} FROM unnest({arrays}) WITH ORDINALITY AS given ({names}, place) ORDER BY place"
@@ -118,7 +117,7 @@ def _list_as_array(match: re.Match[str]) -> str:
 
 
 def spell_out(text: str, dialect: Dialect, *, one_row: bool = False) -> str:
-    """A query with the short forms written out for a database; its parameters are still `:name`."""
+    """Write out the short forms of a query for a database; its parameters stay `:name`."""
     if dialect == "postgres":
         return _ROWS.sub(_row_as_values if one_row else _rows_as_arrays, _LIST.sub(_list_as_array, text))
     in_json = _LIST.sub(r"IN (SELECT value FROM json_each(:\2))", text)
@@ -127,7 +126,7 @@ def spell_out(text: str, dialect: Dialect, *, one_row: bool = False) -> str:
 
 @cache
 def text_for_rows(name: str, count: int) -> str:
-    """A query of SQLite for so many rows of a `Many` at once. What they have in common comes first, then row by row."""
+    """A SQLite query for that many rows of a `Many`: the shared values come first, then row by row."""
     text = queries("sqlite")[name]
     declared = _ROWS.search(text)
     assert declared is not None, f"query {name} takes no rows"
@@ -145,7 +144,7 @@ def text_for_rows(name: str, count: int) -> str:
 class Statements(Mapping[str, Statement]):
     """All queries of a database for one driver; `placeholder(name, place)` writes a parameter its way.
 
-    Each is made when it is first asked for: there are hundreds, and most processes ask for a few dozen.
+    A statement is made at its first use: there are hundreds, and most processes use a few dozen.
     """
 
     def __init__(self, dialect: Dialect, placeholder: Callable[[str, int], str]) -> None:
@@ -202,7 +201,7 @@ def brace(name: str, _place: int) -> str:
 
 
 def migrations(dialect: Dialect) -> list[tuple[int, str, list[str]]]:
-    """The numbered steps of the schema: number, name, statements."""
+    """The steps of the schema, in order: number, name, statements."""
     steps = []
     for entry in sorted((_FOLDER / "migrations").iterdir()):
         stem, _, rest = entry.name.partition(".")

@@ -1,4 +1,4 @@
-"""What sources, budgets and the cache allow: gates that a claim passes, and what is set aside and spent.
+"""Limits of sources and budgets, and the cache: gates that a claim passes, reservations, stored answers.
 
 Modules in `__all__` are for the whole engine, the others for the store alone.
 """

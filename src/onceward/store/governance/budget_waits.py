@@ -1,6 +1,6 @@
-"""Tasks that wait for a budget, and what wakes them: it is raised, its next window begins, or money is free again.
+"""Tasks that wait for a budget wake when its limit is raised, a new window begins or money is free again.
 
-Woken are the oldest, as many as may fit. Whoever comes too late, because others were faster, waits again.
+The oldest tasks wake, as many as may fit. A task whose share other tasks have taken by then waits again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Locked(Exception):
 
 
 def sweep_budgets(session: Session, now: int) -> int:
-    """Settle what lost attempts have left behind, and wake whom there is enough for; returns how many that were."""
+    """Settle reservations of lost attempts and holds of ended tasks, then wake tasks; returns how many woke."""
     try:
         if orphans := session.read(Query("orphaned_reservations")):
             if any(not hold for *_, hold in orphans):
@@ -57,16 +57,16 @@ def sweep_budgets(session: Session, now: int) -> int:
 
 
 def _briefly(operation: Op[int]) -> Op[int]:
-    """An operation of those who also renew leases: they must not wait for somebody who is stuck in a transaction."""
+    """Run an operation with a short lock timeout, for a thread that also renews leases."""
     yield Query("wait_briefly")
     try:
         return (yield from operation)
     except TryAgainLater as error:
-        raise _Locked("somebody is in the middle of a transaction with them") from error
+        raise _Locked("another transaction has locked them") from error
 
 
 def _with_room(waits: Iterable[str], now: int) -> Op[dict[str, Account | None]]:
-    """Of what tasks wait for, the budgets of which something is left; None where nothing was ever drawn."""
+    """The budgets that tasks wait for and that have something left; None where none was drawn from yet."""
     wanted = {account_waited_for(one): one for one in waits}
     rows = yield Many("newest_accounts", [(*account, now) for account in sorted(wanted)])
     found: dict[str, Account | None] = dict.fromkeys(wanted.values())
@@ -81,7 +81,7 @@ def _with_room(waits: Iterable[str], now: int) -> Op[dict[str, Account | None]]:
 
 
 def wake_for_budgets(now: int) -> Op[int]:
-    """Wake the oldest that wait for a budget, as many as may fit into what is left of it; returns how many."""
+    """Wake the oldest tasks that wait for each budget, as many as may fit; returns how many."""
     waits = [row[0] for row in (yield Query("budget_waits"))]
     woken = 0
     for waiting_for, account in sorted((yield from _with_room(waits, now)).items()) if waits else ():
@@ -92,7 +92,7 @@ def wake_for_budgets(now: int) -> Op[int]:
 
 
 def _oldest_that_fit(waiting_for: str, account: Account | None, now: int) -> Op[list[int]]:
-    """The oldest that fit into what is left of a budget together, behind however many that are too large for it."""
+    """The oldest waiting tasks that together fit into a budget, past any that are too large for it."""
     name, scope = account_waited_for(waiting_for)
     most = None if account is None or account.unit == CALLS else account.left_at(now)
     asked = {"waiting_for": waiting_for, "name": name, "scope": scope, "most": most, "count": WOKEN_AT_ONCE}
@@ -107,7 +107,7 @@ def _oldest_that_fit(waiting_for: str, account: Account | None, now: int) -> Op[
 
 
 def _needed(name: str, account: Account | None, estimate: int | None, gates: str | None, to_hold: int) -> int:
-    """What a task needs of the budget that it waits for: to set aside for its stage, or to hold beyond it."""
+    """What a task needs of the budget that it waits for: its stage's estimate, or a hold."""
     if account is not None and account.unit == CALLS:
         return WHOLE * next((gate.tokens for gate in read_gates(gates or "") if gate.name == BUDGET + name), 1)
     draws = name == LINEAGE or any(gate.name == BUDGET + name for gate in read_gates(gates or ""))
@@ -133,7 +133,7 @@ def _wake(tasks: list[int], waiting_for: str, why: str, now: int) -> Op[int]:
 
 
 def wake_for_code(kinds: Sequence[str], rules_of: BudgetsOf, now: int) -> Op[None]:
-    """Wake those of some kinds that wait for a budget from which the code of their stage draws no more."""
+    """Wake tasks that wait for a budget which the code of their stage no longer draws from."""
     for kind, stage, waiting_for in (yield Query("budget_waits_of_kinds", {"kinds": list(kinds)})):
         name, _ = account_waited_for(waiting_for)
         if name == LINEAGE or name in {rule.name for rule in rules_of(kind, stage)}:
@@ -144,13 +144,13 @@ def wake_for_code(kinds: Sequence[str], rules_of: BudgetsOf, now: int) -> Op[Non
 
 
 def budget_waited_for(waiting_for: str | None, now: int) -> Op[Account | None]:
-    """The budget that a task waits for, as it stands."""
+    """Read the budget that a task waits for."""
     rows = yield Many("newest_accounts", [(*account_waited_for(waiting_for or ""), now)])
     return Account(*rows[0]) if rows else None
 
 
 def declare(rules: Iterable[BudgetRule], now: int) -> Op[None]:
-    """Let budgets have the limits that the code gives them, where no operator has said otherwise, and its windows."""
+    """Give budgets the windows of the code, and its limits where no operator has set one."""
     for rule in sorted(rules, key=lambda rule: rule.name):
         yield from _declare_windows(rule, now)
         declared = {"name": rule.name, "ceiling": rule.ceiling, "now": now}
@@ -160,8 +160,7 @@ def declare(rules: Iterable[BudgetRule], now: int) -> Op[None]:
 
 
 def _declare_windows(rule: BudgetRule, now: int) -> Op[None]:
-    """End the windows of a budget that begins anew at other times by now. One of them may have begun when the present
-    one did: then it goes on as that."""
+    """End windows of a budget that do not fit its declared period; one that began with the present one goes on."""
     window_at, ends_at = rule.window(now)
     length_ms = 0 if ends_at is None else ends_at - window_at
     declared = {"name": rule.name, "window_at": window_at, "until": ends_at or 0, "length_ms": length_ms, "now": now}
@@ -171,10 +170,10 @@ def _declare_windows(rule: BudgetRule, now: int) -> Op[None]:
 
 
 def set_limit(name: str, scope: str, ceiling: int, author: str, now: int) -> Op[int]:
-    """Give a budget another limit, for its present window and those to come; returns how many tasks were woken."""
+    """Set a budget's limit for its present window and later ones; returns how many tasks woke."""
     said = {"name": name, "scope": scope, "ceiling": ceiling, "now": now}
     yield Query("lock_budget_limits")
-    if scope == EVERY_SCOPE:  # who has no code says that of a budget of the app too, which is nobody in particular
+    if scope == EVERY_SCOPE:  # without the code, an operator says that also of an app's budget, whose scope is ''
         yield Query("drop_budget_limits_of_app", {"name": name})
     yield Query("set_budget_limit", {**said, "author": author})
     if name == LINEAGE and scope != EVERY_SCOPE:
@@ -184,23 +183,23 @@ def set_limit(name: str, scope: str, ceiling: int, author: str, now: int) -> Op[
 
 
 def limits_of(name: str) -> Op[dict[str, int]]:
-    """What operators have made of a budget, by whom it is for."""
+    """The limits that operators have set for a budget, by scope."""
     rows = yield Query("budget_limits", {"names": [name]})
     return {scope: ceiling for _, scope, ceiling in rows}
 
 
 def unit_of(name: str) -> Op[str | None]:
-    """The unit of a budget that was drawn from before."""
+    """The unit of a budget; None if nothing was ever drawn from it."""
     rows = yield Query("units_of_budget", {"name": name})
     return rows[0][0] if rows else USD if name == LINEAGE else None
 
 
 def read_budgets(name: str | None, now: int, limit: int) -> Op[list[tuple[Account, int, int]]]:
-    """Budgets as they stand in their present windows, each with what tasks hold of it and how many wait for it."""
+    """Read budgets in their present windows, each with the amount held by tasks and how many tasks wait."""
     rows = yield Query("read_budgets", {"name": name, "now": now, "limit": limit})
     return [(Account(*row[:-2]), row[-2], row[-1]) for row in rows]
 
 
 def read_holds(name: str | None, limit: int) -> Op[Rows]:
-    """What tasks hold of budgets, or of one, the oldest first."""
+    """Read the holds of budgets, or of one, the oldest first."""
     return (yield Query("read_holds", {"name": name, "limit": limit}))

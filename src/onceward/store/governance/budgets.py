@@ -1,12 +1,12 @@
-"""Budgets: what is set aside before a stage runs, and what becomes of it when the stage has ended.
+"""Budgets: a claim sets aside what a stage may cost, and the commit of the stage settles it (decision 25).
 
-A claim sets aside what its tasks may cost, all of a task or nothing, in rows that belong to the task and the token of
-the claim; so nobody can spend what another may still need, and no ceiling is passed. The commit that ends an attempt
-takes its rows away and says what was spent. Rows whose task no longer carries their token are the rest of attempts that
-were lost: they are spent, because nobody knows better.
+A claim sets aside the full estimate of a task or nothing, in reservations that belong to the task and the token of the
+claim; so no task spends what another still needs, and no ceiling is passed. The commit that ends an attempt deletes its
+reservations and adds what was spent. Reservations whose task no longer carries their token are of lost attempts: they
+count as spent, because the true cost is unknown.
 
-The rows of budgets are locked after everything else, gates included, and in order. A claim in a transaction that has
-settled something holds some of them already: it waits for no other, and leaves tasks that need one where they stand.
+Budget rows are locked after all others, gates included, and in order (decision 46). A claim in a transaction that has
+settled bills holds some of these locks already: it waits for no other, and leaves tasks that need one in line.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ logger = EngineLog("onceward.budgets")
 
 
 class _Draw(NamedTuple):
-    """What a task needs of a budget."""
+    """An amount that a task needs of one budget."""
 
     key: AccountKey
     amount: int
@@ -57,28 +57,30 @@ class _Draw(NamedTuple):
 
 @dataclass(slots=True)
 class SetAside:
-    """What budgets say to the tasks of a claim."""
+    """The decisions of budgets about the tasks of one claim."""
 
     held: dict[int, list[_Draw]] = field(default_factory=dict)
     waiting: dict[int, str] = field(default_factory=dict)
     failing: dict[int, str] = field(default_factory=dict)
     left: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
-    """What is left of their budgets besides what is set aside for them."""
+    """By task, what is left of its budgets after its reservation."""
     largest: dict[str, tuple[Account, int]] = field(default_factory=dict)
-    """By what tasks wait for: the budget, and the most that one of them may need."""
+    """By `waiting_for` text: the budget, and the largest amount that one of its tasks needs."""
     put_back: list[Placement] = field(default_factory=list)
-    """Those whose budget somebody else has locked: they are looked at again at once."""
+    """Tasks whose budget another transaction has locked: they go back in line at once."""
 
     @property
     def turned_away(self) -> set[int]:
-        """Those that do not run."""
+        """The tasks that do not run."""
         return {*self.waiting, *self.failing, *(one.task for one in self.put_back)}
 
 
 def set_aside(tasks: Sequence[int], rules_of: BudgetsOf, due_by: int, now: int, *, waits: bool) -> Op[SetAside]:
-    """Set aside what tasks that are about to be claimed may cost, in their order: the same that the claim takes, which
-    were due by then. Those for whom there is not enough wait from here on; those that shall fail are named. `waits` is
-    whether this transaction may wait for others."""
+    """Set aside the estimates of tasks that are about to be claimed, in their order.
+
+    These are the same tasks that the claim takes, due by `due_by`. Where not enough is left a task waits from here on,
+    or is named to fail. `waits` says whether this transaction may wait for the locks of others.
+    """
     decided = SetAside()
     rows = (yield Query("budget_needs", {"ids": sorted(tasks), "due_by": due_by})) if tasks else ()
     draws = {row[0]: _draws(row, rules_of, now) for row in rows if BUDGET in row[3]}
@@ -106,7 +108,7 @@ def set_aside(tasks: Sequence[int], rules_of: BudgetsOf, due_by: int, now: int, 
 def locked_by_others(
     wanted: Mapping[AccountKey, BudgetRule | None], accounts: Mapping[AccountKey, Account]
 ) -> Op[set[AccountKey]]:
-    """The budgets that were wanted, are there, and could not be locked at once."""
+    """The wanted budgets that exist and could not be locked at once."""
     missing = {key: rule for key, rule in wanted.items() if key not in accounts}
     doubtful = sorted(key for key, rule in missing.items() if rule is None)  # a lineage need not have one
     rows = (yield Many("known_budgets", doubtful)) if doubtful else ()
@@ -127,7 +129,7 @@ def _draws(row: Row, rules_of: BudgetsOf, now: int) -> list[_Draw]:
     for rule in rules_of(kind, stage):
         whose = rule.whose(kind, source, str(as_uuid(lineage)), batch)
         if rule.name in named and whose is not None:
-            # Without an estimate nobody knows: then it is all of it.
+            # Without an estimate a stage may cost all of the budget.
             amount = named[rule.name] * WHOLE if rule.unit == CALLS else rule.ceiling if estimate is None else estimate
             found.append(_Draw((rule.name, whose, rule.window(now)[0]), amount, rule))
     if LINEAGE in named or any(rule.unit == USD for rule in rules_of(kind, stage)):
@@ -136,7 +138,7 @@ def _draws(row: Row, rules_of: BudgetsOf, now: int) -> list[_Draw]:
 
 
 def scopes_of(lineage: object, scopes: bytes | None) -> list[str]:
-    """A lineage, and the branches in it, each of which may have a budget."""
+    """The scopes of a task's lineage and of the branches it is in; each may have a budget."""
     below = bytes(scopes or b"")
     inner = [str(as_uuid(below[start : start + 16])) for start in range(0, len(below), 16)]
     return [str(as_uuid(lineage)), *inner]
@@ -156,7 +158,9 @@ def _decide(
         if rule is not None and draw.amount > (most := max(rule.ceiling, account.ceiling)):
             decided.failing[task] = above_limit(stage, draw.amount, rule.name, most, rule.unit)
             return
-        if account.is_closed or draw.amount > left[draw.key]:  # also whoever needs nothing: it may charge all the same
+        if (
+            account.is_closed or draw.amount > left[draw.key]
+        ):  # also a task that needs nothing: it may charge all the same
             if account.fails if rule is None else rule.fails:
                 short = too_little(account, left[draw.key], draw.amount)
                 decided.failing[task] = f"budget {account.name} is spent: {short}"
@@ -191,7 +195,7 @@ def _park(decided: SetAside, left: Mapping[AccountKey, int], now: int) -> Op[Non
 
 
 def reserve(paid: SetAside, leases: Sequence[Lease]) -> Op[None]:
-    """Write down for which attempts something was set aside; of tasks that could not be leased it is free again."""
+    """Write the reservations of leased tasks; free the amounts of tasks that could not be leased."""
     held, leased = paid.held, {lease.task for lease in leases}
     yield from change_accounts(
         (draw.key, (-draw.amount, 0, 0)) for task, some in held.items() if task not in leased for draw in some
@@ -202,8 +206,10 @@ def reserve(paid: SetAside, leases: Sequence[Lease]) -> Op[None]:
 
 
 def reserve_more(lease: Lease, budgets: Sequence[str], now: int) -> Op[NotYet | None]:
-    """Set aside one more call of budgets for an attempt that runs; or say when there may be one. Where the window that
-    the attempt draws from is over, never: the next attempt draws from another one."""
+    """Set aside one more call for a running attempt; else return when its budgets allow one.
+
+    If the window that the attempt draws from is over, that is never: the next attempt draws from a new window.
+    """
     mine = [
         (name, scope, window_at)
         for name, scope, window_at, _ in (yield Query("reservations_of", {"task": lease.task, "token": lease.token}))
@@ -224,8 +230,11 @@ def reserve_more(lease: Lease, budgets: Sequence[str], now: int) -> Op[NotYet | 
 def lock_accounts(
     wanted: Mapping[AccountKey, BudgetRule | None], now: int, *, waits: bool = True
 ) -> Op[dict[AccountKey, Account]]:
-    """Lock the rows of budgets, and make those that are not there yet and are in the code: these first, because what
-    operators have made of them is locked before budgets. Who may not wait gets those that nobody else has locked."""
+    """Lock budgets; missing ones that the code declares are opened first.
+
+    They come first because the limits of operators are locked before budgets. With `waits=False` budgets that another
+    transaction has locked are left out.
+    """
     if not wanted:
         return {}
     if waits:
@@ -244,7 +253,7 @@ def lock_accounts(
 
 
 def _open_briefly(missing: Mapping[AccountKey, BudgetRule], now: int) -> Op[bool]:
-    """Open budgets, unless somebody is in the way, who may be waiting for us."""
+    """Open budgets without waiting for locks: the other transaction may be waiting for this one."""
     yield Query("savepoint")
     yield Query("wait_briefly")
     try:
@@ -270,15 +279,14 @@ def _open(missing: Mapping[AccountKey, BudgetRule], now: int) -> Op[None]:
 
 
 def open_lineage_budgets(budgets: Iterable[tuple[str, int, bool]]) -> Op[None]:
-    """Lineages, branches or batches have a budget of their own: by the id of each, in 10^-9 USD, and whether tasks fail
-    when it is spent."""
+    """Open budgets of lineages, branches or batches: id, limit in 10^-9 USD, whether tasks fail when spent."""
     rows = [(LINEAGE, scope, 0, USD, ceiling, ceiling, None, int(fails)) for scope, ceiling, fails in sorted(budgets)]
     if rows:
         yield Many("open_budgets", rows)
 
 
 def change_accounts(changes: Iterable[tuple[AccountKey, tuple[int, int, int]]]) -> Op[None]:
-    """Change rows of budgets: what is reserved, what is spent, and what of that nobody had set aside."""
+    """Add to the reserved, spent and overcharged amounts of budgets."""
     sums: dict[AccountKey, list[int]] = {}
     for key, (reserved, spent, above) in changes:
         mine = sums.setdefault(key, [0, 0, 0])
@@ -295,7 +303,7 @@ def change_accounts(changes: Iterable[tuple[AccountKey, tuple[int, int, int]]]) 
 
 
 def settle_bills(billed: Sequence[tuple[Lease, Bill | None]]) -> Op[None]:
-    """Attempts are over: what they have charged is spent, and the rest is free again or spent too."""
+    """Settle ended attempts: what they charged is spent, and the rest is free or spent too, as the bill says."""
     bills = {lease.task: (lease.token, bill) for lease, bill in billed}
     rows = yield Query("end_reservations", {"ids": sorted(bills)})
     yield from change_accounts(_settling(rows, bills))
@@ -303,7 +311,7 @@ def settle_bills(billed: Sequence[tuple[Lease, Bill | None]]) -> Op[None]:
 
 
 def settle_orphans() -> Op[int]:
-    """What is set aside for attempts of which nobody will hear is spent; returns for how many."""
+    """Count the reservations of lost attempts as spent; returns how many rows."""
     orphans = [
         (task, bytes(token)) for task, token, hold_name in (yield Query("orphaned_reservations")) if not hold_name
     ]
@@ -327,7 +335,7 @@ def _settling(
 
 
 def settle_so_far(billed: Sequence[tuple[Lease, Bill]]) -> Op[None]:
-    """Attempts that go on have charged something: it is spent, and no longer set aside."""
+    """Settle charges of attempts that go on: they are spent and no longer set aside."""
     changes = []
     shrunk = []
     for lease, bill in billed:
@@ -355,7 +363,7 @@ def _add_costs(billed: Iterable[tuple[Lease, Bill | None]]) -> Op[None]:
 
 
 def warn_of_overcharge(task: int, name: str, scope: str, above: int) -> None:
-    """Warn that more was spent than had been set aside."""
+    """Log that an attempt charged more than was set aside for it."""
     logger.warning(
         "charged more than the estimate: the budget is closed until it is raised or its window is over",
         task=task,
@@ -371,7 +379,7 @@ def warn_of_overcharge(task: int, name: str, scope: str, above: int) -> None:
 def task_budgets(
     counted: Iterable[Counted], kind: str, lineage: str, batch: int | None, now: int
 ) -> dict[AccountKey, BudgetRule]:
-    """The rows of the budgets that count a task which is about to be made."""
+    """The budgets that count a new task."""
     found = {}
     for rule, source in ((one.rule, one.source) for one in counted):
         whose = rule.whose(kind, source, lineage, batch)
@@ -381,18 +389,18 @@ def task_budgets(
 
 
 def count_tasks(counts: Mapping[AccountKey, int]) -> Op[None]:
-    """So many tasks were made."""
+    """Count new tasks as spent in their budgets."""
     yield from change_accounts((key, (0, count * WHOLE, 0)) for key, count in counts.items() if count)
 
 
 def spent_on_tasks(account: Account) -> str:
-    """Why one task more is refused."""
+    """Why a budget refuses one more task."""
     whose = f" of {account.scope}" if account.scope else ""
     return f"budget {account.name}{whose} is spent: {account.ceiling // WHOLE:,} tasks"
 
 
 def count_roots(tasks: Mapping[int, NewTask], batch: int | None, now: int) -> Op[dict[int, str]]:
-    """Count roots that are about to be made; returns, by their places, why some may not be."""
+    """Count new roots in their budgets; returns, by place, why some are refused."""
     wanted = {
         place: task_budgets(task.counted, task.kind, str(task.lineage), batch, now)
         for place, task in tasks.items()
@@ -417,7 +425,7 @@ def count_roots(tasks: Mapping[int, NewTask], batch: int | None, now: int) -> Op
 
 
 def uncount_root(task: NewTask, counted_at: int) -> Op[None]:
-    """A root that was counted is not needed: it was there already."""
+    """Take back the count of a root that existed already."""
     if task.counted:
         keys = task_budgets(task.counted, task.kind, str(task.lineage), None, counted_at)
         yield from count_tasks(dict.fromkeys(keys, -1))

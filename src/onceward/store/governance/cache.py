@@ -1,7 +1,7 @@
-"""The response cache in the database: looked up without a transaction, filled by one at a time, never too large.
+"""The response cache: read without a transaction, filled by one attempt at a time, kept within its size.
 
-Whoever finds no answer makes the row of it their own before they ask the source, under the fence of their attempt. The
-others see by that row that somebody asks, as long as the task of that attempt carries its token.
+An attempt that finds no answer first writes its token into the answer's row, under its fence, then asks the source.
+Other attempts wait for that answer as long as the task still carries that token (decision 28).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ROW_BYTES = 200
 """What an answer takes beside its value, roughly."""
 EVICTED_AT_ONCE = 500
 MOST_PORTIONS = 10
-"""How many transactions one call of `evict` takes: whoever calls it has more to do, and comes again."""
+"""How many transactions one call of `evict` takes; the caller has other work, and calls again."""
 
 
 def look_up(source: str, hashed: bytes) -> Op[Cached | None]:
-    """What the cache has for a key of a source."""
+    """Look up the answer for a key of a source."""
     rows = yield Query("look_up", {"source": source, "hash": hashed})
     for value, stored_at, expires_at, used_at, is_being_filled in rows:
         return Cached(None if value is None else bytes(value), stored_at, expires_at, used_at, bool(is_being_filled))
@@ -34,7 +34,7 @@ def look_up(source: str, hashed: bytes) -> Op[Cached | None]:
 
 
 def begin_fill(lease: Lease, move: Fill, now: int) -> Op[AnswerTaken | None]:
-    """Make an attempt the one that asks for an answer, unless another one does or the answer is there."""
+    """Make this attempt the one that asks the source, unless another does or the answer is there."""
     place = {"source": move.source, "hash": move.hash}
     mine = {**place, "task": lease.task, "token": lease.token, "now": now, "until": now + move.limit_ms}
     if (yield Query("begin_filling", mine)):
@@ -48,7 +48,7 @@ def begin_fill(lease: Lease, move: Fill, now: int) -> Op[AnswerTaken | None]:
 
 
 def _is_useless(row: Row, unfit: int | None, now: int) -> Op[bool]:
-    """Whether nobody has anything of an answer, or of waiting for it."""
+    """Whether the row is expired, unfit, or of an attempt that no longer holds its task."""
     has_value, _, stored_at, expires_at, filler, token = row
     if expires_at <= now:
         return True
@@ -58,7 +58,7 @@ def _is_useless(row: Row, unfit: int | None, now: int) -> Op[bool]:
 
 
 def end_fill(lease: Lease, move: Filled, now: int) -> Op[None]:
-    """Store the answer that an attempt has asked for, or let others ask for it."""
+    """Store the answer that this attempt asked for; without one, let other attempts ask."""
     mine = {"source": move.source, "hash": move.hash, "task": lease.task, "token": lease.token}
     if move.value is None:
         yield Query("end_filling", mine)
@@ -70,7 +70,7 @@ def end_fill(lease: Lease, move: Filled, now: int) -> Op[None]:
 
 
 def count_lookups(left: Sequence[Commit], now: int) -> Op[None]:
-    """Count at each source what the cache had and had not for the stages that have ended, and note what they used."""
+    """Count cache hits and misses per source for stages that have ended, and note the answers used."""
     counted: dict[str, Counter[str]] = {}
     used: set[tuple[str, bytes]] = set()
     for each in left:
@@ -89,7 +89,7 @@ def count_lookups(left: Sequence[Commit], now: int) -> Op[None]:
 
 
 def evict(session: Session, most_bytes: int, now: int) -> int:
-    """Delete what is too old, then what was not used for longest until the rest fits; returns how many answers."""
+    """Delete expired answers, then the longest unused until the rest fits; returns how many."""
     gone = 0
     for _ in range(MOST_PORTIONS):
         chosen = _read(session, Query("expired_answers", {"now": now, "count": EVICTED_AT_ONCE}))
@@ -97,13 +97,13 @@ def evict(session: Session, most_bytes: int, now: int) -> int:
             chosen = _too_many(session, most_bytes)
         dropped = session.transact(partial(_evict, chosen)) if chosen else 0
         gone += dropped
-        if not dropped:  # nothing is to be done, or all of them are in use this moment
+        if not dropped:  # there is nothing to do, or all of them are in use at this moment
             break
     return gone
 
 
 def _too_many(session: Session, most_bytes: int) -> Rows:
-    """Those that were not used for longest, as many as have to go so that the rest fits."""
+    """Choose the longest unused answers, as many as must go so that the rest fits."""
     [(there,)] = _read(session, Query("cached_bytes"))
     chosen: list[Row] = []
     if there > most_bytes:
@@ -122,7 +122,7 @@ def _evict(answers: Rows) -> Op[int]:
 
 
 def clear(transact: Callable[[Callable[[], Op[int]]], int], source: str | None, hashed: bytes | None, now: int) -> int:
-    """Delete all answers, those of a source, or one, in small transactions. One that is on its way is not kept."""
+    """Delete all answers, those of a source, or one, in small transactions; one being asked for is not stored."""
     gone = 0
     while count := transact(partial(_clear, source, hashed, now)):
         gone += count
@@ -137,7 +137,7 @@ def _clear(source: str | None, hashed: bytes | None, now: int) -> Op[int]:
 
 
 class CacheRow(NamedTuple):
-    """What the cache has of one source, and what it was good for."""
+    """One source's answers in the cache, and its hits and misses."""
 
     source: str
     entries: int = 0
@@ -149,7 +149,7 @@ class CacheRow(NamedTuple):
 
 
 def contents(source: str | None) -> Op[list[CacheRow]]:
-    """What the cache has of each source, or of one, by name."""
+    """Read the cached answers, hits and misses of each source, or of one."""
     stored = {name: (entries, size) for name, entries, size in (yield Query("cached_sources"))}
     counted: dict[str, list[int]] = {}
     for gate, *counts in (yield Query("lookups")):
@@ -163,7 +163,7 @@ def contents(source: str | None) -> Op[list[CacheRow]]:
 
 
 def _drop_blobs(hashes: Iterable[bytes | None]) -> Op[None]:
-    """Delete large values that answers had, where nothing else points at them."""
+    """Delete blobs of dropped answers where nothing else refers to them."""
     large = sorted({bytes(hashed) for hashed in hashes if hashed is not None})
     if large:
         locked = yield Many("lock_blobs", [(hashed,) for hashed in large])
@@ -172,5 +172,5 @@ def _drop_blobs(hashes: Iterable[bytes | None]) -> Op[None]:
 
 
 def _read(session: Session, query: Query) -> Rows:
-    """Look for work without keeping anybody from writing."""
+    """Read without a transaction, so that writers need not wait."""
     return session.read(query)

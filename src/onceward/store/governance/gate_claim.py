@@ -1,17 +1,16 @@
-"""Gates: the claim takes only what the outside can serve now.
+"""The claim takes only governed tasks whose gates let them pass now (decision 26).
 
-Governed work stands in a line of its own for each set of gates it has to pass. A turn says when such a line is to be
-looked at; whoever stands in it appends one, in the same transaction. The claim takes the turns that are due, locks the
-gates of their lines (those that another claim has locked are served by it), asks each how many may pass, and leaves one
-turn behind: for when the next may. So a closed door costs nothing until it may open, however many wait behind it.
+Each set of gates has a governed line of its own. A turn says when a claim is to look at that line; a transaction that
+puts a task there appends a turn. The claim reads the turns that are due, locks the gates of their lines (skipping gates
+that another claim has locked, which serves their lines), computes how many tasks may pass each, and leaves one turn:
+the time at which the next task may pass. So a closed gate costs nothing until then, however many tasks wait behind it.
 
-Turns and their lines are looked at in the same moment: nobody who stood there when the turns were read is overlooked,
-and whoever comes later brings a turn that is not taken away. A line that seems empty after the place that was seen last
-is looked at once more, from where nothing can be behind, before its turns are ended. Only who holds all gates of a line
-takes from it.
+One statement reads turns and lines, so the claim overlooks no task that stood there; a later task brings a turn of its
+own, which stays. A line that seems empty after the last place seen is looked at once more, from where no row can be
+behind, before its turns end. Only a claim that holds all gates of a line pops from it.
 
-A claim that takes once more from the line that kept its worker busy tells the gates of that line on the way that those
-who end in the same transaction were served well.
+A claim that pops again from the line that kept its worker busy also reports to that line's gates the success of the
+tasks that end in the same transaction.
 """
 
 from __future__ import annotations
@@ -43,22 +42,22 @@ from onceward.store.op import Many, Op, Query
 MOST_TURNS = 200
 """How many turns one claim looks at."""
 ALL_TURNS = 5_000
-"""How many it gathers: everybody who stands in a line has brought one."""
+"""How many turns one claim ends: each task in a line has brought one."""
 
 REPORT_EVERY_MS = 1_000
-"""How often it is noted that a healthy source is still healthy, where nobody passes it."""
+"""How often a success is reported to a healthy source that no claim passes."""
 
 _TURN, _HEAD = 0, 1
-"""What a row of a look is about; the others are about gates."""
+"""The kinds of rows of a look; other rows are gates."""
 _LINES = 30
-"""Where the row of `pop_and_lease` that is no lease tells of the lines."""
+"""The column in which the last row of `pop_and_lease`, which is no lease, describes the lines."""
 
 
 def look(memory: LineMemory, room: int, now: int) -> Op[GatePlan]:
-    """Look at the governed lines whose turn it is. Their gates are locked from here on, if any of them is to be served.
+    """Look at the governed lines with due turns, and lock their gates if the worker has room.
 
-    A worker that has no room locks nothing: it learns what it could take, and leaves the rest to others. Unless there
-    is a door to be found closed, or nobody behind one; somebody has to.
+    A worker without room locks nothing: it learns what it could take. Where a line is empty or its gate closed it
+    locks all the same, because its turn must move on.
     """
     may_lock = room > 0 or not memory.sweeps
     plan = yield from _look(memory, room, now, locks=may_lock)
@@ -123,10 +122,10 @@ def _bands(lane: str) -> list[Line]:
 
 
 def look_at_one(memory: LineMemory, busy: BusyLane, room: int, now: int) -> Op[GatePlan]:
-    """Ask the gates of one line again, of which it is known that many stand there. Its turns stay as they are.
+    """Plan for the one line that kept the worker busy, without reading its turns.
 
-    Where nobody else is likely to have passed them they are not even locked: whoever pops says what it takes for
-    granted, and gets nothing if it has changed.
+    Gates that only this worker is likely to have passed are not locked first: the statement that pops compares them
+    with their remembered states, and pops nothing if they have changed.
     """
     lane = GovernedLine(busy.lane, busy.line, read_gates(busy.lane[len(busy.line) + 1 :]))
     lane.head, lane.has_others = BandHead(0, busy.band, room), True
@@ -148,7 +147,7 @@ def look_at_one(memory: LineMemory, busy: BusyLane, room: int, now: int) -> Op[G
 
 
 def report_healthy_gates(memory: LineMemory, now: int) -> Op[None]:
-    """Tell the gates that a claim was to tell on the way, and does not pass."""
+    """Report the success that is still left to report to gates, which the claim has not passed."""
     if memory.healthy_gates:
         yield Query(
             "report_success", {"gates": sorted(memory.healthy_gates), "now": now, "before": now - REPORT_EVERY_MS}
@@ -157,7 +156,7 @@ def report_healthy_gates(memory: LineMemory, now: int) -> Op[None]:
 
 
 def _report_recovered(plan: GatePlan) -> Op[None]:
-    """Gates that were not well are told at once that they are; the others when somebody passes them."""
+    """Report a success at once to gates that were not healthy; the others hear of it when a task passes."""
     well = {name for name in plan.memory.healthy_gates if name in plan.states and plan.states[name].is_well}
     if plan.memory.healthy_gates == well:
         return
@@ -173,7 +172,7 @@ def _correct_clocks(plan: GatePlan) -> Op[None]:
 
 
 def correct_gate_clock(gate: str, found: GateState, now: int) -> Op[GateState]:
-    """A gate that we hold, by the clock as it is. If that was set back, its times go with it, and are written down."""
+    """The state of a locked gate by the present clock; if that was set back, write the corrected times."""
     state = found.as_of(now)
     if state is not found:
         yield Query("set_gate_back", {"gate": gate, "tat": state.tat, "paused_until": state.paused_until, "now": now})
@@ -181,7 +180,7 @@ def correct_gate_clock(gate: str, found: GateState, now: int) -> Op[GateState]:
 
 
 def _look_inside(plan: GatePlan) -> Op[None]:
-    """Who is inside the gates that are locked, and which of them an operator has paused."""
+    """Count the tasks inside the gates of a plan, and read which gates are paused."""
     if pauses := plan.memory.pauses:
         plan.held = yield from held_gates(pauses, sorted(plan.states))
     counted = [
@@ -195,7 +194,7 @@ def _look_inside(plan: GatePlan) -> Op[None]:
 
 
 def _lock(names: Sequence[str]) -> Op[dict[str, GateState]]:
-    """Lock gates, but for those that somebody else has locked; a gate that is not there yet is made."""
+    """Lock gates, skipping those that another transaction has locked; missing gates are inserted."""
     if not names:
         return {}
     rows = yield Query("lock_gates", {"names": list(names)})
@@ -208,8 +207,10 @@ def _lock(names: Sequence[str]) -> Op[dict[str, GateState]]:
 
 
 def pop(plan: GatePlan, leasing: Leasing, room: int, before: int | None = None) -> Op[list[Passage]]:
-    """Take as many as may pass from the lines whose first one stands there since before a time; without one, from the
-    others, after whoever stands elsewhere for longer."""
+    """Pop as many tasks as may pass from lines whose head is older than `before`.
+
+    Without `before` pop from the rest, after older tasks of other lines were popped.
+    """
     wanted: list[tuple[GovernedLine, int]] = []
     plan.held_back = 0
     for lane in plan.lanes:
@@ -243,7 +244,7 @@ def pop(plan: GatePlan, leasing: Leasing, room: int, before: int | None = None) 
 
 
 def _remember(plan: GatePlan, line: Line, popped: Popped) -> Op[None]:
-    """How far a line was taken from: for the next look, and for those who stand in it later."""
+    """Remember how far a line was popped, for the next look; mark it, for later tasks."""
     memory = plan.memory
     memory.stood_at = max(memory.stood_at, popped.at)
     memory.popped_from.append(line)
@@ -253,7 +254,7 @@ def _remember(plan: GatePlan, line: Line, popped: Popped) -> Op[None]:
 
 
 def _pop(plan: GatePlan, wanted: Sequence[tuple[GovernedLine, int]], leasing: Leasing) -> Op[dict[str, Popped]]:
-    """Pop from lines, each as many as are wanted."""
+    """Pop the wanted number of tasks from each line."""
     found = (yield from _pop_and_lease(plan, wanted, leasing)) if plan.memory.sweeps else None
     if found is not None:
         return found
@@ -266,8 +267,10 @@ def _pop(plan: GatePlan, wanted: Sequence[tuple[GovernedLine, int]], leasing: Le
 def _pop_and_lease(
     plan: GatePlan, wanted: Sequence[tuple[GovernedLine, int]], leasing: Leasing
 ) -> Op[dict[str, Popped] | None]:
-    """Pop from lines in the statement that takes the tokens from their gates, if these are as we know them; it leases
-    who was popped if nothing has to be set aside first. None if nothing was done."""
+    """Pop from lines and take the tokens from their gates in one statement, if the gates are as remembered.
+
+    It also leases the popped tasks, unless budgets must be set aside first. None if the gates have changed.
+    """
     lines = [(lane.name, lane.head.band) for lane, _ in wanted]
     names = sorted(plan.taken)
     starts = [plan.memory.start(line) for line in lines]
@@ -305,7 +308,7 @@ def _pop_and_lease(
 
 
 def _pop_alone(wanted: Sequence[tuple[GovernedLine, int]]) -> Op[dict[str, Popped]]:
-    """Pop where nobody else can meanwhile: whoever is first is known if the line was looked at."""
+    """Pop on SQLite, where no other claim can pop meanwhile; a head that was looked at is known already."""
     found: dict[str, Popped] = {}
     places = []
     for lane, many in wanted:
@@ -325,8 +328,7 @@ def _pop_alone(wanted: Sequence[tuple[GovernedLine, int]]) -> Op[dict[str, Poppe
 
 
 def settle(plan: GatePlan, passages: Sequence[Passage], leases: Sequence[Lease]) -> Op[set[int]]:
-    """Write down what has passed: tokens, places inside, and when each line is to be looked at again. Returns the tasks
-    that have places."""
+    """Write the outcome of a plan: tokens, slots, and the next turn of each line; returns the tasks with slots."""
     tokens: dict[int, bytes] = {}
     slots = []
     for passage in passages:
@@ -339,16 +341,16 @@ def settle(plan: GatePlan, passages: Sequence[Passage], leases: Sequence[Lease])
     left: list[tuple[str, str, str, int]] = []
     for lane in plan.lanes if plan.is_locked else ():
         if not lane.turns:
-            continue  # they were not looked at, and stay
+            continue  # its turns were not read, and stay
         if lane.head is NO_HEAD or (lane.popped and not lane.has_others):
             if lane.is_whole:
-                continue  # nobody stands there any more; whoever comes brings a turn
+                continue  # the line is empty; the next task brings a turn
             plan.memory.rewind(_bands(lane.name))
         plan.allow_again(lane)
         if lane.count and (plan.has_all or lane.is_next):
-            lane.turns.remove(lane.due_turn)  # it is its turn still
+            lane.turns.remove(lane.due_turn)  # the turn stays due
             plan.turn_stays = True
-        else:  # also where others wait for theirs: it goes behind them
+        else:  # also where other lines wait for their turns: this one goes behind them
             left.append((lane.line, lane.name, lane.waits_for, plan.now if lane.count else lane.again_at))
     healthy = plan.memory.healthy_gates
     taken = [
@@ -371,7 +373,7 @@ def _write_down(
     left: list[tuple[str, str, str, int]],
     now: int,
 ) -> Op[None]:
-    """Take tokens from gates, end turns and leave others, in one statement where the database can."""
+    """Take tokens from gates, end turns and insert new ones, in one statement on PostgreSQL."""
     names, tats, calls, healthy = ([row[place] for row in taken] for place in range(4))
     lines, lanes, gates, times = ([row[place] for row in left] for place in range(4))
     change = {"names": names, "tats": tats, "calls": calls, "healthy": healthy, "seqs": seqs, "now": now}
@@ -385,7 +387,7 @@ def _write_down(
 
 
 class AdmittedSuspects(NamedTuple):
-    """Who of some tasks may pass all gates before them, and what `settle` needs to know of that."""
+    """The suspects that may pass all their gates, and what `settle` needs for them."""
 
     tasks: list[int]
     plan: GatePlan
@@ -393,8 +395,10 @@ class AdmittedSuspects(NamedTuple):
 
 
 def admit_suspects(memory: LineMemory, tasks: Sequence[int], now: int) -> Op[AdmittedSuspects]:
-    """Ask the gates of suspects, who stand in a line of their own whatever those are. Whom they do not let pass is back
-    when they may."""
+    """Plan for popped suspects, which stand in a line of their own whatever their gates.
+
+    Suspects that may not pass go to the waiting room until they may.
+    """
     states: dict[str, GateState] = {}
     facing = {row[0]: row for row in (yield Query("gates_of_tasks", {"ids": list(tasks)}))} if tasks else {}
     gates = {task: read_gates(row[-1]) for task, row in facing.items()}
@@ -407,7 +411,7 @@ def admit_suspects(memory: LineMemory, tasks: Sequence[int], now: int) -> Op[Adm
     later = []
     for task, some in gates.items():
         lane = GovernedLine("", "", some, again_at=now + LOOK_AGAIN_MS)
-        if all(gate.name in states for gate in some):  # another claim has locked it otherwise
+        if all(gate.name in states for gate in some):  # else another claim has locked one of them
             plan.allow(lane)
         if lane.count:
             plan.take(lane, 1)

@@ -1,6 +1,6 @@
-"""What a claim knows of the governed lines while it looks at them: how many may pass, and what follows if they do.
+"""The plan of one claim for its governed lines: how many tasks of each may pass, and what their gates become.
 
-Nothing is asked or written here. `gates` reads what this begins with, and writes down what it has come to.
+Nothing is read or written here: `gate_claim` reads what a plan begins with, and writes its outcome (decision 26).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onceward.store.op import Row
 
 
 class Popped(NamedTuple):
-    """Who was popped from a line, in order; how far that goes, and when the last of them had come."""
+    """Tasks popped from a line, in order; the place of the last, and the latest time one of them came."""
 
     tasks: list[int]
     last: Place
@@ -26,15 +26,15 @@ class Popped(NamedTuple):
 
 
 class BandHead(NamedTuple):
-    """A band of a line in which somebody stands."""
+    """A band of a line that is not empty, and its first task."""
 
     since: int
-    """Since when the first one does, as old as its priority makes it."""
+    """Since when its first task stands there, with its bonus by priority."""
     band: int
     standing: int
-    """How many stand there, as far as it matters."""
+    """How many tasks stand there, counted no further than the claim needs."""
     first: Popped | None = None
-    """What popping one would give, if nobody else can take it meanwhile."""
+    """The first task, where no other claim can take it meanwhile (SQLite)."""
 
 
 NO_HEAD = BandHead(NEVER, -1, 0)
@@ -42,7 +42,7 @@ NO_HEAD = BandHead(NEVER, -1, 0)
 
 @dataclass(slots=True)
 class GovernedLine:
-    """A governed line while a claim looks at it."""
+    """A governed line in the plan of a claim."""
 
     name: str
     line: str
@@ -51,18 +51,18 @@ class GovernedLine:
     due_turn: int = 0
     """One of its turns that has come."""
     count: int = 0
-    """How many may pass."""
+    """How many tasks may pass."""
     again_at: int = NEVER
     waits_for: str = ""
-    """The gate that lets no more pass."""
+    """The gate that lets no more tasks pass."""
     head: BandHead = NO_HEAD
     has_others: bool = False
-    """Whether somebody is left, in this band or another."""
+    """Whether tasks are left, in this band or another."""
     is_next: bool = False
-    """Whether there was only no room for it: then it goes before the others next time."""
+    """Whether only the worker had no room for it: then it goes first next time."""
     popped: list[int] = field(default_factory=list)
     is_whole: bool = True
-    """Whether it was looked at from where nothing can be behind."""
+    """Whether the look began where no row can be behind."""
 
 
 class Passage(NamedTuple):
@@ -74,20 +74,20 @@ class Passage(NamedTuple):
 
 @dataclass(slots=True)
 class Leasing:
-    """A claim that is being made: its token, and what the statement that pops has leased on the way."""
+    """A claim in the making: its token, and what the statement that pops has already leased."""
 
     worker: int
     token: bytes = field(default_factory=lambda: secrets.token_bytes(16))
     rows: list[Row] = field(default_factory=list)
     tried: list[int] = field(default_factory=list)
-    """Those that it would have leased if they could be."""
+    """The tasks that the statement has tried to lease."""
     passed: dict[int, str] = field(default_factory=dict)
-    """The gates of the lines from which governed ones were popped: only who has just these has passed them."""
+    """By governed task the gates of the line it was popped from: only a task with just these gates has passed them."""
 
 
 @dataclass(slots=True)
 class GatePlan:
-    """What a claim knows of the governed lines: those that can be served now, oldest first."""
+    """The plan of one claim: the governed lines that can be served now, oldest first, and their gates."""
 
     memory: LineMemory
     now: int
@@ -96,31 +96,31 @@ class GatePlan:
     inside: dict[str, int] = field(default_factory=dict)
     probes: dict[str, int] = field(default_factory=dict)
     has_all: bool = False
-    """Whether every line whose turn it is was looked at."""
+    """Whether every line with a due turn was looked at."""
     most: int = 0
-    """How many there was room for at first; nobody has counted further in any line."""
+    """How many tasks there was room for at first; no line was counted further."""
     taken: dict[str, int] = field(default_factory=dict)
-    """How many tokens were taken from each gate, and are not written down yet."""
+    """How many tokens were taken from each gate and are not written yet."""
     passed: dict[str, int] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
-    """The gates that an operator has paused."""
+    """The gates that are paused."""
     held_back: int = 0
-    """How many could have been taken if the worker had had room for them."""
+    """How many tasks could have passed if the worker had had room for them."""
     stored: dict[str, GateState] = field(default_factory=dict)
-    """The gates as they are in the database, as far as we know."""
+    """The gates as last read from the database."""
     is_locked: bool = True
-    """Whether the gates are ours until the end of the transaction; else nothing may be written of them."""
+    """Whether this transaction holds the locks of the gates; else it may write nothing about them."""
     is_remembered: bool = False
-    """Whether they are not locked, but known from the claim before."""
+    """Whether the gates are not locked, but known from the claim before."""
     is_stale: bool = False
-    """Whether they turned out to have changed since; nothing was taken then."""
+    """Whether remembered gates turned out to have changed; then nothing was taken."""
     compares: bool = False
-    """Whether the database compares the gates with what we know of them when it pops."""
+    """Whether the statement that popped has compared the gates with `stored`."""
     turn_stays: bool = False
-    """Whether it is still the turn of one of the lines."""
+    """Whether a due turn was left in place, for the next claim."""
 
     limits: dict[str, GateLimits] = field(default_factory=dict)
-    """What the gates let through."""
+    """The limits of the gates."""
 
     def __post_init__(self) -> None:
         assert self.memory.limits_of is not None
@@ -128,11 +128,11 @@ class GatePlan:
         self.limits = {name: self.memory.limits_of(name) for name in self.states}
 
     def counts(self, gate: str) -> bool:
-        """Whether it matters who is inside a gate."""
+        """Whether the tasks inside a gate must be counted."""
         return self.limits[gate].has_slots or self.states[gate].is_probing(self.now)
 
     def busy_lane(self, count: int) -> BusyLane | None:
-        """The line that has given so many by itself, if one has."""
+        """The line that has filled a claim of `count` tasks by itself, if one has."""
         for lane in self.lanes:
             if count and len(lane.popped) == count:
                 states = {gate.name: self.states[gate.name] for gate in lane.gates}
@@ -140,7 +140,7 @@ class GatePlan:
         return None
 
     def order(self, heads: dict[str, list[BandHead]]) -> None:
-        """Who stands first in each line, and how many may pass; whoever stands there for longest comes first."""
+        """Compute how many tasks of each line may pass, and sort the lines, oldest head first."""
         for lane in self.lanes:
             self.allow(lane)
             here = heads.get(lane.name)
@@ -150,13 +150,13 @@ class GatePlan:
         self.lanes.sort(key=lambda lane: lane.head.since)
 
     def allow(self, lane: GovernedLine) -> None:
-        """How many may pass all gates of a line now, with what was taken from them since."""
+        """Compute how many tasks may pass all gates of a line now, or when the next may."""
         allowed = [(self._allowance(gate), gate.name) for gate in lane.gates]
         lane.count = min([one.count for one, _ in allowed])
         lane.again_at, lane.waits_for = max([(one.again_at, name) for one, name in allowed if one.count == lane.count])
 
     def allow_again(self, lane: GovernedLine) -> None:
-        """The same, where others may have passed one of its gates since it was looked at."""
+        """Compute it again if tasks of other lines have passed one of its gates since."""
         if any(gate.name in self.passed for gate in lane.gates):
             self.allow(lane)
 
@@ -170,7 +170,7 @@ class GatePlan:
         return allowance(self.limits[name], state, inside, probes, gate.tokens, self.now)
 
     def take(self, lane: GovernedLine, many: int) -> None:
-        """So many pass the gates of a line; below zero, so many have not passed them after all."""
+        """Take tokens from the gates of a line for this many tasks; give them back if negative."""
         for gate in lane.gates:
             name, state = gate.name, self.states[gate.name]
             tokens = many * gate.tokens
@@ -180,7 +180,7 @@ class GatePlan:
             self.passed[name] = self.passed.get(name, 0) + many
 
     def put_back(self, passages: Sequence[Passage], tasks: Collection[int]) -> list[Passage]:
-        """Some have not passed after all: what they had taken is there again. Returns who has."""
+        """Give back the tokens of tasks that have not passed after all; returns the passages without them."""
         left = []
         for passage in passages:
             gone = len([task for task in passage.tasks if task in tasks])
@@ -194,10 +194,10 @@ class GatePlan:
 
 
 def aged(at: int, band: int) -> int:
-    """Since when somebody stands in line, as old as the priority of the band makes it."""
+    """Since when a task stands in line, with the bonus of its band."""
     return at + band * BAND_BONUS_MS
 
 
 def has_budget(gates: Sequence[Gate]) -> bool:
-    """Whether something is to be set aside for those who pass these."""
+    """Whether tasks that pass these gates draw from a budget."""
     return any(gate.name[0] == BUDGET for gate in gates)

@@ -1,7 +1,7 @@
-"""A stage that runs and the gates: one more to pass for an outside call, all to leave, and what to tell them.
+"""A running stage and its gates: pass one more for an outside call, leave all, and report what its sources did.
 
-Whoever leaves makes room for those who wait; whoever was served, or was not, says so, and the breaker of its source
-hears of it.
+A task that leaves a gate frees its slot for the tasks that wait; its outcomes are reported to the breaker of its source
+(decisions 26 and 35).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ASKED_US = "it asked us to wait"
 
 
 def close_gate(gate: str, pause_ms: int, now: int) -> Op[NotYet]:
-    """Close a gate for as long as its source has just asked to be left alone; a longer pause stays as it is."""
+    """Close a gate for the time that its source has asked for; a longer pause stays as it is."""
     until = now + min(pause_ms, LONGEST_WISH_MS)
     while not (yield Query("close_gate", {"gate": gate, "until": until, "why": ASKED_US})):
         yield Many("insert_gates", [(gate,)])
@@ -29,14 +29,14 @@ def close_gate(gate: str, pause_ms: int, now: int) -> Op[NotYet]:
 
 
 def take_tokens(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: int) -> Op[NotYet | None]:
-    """Let a task that runs already pass a gate, for one outside call; or say when that may be.
+    """Let a running task pass a gate for one outside call; else return when it may.
 
-    Without tokens only the gate itself is asked: the task has passed it already, and it may have closed since.
+    Without tokens only check that the gate is still open: the task has passed it already.
     """
     if (yield from read_pauses()).of_gate(gate) is not None:
         return NotYet(gate, NEVER)
     while not (held := (yield Query("hold_gate", {"gate": gate}))):
-        yield Many("insert_gates", [(gate,)])  # nobody has passed it yet, or it was pruned because nobody did for long
+        yield Many("insert_gates", [(gate,)])  # no task has passed it yet, or it was pruned
     [(_, *row)] = held
     state = yield from correct_gate_clock(gate, GateState.stored(*row), now)
     if not tokens:
@@ -60,10 +60,12 @@ def take_tokens(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: i
 def leave_gates(
     left: Sequence[Commit], said: Sequence[SourceReport], now: int, claimer: LineMemory | None = None
 ) -> Op[None]:
-    """Stages that had passed gates have ended, in this order: they make room, and say how their sources have served
-    them. Most say the same, and `said` has each thing once. If a reader claims in the same transaction, its claim tells
-    those gates that it passes anyway. Where several gates are to hear different things they are locked first, in order,
-    and those of whom the lookups in the cache are counted afterwards with them."""
+    """Free the slots of stages that have ended, and report to their gates how their sources served them.
+
+    Most reports are equal; `said` has each once. A claim in the same transaction reports successes to the gates that
+    it passes anyway. Several gates with different reports are locked first, in order, together with those whose cache
+    lookups are counted afterwards (decision 46).
+    """
     inside = sorted([one.lease.task for one in left if one.lease.is_inside])
     if inside:
         freed = sorted({row[0] for row in (yield Query("leave_gates", {"ids": inside}))})
@@ -88,7 +90,7 @@ def leave_gates(
 
 
 def _report_to_gate(gate: str, all_told: Sequence[SourceReport], now: int) -> Op[None]:
-    """What one gate hears of the calls through it."""
+    """Write the outcomes of calls through one gate: breaker, pause asked for, unused tokens."""
     rows = yield Query("hold_gate", {"gate": gate})
     if not rows:
         return
@@ -101,7 +103,7 @@ def _report_to_gate(gate: str, all_told: Sequence[SourceReport], now: int) -> Op
     failures = outcomes.count(False)
     error = next((one.error for one in reversed(all_told) if one.error is not None), None)
     unused_us = sum(one.unused_us for one in all_told)
-    if unused_us:  # whoever waits for tokens may pass earlier than was thought
+    if unused_us:  # tasks that wait for tokens may pass earlier
         yield Query("wake_turns", {"gates": [gate], "now": now})
     opened = after.opened > state.opened
     why = None

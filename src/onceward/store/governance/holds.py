@@ -1,8 +1,9 @@
 """Holds: reservations of a run of a task, which stay beyond its stages until they are settled.
 
 A hold is set aside under the lock of its budgets, all of it or nothing, in the transaction of a commit whose fence
-held; so no ceiling is passed. A refused hold leaves a row that says how much its task waits for. The sweep counts holds
-of ended tasks as spent, and keeps their rows: an operator may open the task again, and its stage may know better.
+held; so no ceiling is passed (decision 50). A refused hold leaves a row that says how much its task waits for. The
+sweep counts holds of ended tasks as spent and keeps their rows: an operator may open the task again, and its stage can
+still settle them.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from onceward.store.op import Many, Op, Query
 from onceward.store.rows import as_uuid
 
 NO_TOKEN = b""
-"""The token of a hold: it belongs to no attempt."""
+"""The token of a hold, which belongs to no attempt."""
 
 
-class _Ask(NamedTuple):
+class _HoldRequest(NamedTuple):
     """A hold that a stage asks for, what its task holds under that name, and the budgets that it draws from."""
 
     lease: Lease
@@ -48,37 +49,37 @@ class HoldLocked(Exception):
 def set_aside_beyond(
     asked: Sequence[tuple[Lease, Hold]], now: int, *, waits: bool
 ) -> Op[list[bool | NotEnough | HoldLocked]]:
-    """Set aside what tasks want to hold beyond their stages, in order; returns what becomes of each."""
+    """Set aside the amounts that tasks hold beyond their stages, in order; returns the outcome of each."""
     ids = sorted({lease.task for lease, _ in asked})
-    asks = yield from _read(asked, ids, now)
+    requests = yield from _read(asked, ids, now)
     yield Query("drop_asked", {"ids": ids})
-    wanted = {key: rule for ask in asks for key, rule in ask.keys.items()}
+    wanted = {key: rule for request in requests for key, rule in request.keys.items()}
     accounts = yield from lock_accounts(wanted, now, waits=waits)
     locked = set() if waits else (yield from locked_by_others(wanted, accounts))
     left = {key: account.left for key, account in accounts.items()}
     answers: list[bool | NotEnough | HoldLocked] = []
     seen: set[int] = set()
-    for ask in asks:
-        task = ask.lease.task
-        if task in seen or any(key in locked for key in ask.keys):
+    for request in requests:
+        task = request.lease.task
+        if task in seen or any(key in locked for key in request.keys):
             answers.append(HoldLocked(f"a budget of task {task} is locked"))
             continue
         seen.add(task)
-        refused = _refused(ask, accounts, left)
+        refused = _refused(request, accounts, left)
         if refused is None:
-            yield from _grant(ask, accounts, left, now)
+            yield from _grant(request, accounts, left, now)
         elif refused.waiting_for is not None:
-            yield from _note_asked(ask, accounts, now)
+            yield from _note_asked(request, accounts, now)
         answers.append(True if refused is None else refused)
     return answers
 
 
-def _read(asked: Sequence[tuple[Lease, Hold]], ids: Sequence[int], now: int) -> Op[list[_Ask]]:
+def _read(asked: Sequence[tuple[Lease, Hold]], ids: Sequence[int], now: int) -> Op[list[_HoldRequest]]:
     facts = {row[0]: row[1:] for row in (yield Query("hold_needs", {"ids": list(ids)}))}
     held: dict[tuple[int, str, str], list[HeldRow]] = {}
     for task, name, held_of, *row in (yield Query("holds_of", {"ids": list(ids)})):
         held.setdefault((task, name, held_of), []).append(HeldRow(*row))
-    asks = []
+    requests = []
     for lease, move in asked:
         lineage, batch, scopes = facts[lease.task]
         rule = move.rule
@@ -88,20 +89,22 @@ def _read(asked: Sequence[tuple[Lease, Hold]], ids: Sequence[int], now: int) -> 
             keys[rule.name, whose, rule.window(now)[0]] = rule
         if rule.unit == USD:
             keys |= dict.fromkeys((LINEAGE, scope, 0) for scope in scopes_of(lineage, scopes))
-        asks.append(_Ask(lease, move, held.get((lease.task, move.name, rule.name), []), keys))
-    return asks
+        requests.append(_HoldRequest(lease, move, held.get((lease.task, move.name, rule.name), []), keys))
+    return requests
 
 
-def _refused(ask: _Ask, accounts: Mapping[AccountKey, Account], left: Mapping[AccountKey, int]) -> NotEnough | None:
-    rule, name, short = ask.move.rule, ask.move.name, ask.short
-    amount = amount_text(ask.move.amount, rule.unit)
-    if not any(key[0] == rule.name for key in ask.keys):
+def _refused(
+    request: _HoldRequest, accounts: Mapping[AccountKey, Account], left: Mapping[AccountKey, int]
+) -> NotEnough | None:
+    rule, name, short = request.move.rule, request.move.name, request.short
+    amount = amount_text(request.move.amount, rule.unit)
+    if not any(key[0] == rule.name for key in request.keys):
         return NotEnough(f"budget {rule.name} is for each {rule.scope}, and this task has none to hold {name!r} of")
-    for key in ask.keys if short else ():
+    for key in request.keys if short else ():
         account = accounts.get(key)
         if account is None:
             continue
-        if key[0] == rule.name and ask.move.amount > (most := max(rule.ceiling, account.ceiling)):
+        if key[0] == rule.name and request.move.amount > (most := max(rule.ceiling, account.ceiling)):
             limit = amount_text(most, rule.unit)
             return NotEnough(f"{amount} to hold as {name!r} is above the limit of budget {rule.name!r}, {limit}")
         if account.is_closed or short > left[key]:
@@ -114,33 +117,35 @@ def _refused(ask: _Ask, accounts: Mapping[AccountKey, Account], left: Mapping[Ac
     return None
 
 
-def _grant(ask: _Ask, accounts: Mapping[AccountKey, Account], left: dict[AccountKey, int], now: int) -> Op[None]:
-    """Set aside what is missing. What counted as spent because the task had ended is set aside again."""
-    lease, move, short = ask.lease, ask.move, ask.short
+def _grant(
+    request: _HoldRequest, accounts: Mapping[AccountKey, Account], left: dict[AccountKey, int], now: int
+) -> Op[None]:
+    """Set aside the missing amount, and again what counted as spent because the task had ended."""
+    lease, move, short = request.lease, request.move, request.short
     changes: list[tuple[AccountKey, tuple[int, int, int]]] = []
     rows: list[tuple[AccountKey, int]] = []
-    if any(row.state == LOST for row in ask.rows):
+    if any(row.state == LOST for row in request.rows):
         for row in (yield from _take([(lease.task, move.name, move.rule.name, lease.run)])):
             key = (row.budget, row.scope, row.window_at)
             rows.append((key, row.amount))
             if row.state == LOST:
                 changes.append((key, (row.amount, -row.amount, 0)))
-    for key in ask.keys if short else ():
+    for key in request.keys if short else ():
         if key in accounts:
             rows.append((key, short))
             changes.append((key, (short, 0, 0)))
             left[key] -= short
     yield from change_accounts(changes)
     if rows:
-        yield Many("insert_holds", _rows(ask, _summed(rows), HELD), (NO_TOKEN, now))
+        yield Many("insert_holds", _rows(request, _summed(rows), HELD), (NO_TOKEN, now))
 
 
-def _note_asked(ask: _Ask, accounts: Mapping[AccountKey, Account], now: int) -> Op[None]:
-    """Say how much a task waits for: what it has not got, and what its next attempt will set aside besides."""
-    own = yield Query("reservations_of", {"task": ask.lease.task, "token": ask.lease.token})
+def _note_asked(request: _HoldRequest, accounts: Mapping[AccountKey, Account], now: int) -> Op[None]:
+    """Write how much a task waits for: the missing amount, and what its next attempt will set aside."""
+    own = yield Query("reservations_of", {"task": request.lease.task, "token": request.lease.token})
     besides = {(name, scope): amount for name, scope, _, amount in own}
-    wanted = {key: ask.short + besides.get(key[:2], 0) for key in ask.keys if key in accounts}
-    yield Many("insert_holds", _rows(ask, wanted, ASKED), (NO_TOKEN, now))
+    wanted = {key: request.short + besides.get(key[:2], 0) for key in request.keys if key in accounts}
+    yield Many("insert_holds", _rows(request, wanted, ASKED), (NO_TOKEN, now))
 
 
 def _summed(rows: Iterable[tuple[AccountKey, int]]) -> dict[AccountKey, int]:
@@ -150,8 +155,8 @@ def _summed(rows: Iterable[tuple[AccountKey, int]]) -> dict[AccountKey, int]:
     return sums
 
 
-def _rows(ask: _Ask, amounts: Mapping[AccountKey, int], state: int) -> list[tuple[object, ...]]:
-    whose = (ask.lease.task, ask.lease.run, ask.move.name, ask.move.rule.name)
+def _rows(request: _HoldRequest, amounts: Mapping[AccountKey, int], state: int) -> list[tuple[object, ...]]:
+    whose = (request.lease.task, request.lease.run, request.move.name, request.move.rule.name)
     return [(*whose, *key, amount, state) for key, amount in sorted(amounts.items())]
 
 
@@ -161,7 +166,7 @@ def _take(holds: Sequence[tuple[int, str, str, int]]) -> Op[list[HeldRow]]:
 
 
 def settle_holds(settling: Sequence[tuple[Lease, Settlement]], now: int) -> Op[None]:
-    """Stages say what became of holds: so much is spent, and the rest is free again, or stays."""
+    """Settle holds: the amount is spent, and the rest is free again or stays held."""
     changes: list[tuple[AccountKey, tuple[int, int, int]]] = []
     costs: dict[int, int] = {}
     for lease, one in settling:

@@ -1,4 +1,4 @@
-"""Sources as operators see them: how each of their gates stands, and who waits behind it."""
+"""Sources for operators: the state of each gate, and how many tasks wait behind it."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ class GateRow(NamedTuple):
 
     @property
     def state(self) -> GateState:
-        """As the claim sees it."""
+        """The state that a claim computes with."""
         return GateState.stored(
             self.tat, self.enabled, self.streak, self.paused_until, self.is_half_open, self.opened, self.taken_at
         )
 
 
 class GateFacts(NamedTuple):
-    """A gate, who is inside, who waits for it, and whether an operator has paused it."""
+    """A gate, how many tasks are inside or wait, and whether it is paused."""
 
     row: GateRow
     inside: int = 0
     probes: int = 0
     waiting: int = 0
-    """How many stand in lines behind it."""
+    """How many tasks stand in lines behind it."""
     waiting_since: int | None = None
     paused_by: str | None = None
-    """The scope of the pause that holds it."""
+    """The scope of the pause that closes it."""
 
 
 def gate_facts(gates: Sequence[str], pauses: Pauses) -> Op[dict[str, GateFacts]]:
-    """How some gates stand; those that nobody has used yet are as new."""
+    """Read the state of gates; gates without a row are as new."""
     names = list(gates)
     if not names:
         return {}
@@ -68,7 +68,7 @@ def gate_facts(gates: Sequence[str], pauses: Pauses) -> Op[dict[str, GateFacts]]
 
 
 def read_sources(source: str | None, known: Sequence[str]) -> Op[list[GateFacts]]:
-    """How all gates of all sources stand, or those of one, by name; `known` are sources that may have none yet."""
+    """Read all gates of all sources, or of one, by name; `known` are sources that may have no gate yet."""
     pauses = yield from read_pauses()
     names = {row[0] for row in (yield Query("source_gates", {"source": source}))}
     waiting = yield from _waiting(source)
@@ -81,7 +81,7 @@ def read_sources(source: str | None, known: Sequence[str]) -> Op[list[GateFacts]
 
 
 def _waiting(source: str | None) -> Op[dict[str, tuple[int, int | None]]]:
-    """How many wait behind each gate of a source, and since when the first of them does."""
+    """How many tasks wait behind each gate of a source, and since when the first one does."""
     found: dict[str, tuple[int, int | None]] = {}
     for lane, count, since in (yield Query("governed_lines")):
         for gate in read_gates(gates_in(lane) or ""):
@@ -92,13 +92,15 @@ def _waiting(source: str | None) -> Op[dict[str, tuple[int, int | None]]]:
 
 
 def belongs(gate: Gate, source: str) -> bool:
-    """Whether a gate is the one that is meant, or one of its instances."""
+    """Whether a gate is that source or one of its instances."""
     return gate.name == source or gate.name.startswith(f"{source}/")
 
 
 def declare(longest_us: Mapping[str, int], now: int) -> Op[None]:
-    """Let no bucket of these sources take longer to be full again than their rates allow: one that does was emptied at
-    a rate that the code no longer has. Whoever waits behind it is looked at now."""
+    """Shorten the refill of these sources' buckets to what their rates allow, and wake the lines behind.
+
+    A bucket that would take longer was emptied at a rate that the code no longer has.
+    """
     for source, us in sorted(longest_us.items()):
         tat = now * 1_000 + us
         emptier = [row[0] for row in (yield Query("emptier_gates", {"source": source, "tat": tat}))]
@@ -110,12 +112,12 @@ def declare(longest_us: Mapping[str, int], now: int) -> Op[None]:
 
 
 def enable(gates: Sequence[str], source: str, now: int) -> Op[None]:
-    """Open gates whatever they have suffered: their streaks and pauses are forgotten."""
+    """Enable gates: their failure streaks and pauses are forgotten, and their lines looked at now."""
     yield Query("enable_gates", {"names": list(gates)})
     yield from wake_source(source, now)
     yield Query("notify")
 
 
 def disable(gates: Sequence[str]) -> Op[None]:
-    """Close gates until an operator opens them again."""
+    """Disable gates until an operator enables them."""
     yield Many("disable_gates", [(name,) for name in sorted(gates)], (0, "disabled by an operator"))

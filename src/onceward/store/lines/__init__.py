@@ -1,4 +1,4 @@
-"""Places in line: where ready work waits, what a worker remembers of it, and how new work gets there.
+"""Lines: where ready tasks wait, what a worker remembers of them, and how tasks get there.
 
 Modules in `__all__` are for the whole engine, the others for the store alone.
 """

@@ -1,4 +1,4 @@
-"""Enqueueing: a task, its payload and its place in line, in one transaction: ours or the caller's own."""
+"""Enqueueing writes a task, its payload and its place in line in one transaction: the engine's or the caller's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_IN_ONE_STATEMENT = 1_000
 
 
 def store_values(values: Sequence[bytes | None]) -> Op[list[tuple[bytes | None, bytes | None]]]:
-    """Where each value is stored: in its row, or in a blob by its hash; as the two columns of the row."""
+    """Store values above 4 KiB as blobs; returns for each the two columns of its row: value and hash."""
     places: list[tuple[bytes | None, bytes | None]] = []
     blobs: dict[bytes, bytes] = {}
     for value in values:
@@ -29,7 +29,7 @@ def store_values(values: Sequence[bytes | None]) -> Op[list[tuple[bytes | None, 
 
 
 def reserve_ids(count: int) -> Op[list[int]]:
-    """The numbers of so many tasks that are to be made, in order."""
+    """Reserve the ids of that many new tasks; returns them in order."""
     rows = yield Query("reserve_ids", {"count": count})
     return sorted([number for first, last in rows for number in range(first, last + 1)])
 
@@ -59,7 +59,7 @@ def enqueue(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
 
 
 def enqueue_alike(new: Alike) -> Op[list[int]]:
-    """Insert tasks that are alike and put them in line; returns their ids in order."""
+    """Insert tasks of one kind, queue, priority and due time, and put them in line; returns their ids in order."""
     if len(new.payloads) <= MOST_IN_ONE_STATEMENT:
         return (yield from _enqueue_some(new))
     ids: list[int] = []
@@ -101,7 +101,7 @@ def _enqueue_some(new: Alike) -> Op[list[int]]:
 
 
 def enqueue_at_once(new: Alike) -> AtomicStatement | None:
-    """One task, as a transaction of its own; None if it takes more than one statement."""
+    """The statement that enqueues one task as its own transaction; None if one statement is not enough."""
     if len(new.payloads) > 1 or new.due_at > new.created_at or len(new.payloads[0]) > LARGEST_INLINE:
         return None
     lane, lineage = lane_of(new.queue, new.kind), new.lineages[0].hex()
@@ -119,8 +119,10 @@ def enqueue_at_once(new: Alike) -> AtomicStatement | None:
 
 
 def store_payloads(payloads: list[bytes]) -> Op[tuple[list[bytes], list[int | None] | None]]:
-    """Payloads of new tasks, those that are too large for a row kept in blobs and their hashes in their places; with 1
-    for each hash, or nothing at all where none is."""
+    """Store large payloads of new tasks as blobs; returns payloads or their hashes, and a 1 for each hash.
+
+    Instead of these marks it returns None if no payload is large.
+    """
     if max(map(len, payloads)) <= LARGEST_INLINE:
         return payloads, None
     places = yield from store_values(payloads)
@@ -129,7 +131,7 @@ def store_payloads(payloads: list[bytes]) -> Op[tuple[list[bytes], list[int | No
 
 
 def _enqueue_governed(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
-    """Insert tasks that differ in what they are about and in their gates, and put them in their lines."""
+    """Insert tasks of one kind with different gates, and put each in its governed line."""
     payloads = yield from store_values([task.payload for task in tasks])
     one = tasks[0]
     rows = yield Many(

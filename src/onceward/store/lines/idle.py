@@ -13,7 +13,7 @@ from onceward.store.op import Op, Query
 
 
 def ready_now(lanes: Sequence[str], now: int) -> Op[bool]:
-    """Whether anybody in these lines could perhaps be taken now."""
+    """Whether a claim of these lines may find a task now."""
     open_lanes = (yield from read_pauses()).open_lines(tuple(lanes))
     view = yield from look(LineMemory(tuple(open_lanes)))
     turn_at = yield from next_turn_at(open_lanes)
@@ -21,7 +21,7 @@ def ready_now(lanes: Sequence[str], now: int) -> Op[bool]:
 
 
 def suspects_soon(lanes: Sequence[str], now: int) -> Op[bool]:
-    """Whether anything stands in these lines of suspects, or will before a closed gate has been looked at again."""
+    """Whether a suspect stands in these lines, or will before a closed gate is looked at again."""
     lanes = (yield from read_pauses()).open_lines(tuple(lanes))
     if (yield from look(LineMemory(tuple(lanes)))).heads:
         return True
@@ -29,9 +29,9 @@ def suspects_soon(lanes: Sequence[str], now: int) -> Op[bool]:
 
 
 def anything_left(lanes: Sequence[str], kinds: Sequence[str]) -> Op[bool]:
-    """False when nothing stands in these lines, none of these kinds is due later, and nobody runs one.
+    """Whether a task stands in these lines, is due later, or runs in a worker.
 
-    Tasks that wait for a signal or for other code do not count, nor do those whose source is disabled, nor what an
+    Tasks that wait for a signal or for other code do not count, nor tasks whose source is disabled or which an
     operator has paused.
     """
     lanes = (yield from read_pauses()).open_lines(tuple(lanes))
@@ -47,11 +47,11 @@ def anything_left(lanes: Sequence[str], kinds: Sequence[str]) -> Op[bool]:
 
 
 def signal_waits() -> Op[list[tuple[int, str, int]]]:
-    """Tasks that wait for a signal, the name of that signal, and when the wait ends without it."""
+    """Tasks that wait for a signal, its name, and when the wait ends without it."""
     rows = yield Query("signal_waits")
     return [(task, signal_of(waiting_for) or "", due_at) for task, waiting_for, due_at in rows]
 
 
 def is_due_besides_signals() -> Op[bool]:
-    """Whether time alone brings any task back in line, apart from waits for signals with a time limit."""
+    """Whether time alone brings a task back in line, apart from signal waits with a time limit."""
     return bool((yield Query("due_besides_signals")))

@@ -1,7 +1,8 @@
-"""Standing in line: where ready work waits, and how it is popped in order.
+"""Putting tasks in line, looking at the heads of lines, and popping tasks in order.
 
-Between lines the heads are compared by age; each level of priority counts as five minutes of age, so that high goes
-first and low is never starved. Every other time what a lineage or batch has in line stands back behind the others.
+A claim compares the heads of its lines by age; each level of priority counts as five minutes of age, so that high goes
+first and low never starves. In every other comparison, lines in which ranks are shares give way to the others
+(decision 29).
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from onceward.store.op import Many, Op, Query
 
 COMPARE_EVERY_MS = 20
 FEWEST_LOOKED_AT, MOST_LOOKED_AT = 100, 10_000
-"""How many places of a line one look for dead ones covers: the first one, and all looks of a claim together."""
+"""How many places of a line are searched for dead ones: by the first look, and by all looks of one claim."""
 DUE_BATCH = 500
 ANY_RANK = 1 << 62
 
 LineHead = tuple[str, int, int, int, int]
-"""The first in a line: lane, band, rank, number, and since when it stands there."""
+"""The first place of a line: lane, band, rank, number, and since when its task stands there."""
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False):
-    """A task that goes into a line, now or at its due time."""
+    """A task and the place in line that it gets, now or when it is due."""
 
     task: int
     lane: str
@@ -40,21 +41,22 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
 
 
 def put_in_line(placements: Iterable[Placement], now: int) -> Op[None]:
-    """Put tasks in line: those that are due now, the others for later."""
+    """Put tasks in line if they are due, else into the waiting room."""
     ready: dict[Line, list[tuple[int, int]]] = {}
     later = []
-    for one in placements:
-        if one.due_at <= now:
-            ready.setdefault((one.lane, one.band), []).append((one.rank, one.task))
+    for placement in placements:
+        line, rank, task = (placement.lane, placement.band), placement.rank, placement.task
+        if placement.due_at <= now:
+            ready.setdefault(line, []).append((rank, task))
         else:
-            later.append((one.due_at, one.task, one.lane, one.band, one.rank))
+            later.append((placement.due_at, task, *line, rank))
     yield from put_ranked_in_line(ready, now)
     if later:
         yield Many("wait_until_due", later)
 
 
 def put_ranked_in_line(ready: Mapping[Line, list[tuple[int, int]]], now: int) -> Op[None]:
-    """Put tasks that are due in their lines, each at its rank; those of one rank in the order given."""
+    """Put due tasks in their lines, each at its rank; tasks of one rank keep their order."""
     for (lane, band), places in ready.items():
         ranks, tasks = [rank for rank, _ in places], [task for _, task in places]
         place = {"lane": lane, "band": band, "at": now, "tasks": tasks}
@@ -71,8 +73,10 @@ def put_ranked_in_line(ready: Mapping[Line, list[tuple[int, int]]], now: int) ->
 
 
 def refresh_pauses(memory: LineMemory, now: int) -> Op[None]:
-    """Learn what an operator has paused: now and then, and with every look as long as something is. And whether
-    somebody stands behind gates of which the code knows nothing any more."""
+    """Read the pauses every 200 ms, and before every claim while anything is paused.
+
+    A worker whose code has no gates also checks then whether tasks still stand in governed lines.
+    """
     if memory.pauses or not 0 <= now - memory.pauses_read_at < PAUSES_EVERY_MS:
         memory.pauses_read_at = now
         pauses = yield from read_pauses()
@@ -84,7 +88,7 @@ def refresh_pauses(memory: LineMemory, now: int) -> Op[None]:
 
 
 def move_due_into_line(memory: LineMemory, now: int) -> Op[int]:
-    """Put into line what has become due; returns how many."""
+    """Move tasks that have become due from the waiting room into their lines; returns how many."""
     moved = yield Query("pop_due", {"now": now, "after": memory.due_seen, "count": DUE_BATCH})
     if not moved:
         return 0
@@ -103,44 +107,44 @@ def move_due_into_line(memory: LineMemory, now: int) -> Op[int]:
 
 @dataclass(frozen=True, slots=True)
 class LineView:
-    """What one look at the lines and the waiting room has found."""
+    """The heads of all lines and the next due times, as one look has read them."""
 
     heads: list[LineHead]
     next_due_at: int | None
     next_turn_at: int | None = None
-    """When a governed line is to be looked at."""
+    """When a claim is to look at a governed line."""
 
     def is_due(self, now: int) -> bool:
-        """Whether somebody in the waiting room has become due."""
+        """Whether a task in the waiting room has become due."""
         return self.next_due_at is not None and self.next_due_at <= now
 
     def has_work(self, now: int) -> bool:
-        """Whether anybody could perhaps be taken now."""
+        """Whether a claim may find a task now."""
         return bool(self.heads) or self.is_due(now) or (self.next_turn_at is not None and self.next_turn_at <= now)
 
     @property
     def next_at(self) -> int | None:
-        """When it is worth looking again."""
+        """When to look again."""
         return min((at for at in (self.next_due_at, self.next_turn_at) if at is not None), default=None)
 
     def in_order(self, memory: LineMemory) -> list[tuple[int, Line]]:
-        """The lines in which somebody stands, the oldest head first: since when, as old as its priority makes it."""
+        """The lines that are not empty, oldest head first, with the age of each head and its bonus by priority."""
         heads = [
             (memory.since((lane, band), at) + band * BAND_BONUS_MS, (lane, band)) for lane, band, *_, at in self.heads
         ]
         return sorted(heads, key=lambda head: head[0])
 
     def without_threads(self, memory: LineMemory) -> LineView:
-        """The same without the lines whose tasks need a thread."""
+        """The same view without the lines whose tasks need a thread."""
         return replace(self, heads=[head for head in self.heads if head[0] not in memory.threaded])
 
     def oldest(self, memory: LineMemory) -> int:
-        """Since when the oldest stands in line, as old as its priority makes it."""
+        """Since when the oldest head stands in line, with its bonus by priority."""
         return min((since for since, _ in self.in_order(memory)), default=NEVER)
 
 
 def look(memory: LineMemory, *, turns: bool = True) -> Op[LineView]:
-    """Look who stands first in each line, and when the next one in the waiting room becomes due, or a turn comes."""
+    """Read the head of each line, the next due time in the waiting room and the next turn."""
     lines = memory.lines()
     places = [memory.start(line) for line in lines]
     rows = yield Query(
@@ -159,7 +163,7 @@ def look(memory: LineMemory, *, turns: bool = True) -> Op[LineView]:
     [next_due_at] = [at for lane, *_, at in rows if lane is None]
     if len(heads) < len(lines):
         for line in set(lines) - {(lane, band) for lane, band, *_ in heads}:
-            # Nobody stands there: the dead rows up to the highest place need not be stepped over again.
+            # The line is empty: the dead rows up to the highest place need not be stepped over again.
             memory.seen[line] = memory.highest.get(line, START)
     next_turn = None if memory.limits_of is None or not turns else (yield from next_turn_at(memory.open_lanes))
     view = LineView(heads, next_due_at, next_turn)
@@ -168,7 +172,7 @@ def look(memory: LineMemory, *, turns: bool = True) -> Op[LineView]:
 
 
 def look_with_due(memory: LineMemory, now: int, *, turns: bool = True) -> Op[LineView]:
-    """Look at the lines after whoever has become due was put into them."""
+    """Look at the lines; if tasks have become due, move them into line and look again."""
     view = yield from look(memory, turns=turns)
     if view.is_due(now):
         yield from move_due_into_line(memory, now)
@@ -177,26 +181,26 @@ def look_with_due(memory: LineMemory, now: int, *, turns: bool = True) -> Op[Lin
 
 
 def look_for_turns(memory: LineMemory) -> Op[None]:
-    """Learn when a governed line is to be looked at next, after a claim has."""
+    """Read the next turn again, after a claim has changed the turns."""
     turn_at = yield from next_turn_at(memory.open_lanes)
     memory.next_due_at = min((at for at in (memory.next_due_at, turn_at) if at is not None), default=None)
 
 
 def notified_line(notification: str) -> Line | None:
-    """The line that a notification speaks of, if it does."""
+    """The line that a notification names; None if it names none."""
     band, _, lane = notification.partition(" ")
     return (lane, int(band)) if lane and band.isdecimal() else None
 
 
 def pop_from(memory: LineMemory, line: Line, count: int, now: int) -> Op[list[int]]:
-    """Take up to `count` tasks out of one line, in which some are known to stand."""
+    """Pop up to `count` tasks from one line, after a notification."""
     return (yield from _pop_line(memory, line, count, ANY_RANK, now))
 
 
 def pop(memory: LineMemory, count: int, now: int, view: LineView | None = None) -> Op[list[int]]:
-    """Take up to `count` tasks out of the lines, oldest head first.
+    """Pop up to `count` tasks from the lines, oldest head first.
 
-    With a sight of this moment's lines only those in sight are taken from; what came after it is for the next claim.
+    With a view of this moment only its lines are popped from; later tasks are for the next claim.
     """
     if memory.busy_line is not None and now < memory.busy_until:
         taken = yield from _pop_line(memory, memory.busy_line, count, ANY_RANK, now)
@@ -208,7 +212,7 @@ def pop(memory: LineMemory, count: int, now: int, view: LineView | None = None) 
     memory.busy_line = None
     if view is None or view.is_due(now):
         view = yield from look_with_due(memory, now)
-    if memory.limits_of is None:  # else the claim has, with the governed lines
+    if memory.limits_of is None:  # else the claim has done that, with the governed lines
         memory.gives_way = not memory.gives_way
     for _, line in view.in_order(memory):
         if count == 0:
@@ -222,7 +226,7 @@ def pop(memory: LineMemory, count: int, now: int, view: LineView | None = None) 
 
 
 def pop_suspects(memory: LineMemory) -> Op[list[int]]:
-    """Take suspects that may run together: as many as their company allows, which is the rank they stand at."""
+    """Pop suspects that may run together: as many as their company, which is their rank (decision 7)."""
     heads = (yield from look(memory)).heads
     if not heads:
         return []
@@ -235,8 +239,10 @@ def pop_suspects(memory: LineMemory) -> Op[list[int]]:
 
 
 def _pop_line(memory: LineMemory, line: Line, count: int, rank_max: int, marks_at: int | None = None) -> Op[list[int]]:
-    """Take the first of a line, as far as there are threads for them. With a time it is a line in which ranks are
-    shares, and is marked."""
+    """Pop the first tasks of a line, as far as there are threads for them.
+
+    With `marks_at` ranks are shares in this line, and the claim marks how far it has come.
+    """
     lane, band = line
     asked, needs_threads = count, lane in memory.threaded
     if needs_threads:
@@ -264,8 +270,10 @@ def _pop_line(memory: LineMemory, line: Line, count: int, rank_max: int, marks_a
 
 
 def drop_dead(memory: LineMemory) -> Op[None]:
-    """Delete the dead places at the front of the lines from which this claim has popped: those of tasks that have
-    ended or are paused. As long as all places of a look are dead, the next look is four times as long."""
+    """Delete dead places, of tasks that have ended or are paused, at the front of the lines just popped from.
+
+    While all places of a look are dead, the next look is four times as long.
+    """
     left = MOST_LOOKED_AT
     for line in dict.fromkeys(memory.popped_from):
         many = FEWEST_LOOKED_AT
@@ -281,8 +289,10 @@ def drop_dead(memory: LineMemory) -> Op[None]:
 
 
 def look_for_stragglers(memory: LineMemory, now: int) -> Op[bool]:
-    """Whether anything stands behind the floors of a reader; if so, its next sweep begins at the very start. A governed
-    line was perhaps taken for empty, and has no turn any more."""
+    """Check for rows behind the floors of a memory; if there are any, its next sweep begins at the start.
+
+    Governed lines among them get a turn: a claim may have taken them for empty and ended their turns.
+    """
     behind = []
     for (lane, band), (rank, seq) in list(memory.floor.items()):
         if (yield Query("behind", {"lane": lane, "band": band, "rank": rank, "seq": seq})):

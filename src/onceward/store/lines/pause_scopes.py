@@ -1,11 +1,11 @@
-"""Pauses of everything, queues, pipelines and sources, as operators ask for them.
+"""Pauses of everything, of queues, pipelines and sources, as operators set them.
 
-The table is tiny. While it is empty a worker reads it a few times a second, and while it is not, with every look for
-work. The lines of what is paused are left out of the claim, and what stands there keeps its place. A paused source is a
-closed gate: whoever looks at a line behind it leaves a turn that never comes.
+The table is tiny. While it is empty a worker reads it a few times a second; while it is not, with every claim. Claims
+leave out paused lines, and the tasks in them keep their places. A paused source is a closed gate: a claim that finds
+it leaves a turn at the line that never comes (`NEVER`).
 
-Who leaves such a turn holds the row of the pause meanwhile, and who resumes deletes that row first. So the one that
-resumes sees every such turn, and has it come now.
+The claim locks the row of the pause while it leaves such a turn, and a resume deletes that row first. So the resume
+sees every such turn, and sets it to now.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onceward.store.op import Op, Query
 
 
 class PauseRow(NamedTuple):
-    """A pause as it stands."""
+    """One pause: its scope, its time and its author."""
 
     scope: str
     at: int
@@ -27,18 +27,18 @@ class PauseRow(NamedTuple):
 
 
 def read_pauses() -> Op[Pauses]:
-    """What is paused now."""
+    """Read which scopes are paused."""
     rows = yield Query("read_pauses")
     return Pauses(frozenset(row[0] for row in rows)) if rows else NO_PAUSES
 
 
 def list_pauses() -> Op[list[PauseRow]]:
-    """What is paused, since when and by whom."""
+    """List the pauses, each with its time and author."""
     return [PauseRow(*row) for row in (yield Query("read_pauses"))]
 
 
 def held_gates(pauses: Pauses, gates: Sequence[str]) -> Op[frozenset[str]]:
-    """Those of some gates that are paused; their pauses stay until this transaction is over."""
+    """Which of these gates are paused; their pauses stay until this transaction ends."""
     scopes = sorted({scope for gate in gates if (scope := pauses.of_gate(gate)) is not None})
     if not scopes:
         return frozenset()
@@ -47,13 +47,13 @@ def held_gates(pauses: Pauses, gates: Sequence[str]) -> Op[frozenset[str]]:
 
 
 def pause(scope: str, author: str, now: int) -> Op[None]:
-    """Let nothing of a scope begin any more."""
+    """Pause a scope: none of its tasks is claimed any more."""
     if not (yield Query("insert_pause", {"scope": scope, "now": now, "author": author})):
         raise IllegalTransition(f"{scope_text(scope)} is paused already")
 
 
 def resume(scope: str, now: int) -> Op[None]:
-    """Let a scope go on."""
+    """Resume a scope and notify workers; the turns behind a resumed source come now."""
     if not (yield Query("delete_pause", {"scope": scope})):
         raise IllegalTransition(f"{scope_text(scope)} is not paused")
     what, _, gate = scope.partition(":")
@@ -63,5 +63,5 @@ def resume(scope: str, now: int) -> Op[None]:
 
 
 def wake_source(gate: str, now: int) -> Op[None]:
-    """Have the lines behind a gate looked at now; of a whole source, those behind all its instances."""
+    """Set the turns behind a gate to now; for a source, those behind all its instances."""
     yield Query("wake_source", {"gate": gate, "now": now})

@@ -1,4 +1,4 @@
-"""Turns: when each governed line is to be looked at by a claim."""
+"""Turns: when a claim is to look at a governed line (decision 26)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from onceward.model.task import NEVER
 from onceward.store.op import Many, Op, Query
 
 LONGEST_WITHOUT_A_LOOK_MS = 60_000
-"""After how long a suspect behind a gate that does not say when it opens is looked at again."""
+"""After how long a claim looks again at a suspect behind a gate without a known opening time."""
 
 
 def append_turns(lanes: Iterable[tuple[str, str]], now: int) -> Op[None]:
-    """Somebody stands in governed lines: have them looked at. Each line is given with its gates."""
+    """Append a turn for each governed line that tasks have entered; lines are given with their gates."""
     rows = sorted({(lane[: -len(gates) - 1], lane, read_gates(gates)[0].name, now) for lane, gates in lanes})
     if rows:
         yield Many("insert_turns", rows)
 
 
 def next_turn_at(lines: Sequence[str]) -> Op[int | None]:
-    """When a governed line is to be looked at next."""
+    """The next turn of these lines; None if none will come."""
     [(at,)] = yield Query("next_turn", {"lines": list(lines)})
     return at if at is not None and at < NEVER else None

@@ -1,8 +1,8 @@
-"""What a function given to `ctx.write` may do on SQLite: its authorizer is asked when a statement is prepared.
+"""The SQLite authorizer for functions given to `ctx.write`: it denies what they must not do.
 
-SQLite tells it every table, index, trigger and pragma that a statement touches, whatever the statement looks like and
-also for triggers that it fires. So the engine's tables are safe from any statement that is prepared while a connection
-is lent. The numbers of actions are the same for apsw and sqlite3.
+SQLite calls it when a statement is prepared, with every table, index, trigger and pragma that the statement or a
+trigger of it touches. So no statement prepared on a lent connection can change the engine's tables. apsw and sqlite3
+use the same numbers for actions.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ _PRAGMAS = frozenset(
      "encoding", "page_count", "page_size", "freelist_count", "data_version", "user_version", "application_id",
      "integrity_check", "quick_check")
 )  # fmt: skip
-"""Pragmas that only tell something, or concern this transaction or the application's own numbers."""
+"""Pragmas that only read, or concern this transaction or the application's own numbers."""
 
 
 def is_denied(action: int, first: str | None, second: str | None) -> bool:
-    """Whether a lent connection may not do this: end the transaction, reach other files, change the engine's tables or
-    the schema around them, or change the connection."""
+    """Whether the authorizer denies an action of a lent connection.
+
+    It denies ending the transaction, attaching files, changing the engine's tables or their schema, and changing the
+    connection.
+    """
     if action in _READS:
         return False
     if action in _NEVER:

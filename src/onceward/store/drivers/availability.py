@@ -1,7 +1,6 @@
-"""Whether the database of this process can be used: one line in the log when it goes away, one when it is back.
+"""Whether this process can use its database: one log line when it goes away, one when it is back.
 
-Every session that meets trouble says so here, as often as it tries. The database is back when each of them has come
-through again.
+Every session in trouble notes each failed try here. The database is back when each such session has succeeded again.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ logger = EngineLog("onceward.store")
 
 
 class Availability:
-    """What the sessions of a process have met."""
+    """The troubled sessions of a process."""
 
     def __init__(self) -> None:
         self.is_away = False
@@ -25,7 +24,7 @@ class Availability:
         self._lock = threading.Lock()
 
     def lost(self, session: object, error: Exception) -> None:
-        """Note that a session could not do its work, and log it if the database was there before."""
+        """Note that a session has failed; log the first failure."""
         with self._lock:
             self._troubled.add(session)
             is_news, self.is_away = not self.is_away, True
@@ -35,7 +34,7 @@ class Availability:
             logger.warning("the database cannot be used, trying again", error=str(error).strip())
 
     def found(self, session: object) -> None:
-        """Note that a session has done its work, and log it if the database was away until now."""
+        """Note that a session has succeeded; log it when no session is in trouble any more."""
         with self._lock:
             self._troubled.discard(session)
             is_news = self.is_away and not self._troubled

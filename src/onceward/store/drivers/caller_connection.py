@@ -1,10 +1,10 @@
-"""Enqueueing inside the caller's own transaction: what it commits is in line, what it rolls back never was.
+"""Enqueueing inside the caller's own transaction: tasks are in line when it commits, and never were if it rolls back.
 
-An enqueue is several statements, so it is framed: by a savepoint inside a transaction of the caller's, by a transaction
-of its own on a connection that commits every statement. It is kept whole or not at all, and after an error the
-caller's transaction can go on. Errors of the caller's driver stay what they are.
+An enqueue is several statements, so a frame surrounds it: a savepoint inside a transaction of the caller, a transaction
+on a connection that commits every statement. The enqueue is written whole or not at all, and after an error the
+caller's transaction can go on. Errors of the caller's driver pass unchanged.
 
-Connections are recognised by the names of their classes; no library is imported that the caller has not imported.
+Connections are recognised by the names of their classes, so that no library is imported that the caller does not use.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _ACCEPTED = (
 
 
 class TransactionState(NamedTuple):
-    """What a connection is in the middle of."""
+    """Whether a connection is in a transaction, and whether it commits each statement otherwise."""
 
     in_transaction: bool
     commits_each_statement: bool
 
 
 class Frame(NamedTuple):
-    """The statements around an enqueue: before it, after it, and when it has failed."""
+    """The statements before an enqueue, after it, and after its failure."""
 
     begin: str
     keep: str | None
@@ -59,18 +59,18 @@ _FRAMES: dict[tuple[Dialect, TransactionState], Frame] = {
     ("sqlite", TransactionState(True, True)): _SAVEPOINT,
     ("sqlite", TransactionState(True, False)): _SAVEPOINT,
     ("sqlite", TransactionState(False, True)): Frame("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",)),
-    # Begun as the driver would at the first write, and left for the caller to commit. A savepoint alone would be the
-    # outermost, and its release a commit.
+    # BEGIN as the driver would at the first write; the caller commits. A savepoint alone would be the outermost, and
+    # its release a commit.
     ("sqlite", TransactionState(False, False)): Frame("BEGIN IMMEDIATE", None, ("ROLLBACK",)),
     ("postgres", TransactionState(True, True)): _SAVEPOINT,
     ("postgres", TransactionState(True, False)): _SAVEPOINT,
     ("postgres", TransactionState(False, True)): Frame("BEGIN", "COMMIT", ("ROLLBACK",)),
-    ("postgres", TransactionState(False, False)): _SAVEPOINT,  # here the driver has begun before it
+    ("postgres", TransactionState(False, False)): _SAVEPOINT,  # the driver has sent BEGIN before it
 }
 
 
 class _Requests:
-    """How one driver spells requests."""
+    """Spells requests for one driver."""
 
     def __init__(self, connection: Any, dialect: Dialect, placeholder: Placeholder) -> None:
         self.dialect: Dialect = dialect
@@ -79,7 +79,7 @@ class _Requests:
         self._by_place = placeholder is queries.dollar
 
     def _statements_for(self, request: Request) -> Iterator[tuple[str, Any]]:
-        """The statements that a request comes to, with their parameters."""
+        """The statements of a request, with their parameters."""
         if not isinstance(request, Query | Many):
             raise TypeError(f"not a request for the caller's own connection: {request!r}")
         statement = self._texts[request.name]
@@ -115,7 +115,7 @@ def _refuse_missing_tables(error: BaseException) -> None:
 
 
 class CallerDriver(_Requests, ABC):
-    """A connection of the caller's, on which operations run."""
+    """Runs operations on a connection of the caller."""
 
     @abstractmethod
     def execute(self, text: str, params: Any = None) -> Rows:
@@ -123,7 +123,7 @@ class CallerDriver(_Requests, ABC):
 
     @abstractmethod
     def state(self) -> TransactionState:
-        """What the connection is in the middle of."""
+        """The transaction state of the connection."""
 
     def run(self, request: Request) -> Rows:
         """Run one request and return all its rows."""
@@ -134,7 +134,7 @@ class CallerDriver(_Requests, ABC):
 
     @contextmanager
     def framed(self) -> Iterator[None]:
-        """Keep everything that runs inside, or nothing."""
+        """Write everything that runs inside, or nothing."""
         frame = _FRAMES[self.dialect, self.state()]
         self.execute(frame.begin)
         try:
@@ -142,7 +142,7 @@ class CallerDriver(_Requests, ABC):
             if frame.keep is not None:
                 self.execute(frame.keep)
         except BaseException as error:
-            # Some errors have undone the transaction already, or ended the connection: nothing to go back to.
+            # Some errors have already rolled the transaction back, or ended the connection.
             with suppress(Exception):
                 for text in frame.undo:
                     self.execute(text)
@@ -151,7 +151,7 @@ class CallerDriver(_Requests, ABC):
 
 
 class AsyncCallerDriver(_Requests, ABC):
-    """A connection of the caller's that is awaited, on which operations run."""
+    """Runs operations on an awaited connection of the caller."""
 
     @abstractmethod
     async def aexecute(self, text: str, params: Any = None) -> Rows:
@@ -159,7 +159,7 @@ class AsyncCallerDriver(_Requests, ABC):
 
     @abstractmethod
     async def astate(self) -> TransactionState:
-        """What the connection is in the middle of."""
+        """The transaction state of the connection."""
 
     async def arun(self, request: Request) -> Rows:
         """Run one request and return all its rows."""
@@ -170,7 +170,7 @@ class AsyncCallerDriver(_Requests, ABC):
 
     @asynccontextmanager
     async def aframed(self) -> AsyncIterator[None]:
-        """Keep everything that runs inside, or nothing."""
+        """Write everything that runs inside, or nothing."""
         frame = _FRAMES[self.dialect, await self.astate()]
         await self.aexecute(frame.begin)
         try:
@@ -226,7 +226,7 @@ class _Apsw(CallerDriver):
 
 @cache
 def _plain_adapters() -> Any:
-    """How psycopg reads and writes values where nobody has taught it anything else, for a connection or for all."""
+    """The adapters of psycopg itself, without any that were registered for a connection or globally."""
     from types import SimpleNamespace
 
     from psycopg import adapt, postgres
@@ -237,7 +237,7 @@ def _plain_adapters() -> Any:
 
 
 def _use_plain_adapters(cursor: Any) -> None:
-    """Have a cursor read and write values as psycopg does by itself, whatever the caller has taught the connection."""
+    """Let a cursor use psycopg's own adapters, whatever the caller has registered on the connection."""
     from psycopg.adapt import AdaptersMap
 
     cursor._adapters = AdaptersMap(_plain_adapters())
@@ -251,10 +251,10 @@ class _Psycopg(CallerDriver):
     def execute(self, text: str, params: Any = None) -> Rows:
         from psycopg import Cursor, rows
 
-        # Not the connection's own kinds of cursor and row: they may take other placeholders, or give other shapes.
+        # Not the connection's own cursor and row factories: they may take other placeholders or return other rows.
         with Cursor(self._connection, row_factory=rows.tuple_row) as cursor:
             _use_plain_adapters(cursor)
-            if self._connection.pgconn.pipeline_status:  # in a pipeline nothing has come back before its end
+            if self._connection.pgconn.pipeline_status:  # in a pipeline no rows come back before its end
                 with self._connection.pipeline():
                     cursor.execute(text, params)
             else:
@@ -300,9 +300,9 @@ def _as_text(value: Any) -> str | None:
 
 
 class _Asyncpg(AsyncCallerDriver):
-    """Statements leave out the codecs that the caller has set; only in arrays would asyncpg use them all the same.
+    """Runs statements without the codecs that the caller has set, which asyncpg would still use inside arrays.
 
-    So arrays travel as arrays of texts, for which asyncpg has a codec that is never replaced.
+    So arrays are sent as arrays of texts, whose codec asyncpg never replaces.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -325,7 +325,7 @@ _DJANGO_DIALECTS: dict[str, Dialect] = {"sqlite": "sqlite", "postgresql": "postg
 
 
 class _Django(CallerDriver):
-    """Statements go through Django's cursor, so that its logs and wrappers see them."""
+    """Runs statements through Django's cursor, so that its logs and wrappers see them."""
 
     def __init__(self, connection: Any) -> None:
         if connection.vendor not in _DJANGO_DIALECTS:
@@ -361,11 +361,11 @@ def _sqlalchemy_spelling(dialect: Any) -> tuple[Dialect, Placeholder]:
 
 
 _ENQUEUE_TYPES = {"bool": 16, "bytea": 17, "bigint": 20, "smallint": 21, "integer": 23, "text": 25, "uuid": 2950}
-"""The types that statements of an enqueue name, by their numbers in PostgreSQL."""
+"""The types in statements of an enqueue, with their numbers in PostgreSQL."""
 
 
 def _refuse_codecs(connection: Any) -> None:
-    """Refuse a connection of asyncpg with codecs of the caller's that SQLAlchemy would use for an enqueue."""
+    """Refuse an asyncpg connection with codecs of the caller that SQLAlchemy would use for an enqueue."""
     codec = connection.get_settings().get_data_codec
     for name, oid in _ENQUEUE_TYPES.items():
         if codec(oid) is not codec(oid, ignore_custom_codec=True):
@@ -376,7 +376,7 @@ def _refuse_codecs(connection: Any) -> None:
 
 
 class _Sqlalchemy(CallerDriver):
-    """Statements go through SQLAlchemy's connection, so that it knows of the transaction and logs them."""
+    """Runs statements through SQLAlchemy's connection, which knows of the transaction and logs them."""
 
     def __init__(self, given: Any) -> None:
         connection = given.connection() if hasattr(given, "get_bind") else given  # a session begins here
@@ -389,7 +389,7 @@ class _Sqlalchemy(CallerDriver):
 
     def state(self) -> TransactionState:
         if not self._connection.in_transaction():
-            self._connection.begin()  # what it would do at the first statement; a listener may send a BEGIN there
+            self._connection.begin()  # as it would at the first statement; a listener may send BEGIN there
         driver = self._connection.connection.driver_connection
         match self._connection.dialect.driver:
             case "pysqlite" | "aiosqlite":
@@ -403,7 +403,7 @@ class _Sqlalchemy(CallerDriver):
 
 
 class _AsyncSqlalchemy(AsyncCallerDriver):
-    """The blocking driver, run the way SQLAlchemy runs blocking code on an awaited connection."""
+    """Runs the blocking driver as SQLAlchemy runs blocking code on an awaited connection."""
 
     def __init__(self, given: Any) -> None:
         given = given() if callable(given) else given  # the session of a scope
@@ -440,7 +440,7 @@ _AWAITED: dict[str, Callable[[Any], AsyncCallerDriver]] = {
 
 
 def driver_for(connection: object) -> CallerDriver:
-    """The driver for a connection of the caller's that blocks."""
+    """The driver for a blocking connection of the caller."""
     for name in _class_names(connection):
         if name in _BLOCKING:
             return _BLOCKING[name](connection)
@@ -450,7 +450,7 @@ def driver_for(connection: object) -> CallerDriver:
 
 
 def async_driver_for(connection: object) -> AsyncCallerDriver:
-    """The driver for a connection of the caller's that is awaited."""
+    """The driver for an awaited connection of the caller."""
     for name in _class_names(connection):
         if name in _AWAITED:
             return _AWAITED[name](connection)

@@ -1,4 +1,4 @@
-"""Database files that we make are for their owner alone, whatever the umask says."""
+"""New database files are readable by their owner alone, whatever the umask says."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from contextlib import suppress
 
 
 def make_private(path: str) -> None:
-    """Make a database file that is not there yet, with mode 0600. SQLite gives those beside it, `-wal` and `-shm`, the
-    mode of the file itself. One that is there keeps the mode that its owner has given it.
+    """Create a missing database file with mode 0600; an existing file keeps its mode.
 
-    It is made under another name: to close a file that somebody else in this process may have opened meanwhile would
-    take away the locks on it. What is wrong with the place is said by SQLite, in the same words as ever; where files
-    cannot have two names, as on FAT, there are no modes either.
+    SQLite gives `-wal` and `-shm` the mode of the file itself. The file is created under another name and linked:
+    closing a file that another thread of this process has opened meanwhile would drop that thread's locks on it. Errors
+    of the folder are left for SQLite to report; file systems without links, as FAT, have no modes either.
     """
     path = os.path.realpath(path)
     if os.path.exists(path):

@@ -1,6 +1,6 @@
-"""What a function given to `ctx.write` may do with the connection: rows of its own, and nothing else.
+"""The connection that functions given to `ctx.write` get: they may write rows of the application, and no more.
 
-It runs inside the engine's transaction, so it may neither end that transaction nor change the engine's tables.
+They run inside the engine's transaction, so they may neither end it nor change the engine's tables.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ lent: ContextVar[bool] = ContextVar("onceward_lent", default=False)
 
 
 def call(function: Callable[..., object], connection: GuardedConnection, arguments: Sequence[Any]) -> None:
-    """Call a function given to `ctx.write`. What it raises is an error of its stage, never one of the engine's.
+    """Call a function given to `ctx.write`; what it raises is an error of its stage, never one of the engine.
 
-    A verdict or an exit would end the thread that commits for everybody, and an error of ours, from the use of an app
-    in there, would look as if the database were away.
+    A verdict or an exit would end the thread that commits for all stages, and an `OncewardError`, from the use of an
+    app inside the function, would look as if the database were away.
     """
     token = lent.set(True)
     try:
@@ -50,8 +50,10 @@ class GuardedConnection:
     """A connection that checks every statement before the database sees it."""
 
     def __init__(self, raw: Any, dialect: Dialect, *, is_shared: bool = False, has_cache: bool = False) -> None:
-        """With `has_cache` the driver keeps prepared statements, of which the authorizer is not asked again: a text
-        that may be one of the engine's, which all have its name, is prepared anew."""
+        """With `has_cache` the driver keeps prepared statements, for which the authorizer is not called again.
+
+        So a text with the word onceward, which may be one of the engine's, is prepared anew.
+        """
         self._raw = raw
         self._dialect = dialect
         self._is_shared = is_shared
@@ -59,9 +61,9 @@ class GuardedConnection:
         self._open = True
         self._ending = threading.Lock()
         self.raised: Exception | None = None
-        """The last error of the database itself."""
+        """The last error that the database raised on it."""
         self.leaves_trace = False
-        """Whether it may be another connection now than it was: then nobody else should use it."""
+        """Whether statements may have changed the connection; then it is not used again."""
 
     @property
     def dialect(self) -> Dialect:
@@ -89,20 +91,20 @@ class GuardedConnection:
             raise
 
     def interrupt(self) -> None:
-        """Stop the statement that runs on it; safe from any thread, and nothing once it was given back."""
+        """Interrupt its running statement, from any thread; does nothing after it was shut."""
         with self._ending:
             if self._open:
                 (self._raw.cancel if self._dialect == "postgres" else self._raw.interrupt)()
 
     def shut(self) -> None:
-        """Refuse everything from now on: the function that had this connection has returned."""
+        """Refuse every statement from now on: the function that had this connection has returned."""
         with self._ending:
             self._open = False
 
     def _check(self, sql: str) -> None:
         if not self._open:
             raise WriteRefused("this connection was lent to one function and is closed now; keep no reference to it")
-        if self._dialect == "postgres":  # SQLite asks its authorizer, which cannot be deceived
+        if self._dialect == "postgres":  # SQLite has its authorizer
             refused = objection(sql) or (session_objection(sql) if self._is_shared else None)
             if refused is not None:
                 raise WriteRefused(refused)

@@ -1,7 +1,7 @@
 """A SQLite file belongs on a disk of this machine.
 
-Processes that use one file agree on its log in memory that they share (`-shm`). Other machines do not share it: where
-two of them open a file over a network, each overwrites what the other has committed, and no error says so.
+Processes that use one file coordinate in shared memory (`-shm`), which machines do not share: if two machines open a
+file over a network, each overwrites the other's commits without an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from onceward.errors import ConfigError
 
 MOUNTS = Path("/proc/self/mountinfo")
-"""Where Linux says what is mounted where. On other systems nothing is known, and nothing refused."""
+"""Where Linux lists mounts; other systems have no such list, and nothing is refused there."""
 OVER_A_NETWORK = frozenset({
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "afs", "ocfs2", "gfs2",
     "orangefs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph-fuse", "fuse.s3fs", "fuse.rclone", "fuse.juicefs",
@@ -23,7 +23,7 @@ _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 def insist_on_local_disk(path: str) -> None:
-    """Refuse a file that other machines may have open."""
+    """Refuse a database file on a network file system."""
     kind = file_system_of(path)
     if kind in OVER_A_NETWORK:
         raise ConfigError(
@@ -33,7 +33,7 @@ def insist_on_local_disk(path: str) -> None:
 
 
 def file_system_of(path: str) -> str | None:
-    """The kind of file system that a file is on, or will be; None where the system does not say."""
+    """The file system that holds a path, also of a file to come; None where the system does not say."""
     try:
         mounts = MOUNTS.read_bytes().splitlines()
     except OSError:
@@ -41,10 +41,10 @@ def file_system_of(path: str) -> str | None:
     place = os.fsencode(os.path.realpath(path))
     best, found = -1, None
     for mount in mounts:
-        # What is mounted, and where; any number of fields, a hyphen; then what kind of file system it is.
+        # A mount point among other fields, a hyphen, then the kind of file system.
         ours, _, its = mount.partition(b" - ")
         point = _ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), ours.split(b" ")[4])
-        # Of two at one place the later one hides the other.
+        # Of two mounts at one point the later one hides the other.
         if len(point) >= best and (place + b"/").startswith(point.rstrip(b"/") + b"/"):
             best, found = len(point), its.split(b" ", 1)[0].decode()
     return found

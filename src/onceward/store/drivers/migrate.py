@@ -1,12 +1,12 @@
-"""Bringing a database to the schema this program knows, one recorded step at a time.
+"""Migrates a database to the schema of this program, one recorded step at a time.
 
 Each step runs in a transaction of its own, under a lock, and is recorded in that same transaction: two processes that
-migrate at once apply every step once, and a step that was cut off has not happened. Because its record decides
-whether a step is done, a commit without a reply is simply met by looking again; no receipt is needed (and before the
-first step there is no table for one).
+migrate at once apply every step once, and an interrupted step has not happened. The record decides whether a step is
+done, so after a commit without a reply the migration reads it again; no receipt is needed (and before the first step
+there is no table for one).
 
-A change of a table waits for whoever reads it, and everybody else waits behind it. So it waits half a second at most,
-lets the others pass, and tries again for as long as the session is patient.
+A change of a table waits for its readers, and all later statements wait behind it. So it waits half a second at most,
+lets the others pass, and tries again as long as the session is patient.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from onceward.store.op import Call, Query
 
 Result = TypeVar("Result")
 Work = str | Callable[[Connection], object]
-"""What an application's migration does: SQL, one or more statements, or a function that is given a connection."""
+"""The work of an application's migration: SQL statements, or a function that gets a connection."""
 
 FUNCTION = "function"
 
 
 def newest_version(dialect: Dialect) -> int:
-    """The version of the schema that this program is written for."""
+    """The schema version of this program."""
     return max(version for version, _, _ in queries.migrations(dialect))
 
 
 def schema_version(session: Session) -> int:
-    """The version of the database's schema; 0 where Onceward has never been."""
+    """The schema version of the database; 0 without any tables of Onceward."""
     return session.patiently(lambda: _version(session))
 
 
 def check(session: Session) -> None:
-    """Pass if the database has exactly the schema this program is written for."""
+    """Raise unless the database has exactly the schema of this program."""
     _compare(schema_version(session), newest_version(session.dialect))
 
 
 def prepare(session: Session, now: int) -> list[str]:
-    """Make a database ready for use, and return the names of the steps that took.
+    """Make a database ready for use; returns the names of the steps applied.
 
-    SQLite and an empty PostgreSQL are migrated. A PostgreSQL that is in use is not, because other programs may still
-    need its present schema: somebody decides that, with `onceward migrate`.
+    SQLite and an empty PostgreSQL are migrated. A PostgreSQL in use is not, because other programs may still need its
+    present schema: an operator decides that, with `onceward migrate`.
     """
     version, newest = schema_version(session), newest_version(session.dialect)
     if version < newest and (version == 0 or session.dialect == "sqlite"):
@@ -62,7 +62,7 @@ def prepare(session: Session, now: int) -> list[str]:
 
 
 def migrate(session: Session, now: int) -> list[str]:
-    """Bring the schema up from any earlier version; returns the names of the steps applied, none if it was current."""
+    """Migrate the schema from any earlier version; returns the names of the steps applied."""
     version, newest = schema_version(session), newest_version(session.dialect)
     if version > newest:
         _compare(version, newest)
@@ -133,14 +133,14 @@ class Migration:
         object.__setattr__(self, "postgres", both if postgres is None else postgres)
 
     def work(self, dialect: Dialect) -> Work:
-        """What it does on a database."""
+        """Its work on a database."""
         work = self.sqlite if dialect == "sqlite" else self.postgres
         if work is None:
             raise ConfigError(f"migration {self.name!r} says nothing for {dialect}; add {dialect}=…, or {dialect}=''")
         return work
 
     def digest(self, dialect: Dialect) -> str:
-        """What tells a changed text from the one that was applied; white space does not. Functions are all alike."""
+        """A digest of its text without white space, to detect changes; all functions have the same."""
         work = self.work(dialect)
         if not isinstance(work, str):
             return FUNCTION
@@ -148,7 +148,7 @@ class Migration:
 
 
 def apply_app_migrations(session: Session, migrations: Sequence[Migration], now: int) -> list[str]:
-    """Apply what has not been applied yet, in order; returns the names. One that has changed since is an error."""
+    """Apply new migrations in order; returns their names. An applied migration that has changed is an error."""
     names = [migration.name for migration in migrations]
     for name in names:
         if names.count(name) > 1:
@@ -205,14 +205,14 @@ def _carry_out(session: Session, migration: Migration) -> None:
 
 
 def _statements(text: str, dialect: Dialect) -> list[str]:
-    """The statements of a text, none of which may begin or end a transaction."""
+    """Split a text into statements; none may begin or end a transaction."""
     if dialect == "postgres":
         _refuse(objection(text))
         return [text] if text.strip() else []
     statements, rest = [], ""
     for piece in text.split(";"):
         rest = f"{rest};{piece}" if rest else piece
-        if apsw.complete(f"{rest};"):  # not inside a text, a comment or the body of a trigger
+        if apsw.complete(f"{rest};"):  # not inside a string, a comment or the body of a trigger
             statements.append(rest.strip())
             rest = ""
     statements = [statement for statement in (*statements, rest.strip()) if statement]
@@ -237,7 +237,7 @@ def _execute(session: Session, statement: str, what: str) -> None:
 
 
 def _locked(session: Session, apply: Callable[[], bool]) -> bool:
-    """Run a step in a transaction that no other migrating process runs beside; False if there was nothing to do."""
+    """Run a step in a transaction under the migration lock; False if it was done already."""
     session.run(Query("begin"))
     session.run(Query("lock_schema"))
     session.run(Query("wait_briefly"))

@@ -1,4 +1,4 @@
-"""From an address to a store."""
+"""Opens the store at a database address."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Store(Protocol):
         """A new session."""
 
     def client_session(self, *, read_only: bool = False) -> Session:
-        """The session of a program that enqueues and asks."""
+        """A session for a program that enqueues and reads."""
 
     @property
     def place(self) -> str:
@@ -40,7 +40,7 @@ class Store(Protocol):
 def open_store(
     url: str, clock: Clock | None = None, on_connect: OnConnect | None = None, *, prepare: bool = True
 ) -> Store:
-    """The store at an address. Nothing is connected to yet."""
+    """The store at an address; it connects at its first use."""
     times = StoreClock(clock or SystemClock())
     scheme, separator, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
     if not separator:

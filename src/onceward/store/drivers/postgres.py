@@ -47,12 +47,12 @@ _USUAL_OPTIONS: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""By which a server that has gone without a word is noticed within half a minute."""
+"""Options by which a dead server is noticed within half a minute."""
 LONGEST_IDLE_MS = 30_000
-"""How long a transaction of ours may wait for its process before the server ends it, and others have its locks."""
+"""How long a transaction may stay idle before the server ends it and releases its locks."""
 _CANCEL_LIMIT_S = 1.0
 QUIET_S = 10.0
-"""For how long nobody is notified after the queue for that was full."""
+"""For how long no transaction notifies after the server's notification queue was full."""
 _TOO_MUCH = "54000"
 _NOTIFY, _SAY_NOTHING = "pg_notify('onceward', ", "strpos('onceward', "
 _END_IDLE_TRANSACTIONS = "SELECT set_config('idle_in_transaction_session_timeout', %s, false)"
@@ -60,15 +60,15 @@ _SERVER_TIMEOUTS = (
     "SET tcp_user_timeout = 30000;"
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 )
-"""By which the server notices as soon that we have: it would wait for two hours, and all locks with it."""
+"""Settings by which the server notices a dead client as soon; by default it holds its locks for two hours."""
 
 
 _OF_SEVERAL_SERVERS = {"target_session_attrs": "read-write"}
-"""Where an address names several, the one that takes writes is meant: a standby may know less than was confirmed."""
+"""For an address with several servers: only the primary; a standby may lack confirmed transactions."""
 
 
 def connect(url: str, name: str) -> WatchedConnection:
-    """A connection, on which every statement is a transaction of its own. What the address says of it counts more."""
+    """Connect in autocommit; options in the address override the usual ones."""
     said = psycopg.conninfo.conninfo_to_dict(url)
     are_several = any("," in str(said.get(name)) for name in ("host", "hostaddr"))
     usual = {**_USUAL_OPTIONS, **(_OF_SEVERAL_SERVERS if are_several else {})}
@@ -98,7 +98,7 @@ class PostgresSession(Session):
         self._connection: WatchedConnection | None = None
         self._wire: Wire | None = None
         self._quiet_until = 0.0
-        """Until when nobody is notified: the queue of the server for that was full."""
+        """Until when transactions do not notify: the server's notification queue was full."""
 
     def opened(self) -> psycopg.Connection[Any]:
         if self._connection is None:
@@ -123,8 +123,8 @@ class PostgresSession(Session):
         else:
             connection.execute(_SERVER_TIMEOUTS)
             if not self._read_only:
-                # Planned once, because planning takes longer than what it plans; and a plan that was made on a small
-                # table must not be a scan of the large one it has become.
+                # Plans are made once, because planning takes longer than running; and a plan made for a small table
+                # must not scan the large table it has become.
                 connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off")
                 connection.execute(_END_IDLE_TRANSACTIONS, [str(LONGEST_IDLE_MS)])
         if self._on_connect is not None:
@@ -161,7 +161,7 @@ class PostgresSession(Session):
             if isinstance(error, pg.InvalidSqlStatementName):
                 wire.forget()
             if isinstance(request, Call):
-                raise  # what it means was decided when the connection came back
+                raise  # `lend` has chosen the error already
             if not self.in_transaction():  # a statement that is a transaction of its own
                 self._be_quiet_if_full(error)
             raise _engine_error(error) from error
@@ -173,15 +173,17 @@ class PostgresSession(Session):
         return statement
 
     def _be_quiet_if_full(self, error: psycopg.Error) -> None:
-        """A transaction that notifies cannot commit while the queue for that is full. Then it is done again without,
-        and those who wait find its work when they look."""
+        """After an error of a full notification queue, repeat the transaction without NOTIFY.
+
+        It could not commit otherwise. Waiting workers find its tasks when they poll.
+        """
         if error.sqlstate == _TOO_MUCH and not self._quiet_until:
-            logger.warning("nobody can be notified of new work for now; it is found by looking", error=_message(error))
+            logger.warning("workers cannot be notified of new tasks for now; they poll for them", error=_message(error))
             self._quiet_until = time.monotonic() + QUIET_S
             raise TryAgainLater(_message(error)) from error
 
     def begin_with_receipt(self, token: bytes, before: bytes | None) -> None:
-        # In one message, and with its values in the text: the way to the server and back costs more than what it does.
+        # In one message, with its values in the text: the round trip costs more than the statements.
         now = self.clock.now()
         if before is None:
             self._run_text(_BEGIN_WITH_RECEIPT.format(token=_as_text(token), now=now))
@@ -198,7 +200,7 @@ class PostgresSession(Session):
             raise _engine_error(error) from error
 
     def _run_text(self, text: str) -> int:
-        """Run what has no parameters; returns how many rows came back."""
+        """Run statements without parameters; returns the row count of the last."""
         self.opened()
         assert self._wire is not None
         try:
@@ -214,7 +216,7 @@ class PostgresSession(Session):
             if (time.monotonic() - began) * 1_000 >= LONGEST_IDLE_MS:
                 raise WriteRefused(
                     "a function given to ctx.write has kept its transaction waiting for "
-                    f"{LONGEST_IDLE_MS / 1_000:g} s, and everybody else with it: find out in the stage what is to be "
+                    f"{LONGEST_IDLE_MS / 1_000:g} s, and all others with it: find out in the stage what is to be "
                     "written, and only write it there"
                 ) from None
             raise
@@ -222,7 +224,7 @@ class PostgresSession(Session):
             raise WriteRefused("a function given to ctx.write has ended the transaction it was part of")
 
     def abandon(self) -> Callable[[], None] | None:
-        # Only its socket is shut, for both ends: the driver may be waiting for it in the other thread.
+        # Only shut its socket: the driver may be waiting for it in the other thread.
         connection, self._connection, self._wire = self._connection, None, None
         if connection is None:
             return None
@@ -237,8 +239,10 @@ def _hang_up(descriptor: int) -> None:
 
 
 def _ignore(_: object) -> None:
-    """A notification that was meant for somebody else: behind a pooler it comes to whoever has the connection on which
-    that one has listened. Without a handler all of them would be kept."""
+    """Drop a notification meant for another program, which behind a pooler has listened on this connection.
+
+    Without a handler psycopg would keep all of them.
+    """
 
 
 def _as_text(value: bytes) -> str:
@@ -246,7 +250,7 @@ def _as_text(value: bytes) -> str:
 
 
 def _statement_for(request: Query | Many) -> Statement | None:
-    """A request as it is sent; None if there is nothing to do."""
+    """The statement for a request; None if there is nothing to do."""
     statement = _STATEMENTS[request.name]
     if isinstance(request, Query):
         return _with_values(statement, postgres_arrays.with_columns(request.params)) if statement.text else None
@@ -264,7 +268,7 @@ def _with_values(statement: queries.Statement, params: dict[str, Any], *, for_on
 
 
 def _columns(request: Many, statement: queries.Statement) -> list[Any]:
-    """The values that all rows have in common, then the rows column by column; a column of nothing is None."""
+    """The shared values, then the rows as columns; a column without values is None."""
     varying = statement.kinds[len(request.same) :]
     columns = zip(varying, zip(*request.rows, strict=True), strict=True)
     return [
@@ -278,7 +282,7 @@ def _has_any(values: tuple[Any, ...]) -> bool:
 
 
 def _engine_error(error: psycopg.Error) -> Exception:
-    """What an error of PostgreSQL means to the engine."""
+    """The engine's error for an error of PostgreSQL; the same error if there is none."""
     match error:
         case pg.DiskFull():
             return StoreFull("the disk of the PostgreSQL server is full; nothing was lost: free some space and go on")
@@ -293,7 +297,7 @@ def _engine_error(error: psycopg.Error) -> Exception:
         case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification() | pg.InvalidCatalogName():
             return StoreUnavailable(_message(error))
         case pg.ProgramLimitExceeded() | pg.StatementTooComplex() | pg.TooManyColumns() | pg.TooManyArguments():
-            return error  # too much for this server, however often it is tried; most often a text in somebody's index
+            return error  # too much for this server at every try; most often a long text in an index of the application
         case pg.InsufficientPrivilege():
             return StoreError(_message(error))
         case psycopg.OperationalError() | psycopg.InterfaceError():
@@ -305,7 +309,7 @@ def _engine_error(error: psycopg.Error) -> Exception:
 
 
 def _message(error: psycopg.Error) -> str:
-    """What the driver says; of an address that it cannot read, it shows all."""
+    """The text of a driver's error, redacted: it may contain a whole address."""
     return redacted(str(error).strip())
 
 
@@ -331,11 +335,11 @@ class PostgresStore:
         )
 
     def client_session(self, *, read_only: bool = False) -> PostgresSession:
-        """The session of a program that enqueues and asks."""
+        """A session for a program that enqueues and reads."""
         return self.session(read_only=read_only)
 
     def hold_lock(self, connection: WatchedConnection, worker: int) -> str | None:
-        """Hold the lock of a worker for as long as a connection lives; the run of the server on which it counts.
+        """Take a worker's lock for the life of a connection; returns the server run on which it is valid (decision 48).
 
         None behind a pooler, which would leave the lock with another program.
         """

@@ -1,7 +1,7 @@
-"""Columns of values as PostgreSQL's binary arrays.
+"""Encodes columns of values as PostgreSQL's binary arrays.
 
 The driver writes an array as text, value by value with every quote escaped, which took half of the time of a spawn.
-What is sent here has known types and one dimension: a column of numbers, hashes or texts is a handful of calls.
+These columns have known types and one dimension, so a column of numbers, hashes or texts takes a handful of calls.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _EIGHT = _LENGTH.pack(8)
 
 
 class Column:
-    """A column of values that is sent as one array of its type."""
+    """A column of values, sent as one array of its type."""
 
     __slots__ = ("values",)
 
     oid: ClassVar[int]
-    """The number of its type."""
+    """The number of the array type."""
     element: ClassVar[int]
     """The number of the type of its values."""
 
@@ -56,7 +56,7 @@ class Column:
 
 
 class Numbers(Column):
-    """`bigint[]`, which PostgreSQL makes narrower itself where a column is."""
+    """`bigint[]`, which PostgreSQL casts to narrower columns itself."""
 
     __slots__ = ()
     oid, element = 1016, 20
@@ -113,7 +113,7 @@ _BY_VALUE: dict[type, type[Column]] = {int: Numbers, str: Texts, bytes: Bytes}
 
 
 def column(kind: str, values: Sequence[Any]) -> Any:
-    """A column of a declared type, as a parameter; as it is, if we know no better way for that type."""
+    """A parameter for a column of a declared type; unchanged for types without a binary form here."""
     as_column = _BY_TYPE.get(kind)
     return values if as_column is None else as_column(values)
 
@@ -138,6 +138,6 @@ class _ColumnDumper(Dumper):
 
 
 def teach(adapters: AdaptersMap) -> None:
-    """Let a connection take columns as parameters."""
+    """Register the columns as parameters of a connection."""
     for kind in (Numbers, Bytes, Texts, Uuids):
         adapters.register_dumper(kind, type(f"{kind.__name__}Dumper", (_ColumnDumper,), {"oid": kind.oid}))

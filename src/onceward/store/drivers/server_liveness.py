@@ -1,9 +1,8 @@
-"""Waiting for PostgreSQL without waiting for ever.
+"""Detects a PostgreSQL server that stands still, so that no session waits for it for ever (decision 44).
 
-A server that works on a statement says nothing until it is done, and one that stands still says nothing either: its
-machine confirms every packet, so no keepalive finds that out. So whoever has waited for a while asks after its
-connection on another one. That leads to whoever leads now, who knows whether there is such a process and whether it is
-at work. While it is, it is waited for, however long that takes.
+A busy server sends nothing until its statement is done, and a server that stands still sends nothing either: its
+machine confirms every packet, so no keepalive fails. So after 10 s without an answer a second connection asks the
+current primary whether the session's backend exists and is at work. While it is, the session waits on, however long.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from onceward.store.drivers.session import quietly
 
 Found = TypeVar("Found")
 ASK_AFTER_S = 10.0
-"""How long nothing is heard before somebody asks, and after each answer that says to wait on."""
+"""After how long without an answer a session asks, and asks again while its backend is at work."""
 ASK_AGAIN_S = 1.0
-"""How long it takes to ask again after any other answer: ours may have been on its way meanwhile."""
+"""After how long it asks again otherwise: its answer may have been on its way meanwhile."""
 LOST_AFTER_S = 30.0
-"""How long nobody at all may answer: as for a machine that is gone."""
+"""After how long without any server answering the connection is lost, as with a dead machine."""
 ANSWER_LIMIT_S = 10.0
-"""How long whoever is asked after another may take."""
+"""How long an answer to the question may take."""
 _WHO_AM_I = (
     "SELECT pg_backend_pid(), (extract(epoch FROM backend_start) * 1000000)::bigint "
     "FROM pg_stat_get_activity(pg_backend_pid())"
@@ -42,29 +41,29 @@ _IS_THERE = "SELECT true"
 
 
 class ServerSilent(psycopg.OperationalError):
-    """Nobody answers on this connection any more, nor will."""
+    """The server will not answer on this connection any more."""
 
 
 class BackendState(Enum):
-    """What is known of the process that should answer."""
+    """What the primary says of the backend that should answer."""
 
-    AT_WORK = "it is at work, or nobody can say that it is not"
-    NOT_AT_WORK = "whoever leads now knows of no such work"
-    NO_ANSWER = "nobody answers"
+    AT_WORK = "the backend is at work, or its server is alive and cannot say"
+    NOT_AT_WORK = "the primary knows of no such backend at work"
+    NO_ANSWER = "no server answers"
 
 
 class Backend(NamedTuple):
-    """The process of the server at the other end of a connection; in all servers there is no other one like it."""
+    """The server process at the other end of a connection, unique among all servers."""
 
     pid: int
     began_at: int
 
 
 class WatchedConnection(psycopg.Connection[Any]):
-    """A connection that gives up waiting for a server that stands still."""
+    """A connection that stops waiting for a server that stands still."""
 
     backend: Backend | None = None
-    """The process of the server at the other end; None behind a pooler."""
+    """The server process at the other end; None behind a pooler."""
     _ask: Callable[[], BackendState] = staticmethod(lambda: BackendState.NO_ANSWER)
 
     @classmethod
@@ -80,12 +79,12 @@ class WatchedConnection(psycopg.Connection[Any]):
         return connection
 
     def watch(self) -> Watch:
-        """For a wait that begins now."""
+        """Watch a wait that begins now."""
         return Watch(self._ask, self.pgconn.finish)
 
     def wait(self, gen: PQGen[Found], interval: float = 0.1, timeout: float | None = None) -> Found:
-        """As of old; but not for ever."""
-        if timeout is not None:  # whoever sets a limit expects silence
+        """Wait as psycopg does, but watch the server."""
+        if timeout is not None:  # a caller with a timeout expects silence
             return super().wait(gen, interval, timeout)
         return super().wait(self._watched(gen), interval)
 
@@ -106,7 +105,7 @@ class WatchedConnection(psycopg.Connection[Any]):
 
 
 class Watch:
-    """One wait: since when nothing is heard, and what has been found out about that."""
+    """One wait for an answer: since when the server is silent, and what a question found out."""
 
     def __init__(self, ask: Callable[[], BackendState], hang_up: Callable[[], None]) -> None:
         self._ask = ask
@@ -117,7 +116,7 @@ class Watch:
         self._was_missed = False
 
     def look(self) -> None:
-        """Still nothing is heard. Hangs up and raises `ServerSilent` if nothing will be."""
+        """Note more silence; hang up and raise `ServerSilent` if no answer will come."""
         now = time.monotonic()
         if self._inquiry is None:
             if now >= self._ask_at:
@@ -126,7 +125,7 @@ class Watch:
             self._heed(self._inquiry.found, now)
             self._inquiry = None
         if now - self._alive_at >= LOST_AFTER_S:
-            self._give_up(f"nobody has answered for {LOST_AFTER_S:g} s: the server stands still")
+            self._give_up(f"no server has answered for {LOST_AFTER_S:g} s: the server stands still")
 
     def _heed(self, found: BackendState, now: float) -> None:
         if found is BackendState.NOT_AT_WORK and self._was_missed:
@@ -137,12 +136,12 @@ class Watch:
             self._alive_at = now
 
     def _give_up(self, why: str) -> None:
-        self._hang_up()  # whatever still comes is an answer to nobody
+        self._hang_up()  # an answer that still comes is not read
         raise ServerSilent(why)
 
 
 class _Inquiry:
-    """A question on another connection, while the answer to the first one may still come."""
+    """A question on a second connection, while the first may still answer."""
 
     def __init__(self, ask: Callable[[], BackendState]) -> None:
         self.found: BackendState | None = None
@@ -154,15 +153,15 @@ class _Inquiry:
 
 
 class _QuestionConnection(psycopg.Connection[Any]):
-    """A connection for one question, which waits for its answer for a while only."""
+    """A connection for one question, with a limit for its answer."""
 
     def wait(self, gen: PQGen[Found], interval: float = 0.1, timeout: float | None = ANSWER_LIMIT_S) -> Found:
-        """As of old; but not for long."""
+        """Wait as psycopg does, but with a limit."""
         return super().wait(gen, interval, timeout)
 
 
 def ask_backend_state(place: Mapping[str, Any], backend: Backend | None) -> BackendState:
-    """Ask whoever leads now about a process; if it is not known which one, whether anybody is there."""
+    """Ask the primary whether a backend is at work; without a backend, whether the server answers."""
     try:
         connection = _QuestionConnection.connect(autocommit=True, **place)
         try:
@@ -174,12 +173,12 @@ def ask_backend_state(place: Mapping[str, Any], backend: Backend | None) -> Back
         finally:
             quietly(connection.close)
     except psycopg.Error as error:
-        # A server that has no connection left for us, or is just starting, is alive.
+        # A server that has no connection left, or is just starting, is alive.
         return BackendState.AT_WORK if "FATAL" in str(error) else BackendState.NO_ANSWER
 
 
 def _backend(connection: psycopg.Connection[Any]) -> Backend | None:
-    """The process at the other end; None behind a pooler, which gives us another one when it likes."""
+    """The backend of a connection; None behind a pooler, which may change it at any time."""
     row = connection.execute(_WHO_AM_I).fetchone()
     if row is None or row[0] != connection.info.backend_pid:
         return None

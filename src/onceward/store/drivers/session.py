@@ -1,13 +1,13 @@
-"""One connection and its transactions: whole or not at all, and never in doubt.
+"""A session: one connection and its transactions, whose outcome is known even after a lost reply.
 
 A commit whose reply is lost may have happened (measured: 6 % of the errors when backends are killed). So every
-transaction of ours writes a receipt, a random key in a table of its own. After a lost commit a new connection inserts
-the same key with a negative time: if a receipt is there, the transaction had committed; if not, it had not, and never
-will, because its key is taken. A transaction still in flight makes that insert wait. Nothing else needs to be read.
+transaction of the engine writes a receipt, a random key in a table of its own (decision 3). After a lost commit a new
+connection inserts the same key with a negative time: if a receipt is there, the transaction had committed; if not, it
+had not, and never will, because its key is taken. A transaction still in flight makes that insert wait.
 
-A database can also forget what it had confirmed: a standby that was behind takes over, an older copy is restored.
-Whoever holds leases must not go on from there. So a session that insists looks, at the beginning of every transaction,
-for the receipt of the one before it.
+A database can also forget what it had confirmed: a standby that was behind takes over, an older copy is restored. A
+worker must not go on with leases from before that. So its session insists: every transaction looks for the receipt of
+the one before it (decision 40).
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ from onceward.store.op import AtomicStatement, Call, Op, Query, Request, Rows, d
 Result = TypeVar("Result")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 TELL_AFTER_S = 2.0
-"""After how long somebody is told that the database is still tried for."""
+"""After how long the log says that the database is away."""
 GONE = "the database has lost transactions that it had confirmed: an older copy of it is in its place"
 RECEIPT_IS_THERE_MS = 1_800_000
-"""For how long a receipt is there for certain: half of the time for which they are kept."""
+"""For how long a receipt is there for certain: half of the time for which receipts are kept."""
 
 
 class ConnectionLost(Exception):
-    """The connection is gone, and with it what was not committed. Raised and caught in this layer only."""
+    """The connection is gone, and with it all that was not committed; raised and caught in this layer only."""
 
 
 class WriteLost(ConnectionLost):
-    """A function given to `ctx.write` has lost the transaction it was part of."""
+    """A function given to `ctx.write` has lost the transaction that it ran in."""
 
 
 class WentBack(StoreError):
-    """The database does not know a transaction that it had confirmed. What rests on it must not be gone on with."""
+    """The database has lost a transaction that it had confirmed; work that rests on it must stop."""
 
 
 class TryAgainLater(Exception):
-    """The database asks for the whole transaction once more: a deadlock, a lock that was not free in time."""
+    """The transaction must run again from its start: after a deadlock, or a lock that was not free in time."""
 
 
 class NoTimeLeft(Exception):
-    """The functions of this transaction have taken so long that the next one has to wait for another."""
+    """The functions of this transaction have used up its time; the next one needs another transaction."""
 
 
 class _Confirmed(NamedTuple):
-    """A transaction that is known to be committed, and when that was by both clocks."""
+    """The receipt of a committed transaction, and its time by both clocks."""
 
     token: bytes
     at: int
@@ -68,7 +68,7 @@ class _Confirmed(NamedTuple):
 
 @dataclass(slots=True)
 class Doubts:
-    """How often a commit had no reply, and what it turned out to be."""
+    """How many commits had no reply, and how many of them had committed."""
 
     unknown: int = 0
     committed: int = 0
@@ -86,7 +86,7 @@ class _Attempt:
 
 
 class Patience:
-    """Trying for something until a time: after a lost connection at once, then with longer and longer pauses."""
+    """Paces repeated tries until a time: at once after a lost connection, then with growing pauses."""
 
     def __init__(self, seconds: float, session: Session) -> None:
         self._session = session
@@ -98,13 +98,13 @@ class Patience:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is no time left."""
+        """Whether no time is left."""
         return time.monotonic() >= self._until
 
     def pause(self, error: Exception) -> None:
-        """Wait a little, after this. Who is tried for as long as a person would notice is told of, once.
+        """Wait before the next try; after two seconds log once that the database is away.
 
-        A connection is most often lost alone, and the next one can be had at once.
+        The first try after a lost connection comes at once: most often that connection alone was lost.
         """
         if isinstance(error, ConnectionLost) and not self._has_tried_again:
             self._has_tried_again = True
@@ -117,45 +117,44 @@ class Patience:
 
 
 class Session(ABC):
-    """A connection that one thread uses at a time. It opens itself when first needed and again when it was lost."""
+    """A connection that one thread uses at a time; it opens at its first use, and again after it was lost."""
 
     dialect: Dialect
     is_near = False
-    """Whether a transaction takes no more than this process and its disk: no other machine has to answer."""
+    """Whether the database is on this machine's disk, so that no server has to answer."""
 
     def __init__(self, clock: StoreClock, patience_s: float) -> None:
         self.clock = clock
         self.doubts = Doubts()
         self.insists = False
-        """Whether a transaction is refused, `WentBack`, where the one before it is gone."""
+        """Whether a transaction raises `WentBack` if the one before it is gone."""
         self.openings = 0
-        """How often it has connected to a server; a file is always there."""
+        """How often it has connected to a server."""
         self.beside: Session | None = None
-        """Another writer of the same process: its last transaction must be there as well."""
+        """Another session of this process that writes; its last transaction must be there as well."""
         self._seen_beside: bytes | None = None
         self.lendings = 0
         """How often the connection was lent to functions of the application."""
         self.lending_limit_s: float | None = None
-        """How long such functions may take in one transaction; None for any time, in the thread of the caller."""
+        """How long such functions may take per transaction; None runs them without limit in the caller's thread."""
         self._lending_left_s = 0.0
         self._timed_thread = TimedThread()
         self.last_trouble: Exception | None = None
-        """Why the last try of a transaction came to nothing."""
+        """Why the last try of a transaction failed."""
         self._last: _Confirmed | None = None
         self._patience_s = patience_s
         self._pid = os.getpid()
 
     @abstractmethod
     def run(self, request: Request) -> Rows:
-        """Run one request on the open connection; errors are those of this module, of ours, or the driver's."""
+        """Run one request on the open connection; raises errors of this module, of `onceward.errors` or the driver."""
 
     @abstractmethod
     def opened(self) -> Any:
-        """The raw connection, opened if it was not."""
+        """The raw connection, opened if necessary."""
 
     def engine_error(self, error: Exception) -> Exception:
-        """What an error of the driver means to the engine; itself if nothing else. For those who use the raw
-        connection."""
+        """The engine's error for an error of the driver; the same error if there is none."""
         return error
 
     @abstractmethod
@@ -167,23 +166,23 @@ class Session(ABC):
         """Whether a transaction is open."""
 
     def is_as_new(self) -> bool:
-        """Whether somebody else may use the connection as if it had just been opened."""
+        """Whether the connection is as if it had just been opened."""
         return True
 
     def make_room(self) -> bool:
-        """Free what the database takes up of a full disk without needing it; whether there is anything of that."""
+        """Free space on a full disk that the database does not need; returns whether there was any."""
         return False
 
     def log_bytes(self) -> int:
-        """How large the log of the database is, where that is a file of ours."""
+        """The size of the database's log where it is a file beside it, else 0."""
         return 0
 
     def is_lost(self) -> bool:
-        """Whether the database has hung up since it was asked last. A file does not."""
+        """Whether the server has hung up since the last statement; never so for a file."""
         return False
 
     def begin_with_receipt(self, token: bytes, before: bytes | None) -> None:
-        """Begin a transaction that leaves a receipt, where the one before it, if it is given, has left its own."""
+        """Begin a transaction and write its receipt; raise `WentBack` if the receipt `before` is gone."""
         self.run(Query("begin"))
         receipt = {"token": token, "now": self.clock.now()}
         if before is None:
@@ -193,8 +192,7 @@ class Session(ABC):
 
     @property
     def last_receipt(self) -> bytes | None:
-        """The receipt of the last transaction of a session that insists, if it must be there: nobody can have pruned it
-        yet, by either clock."""
+        """The last receipt of a session that insists, while by both clocks no worker can have pruned it."""
         last = self._last
         if last is None or not self.insists:
             return None
@@ -203,19 +201,22 @@ class Session(ABC):
 
     @property
     def must_look_beside(self) -> bool:
-        """Whether a transaction of the session beside this one is not known to be there yet."""
+        """Whether the last transaction of the session beside this one is still to be looked for."""
         return self.beside is not None and self.beside.last_receipt not in (None, self._seen_beside)
 
     def _look_beside(self) -> bytes | None:
-        """Insist on the last transaction of the session beside this one; returns its receipt."""
+        """Raise `WentBack` if the last transaction of the session beside is gone; returns its receipt."""
         token = None if self.beside is None else self.beside.last_receipt
         if token not in (None, self._seen_beside) and not self.run(Query("read_receipt", {"token": token})):
             raise WentBack(GONE)
         return token
 
     def lend(self, connection: GuardedConnection, request: Call) -> None:
-        """Run functions of the application on the connection. What they raise is theirs unless the transaction is gone:
-        that, a lock and a full disk are told as trouble of the database, with what was raised as the cause."""
+        """Run functions of the application on the connection.
+
+        Their errors pass, but a lost transaction, a lock and a full disk are raised as trouble of the database, with
+        the function's error as the cause.
+        """
         self.lendings += 1
         is_open = self.in_transaction()
         try:
@@ -248,7 +249,7 @@ class Session(ABC):
             self._lending_left_s -= time.monotonic() - began
 
     def _of_lending(self, error: Exception, connection: GuardedConnection, is_lost: bool) -> Exception:
-        """What an error of a function means that had the connection."""
+        """The error to raise for an error of a function that had the connection."""
         if isinstance(error, NoTimeLeft):
             return error
         meaning = self.engine_error(error)
@@ -257,7 +258,7 @@ class Session(ABC):
             found = WriteLost(f"a function given to ctx.write has lost its transaction: {error}")
         elif isinstance(meaning, WriteRefused | TryAgainLater):
             found = meaning
-        elif connection.raised is error:  # by our own files, not by those of another database
+        elif connection.raised is error:  # raised by this database, not by another one
             if isinstance(meaning, StoreFull):
                 found = meaning
             elif isinstance(meaning, ConnectionLost) and self.is_near:
@@ -271,8 +272,10 @@ class Session(ABC):
         return self.in_transaction() and not self.is_lost()
 
     def abandon(self) -> Callable[[], None] | None:
-        """Drop the connection although another thread may be using it: what it does there comes to nothing. Returns
-        what is left to do for that thread when it has ended."""
+        """Drop a connection that another thread may be using; its transaction is rolled back.
+
+        Returns what that thread has still to do at its end.
+        """
         self.discard()
         return None
 
@@ -287,10 +290,10 @@ class Session(ABC):
         self._timed_thread = TimedThread()
 
     def transact(self, operation: Callable[[], Op[Result]]) -> Result:
-        """Run an operation in a transaction of its own. After this returns its writes are durable.
+        """Run an operation in a transaction of its own; when this returns, its writes are durable.
 
-        Lost connections and deadlocks are met by running it again from the start, for as long as the session's
-        patience lasts; a commit is never repeated.
+        After a lost connection or a deadlock it runs again from the start, as long as the session's patience lasts;
+        a commit never happens twice.
         """
 
         def carry_out(attempt: _Attempt) -> Any:
@@ -307,11 +310,11 @@ class Session(ABC):
         return self._patiently_once(carry_out, lambda attempt: attempt.result)  # type: ignore[no-any-return]
 
     def transact_statement(self, statement: AtomicStatement) -> Rows:
-        """Run a transaction of one statement, with one message to the database and one back; as `transact`."""
+        """Run a transaction of one statement in one round trip, as safely as `transact` (decision 36)."""
 
         def carry_out(attempt: _Attempt) -> Rows:
             if self.is_lost():
-                raise ConnectionLost("it has hung up")  # what was never sent is not in doubt
+                raise ConnectionLost("it has hung up")  # a statement that was never sent is not in doubt
             attempt.is_sent = True
             receipts = {"receipt": attempt.receipt, "before": self.last_receipt}
             rows = self.run(statement.query._replace(params={**statement.query.params, **receipts}))
@@ -322,9 +325,10 @@ class Session(ABC):
         return self._patiently_once(carry_out, lambda attempt: self.answer_to(statement, attempt.receipt))
 
     def answer_to(self, statement: AtomicStatement, receipt: bytes) -> Rows:
-        """What a statement has returned that is known to have committed; `OutcomeUnknown` if that cannot be read.
+        """Read again the rows of a statement that has committed; raises `OutcomeUnknown` if that fails.
 
-        Read in a transaction: a standby that is behind refuses that, and so does a session that insists on its past.
+        The transaction for it writes, which a standby refuses; and it looks for the last receipt, which an older copy
+        lacks.
         """
 
         def read_again() -> Op[Rows]:
@@ -342,8 +346,10 @@ class Session(ABC):
     def _patiently_once(
         self, carry_out: Callable[[_Attempt], Result], answer_lost: Callable[[_Attempt], Result]
     ) -> Result:
-        """Carry a transaction out, again and again until it has committed once; `answer_lost` is what it has returned,
-        where that was found out later."""
+        """Try a transaction until it has committed once.
+
+        `answer_lost` gives its result where its reply was lost and its receipt is found.
+        """
         patience = Patience(self._patience_s, self)
         has_made_room = False
         self._refuse_fork()
@@ -383,12 +389,12 @@ class Session(ABC):
                 return done
 
     def insist_for(self, seconds: float) -> None:
-        """Set how long lost connections and locks are met by trying again."""
+        """Set how long the session tries again after lost connections and locks."""
         self._patience_s = seconds
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
-        """Meanwhile nothing is waited for: what is locked or away is at once an error, also if it came to a commit."""
+        """Meanwhile raise locks and lost connections at once, also for a commit without a reply."""
         patience_s, self._patience_s = self._patience_s, 0.0
         try:
             yield
@@ -396,8 +402,10 @@ class Session(ABC):
             self._patience_s = patience_s
 
     def patiently(self, work: Callable[[], Result]) -> Result:
-        """Do something that may be done again from the start: asking, or what commits by itself. Past lost connections
-        and locks, for as long as the session's patience lasts."""
+        """Run work that may run again from its start: reads, or statements that commit by themselves.
+
+        After lost connections and locks it runs again, as long as the session's patience lasts.
+        """
         self._refuse_fork()
         patience = Patience(self._patience_s, self)
         while True:
@@ -421,22 +429,22 @@ class Session(ABC):
                 return done
 
     def ask(self, operation: Callable[[], Op[Result]]) -> Result:
-        """Run an operation that only reads, outside of a transaction, patiently."""
+        """Run an operation that only reads, without a transaction; tries again like `patiently`."""
         return self.patiently(lambda: drive(operation(), self))
 
     def read(self, query: Query) -> Rows:
-        """Run a query that only reads, outside of a transaction, patiently."""
+        """Run a query that only reads, without a transaction; tries again like `patiently`."""
         return self.patiently(lambda: self.run(query))
 
     def measure_clock(self) -> None:
-        """Set our clock by the database's."""
+        """Set the store clock by the clock of the database."""
         self.opened()
         rows = self.run(Query("store_now"))
         self.clock.measured(rows[0][0] if rows else None)
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
-        """A look at one moment of the database, for reading only; lends the raw connection."""
+        """Lend the raw connection for reading one snapshot of the database."""
         self.patiently(lambda: self.run(Query("begin_reading")))
         try:
             yield self.opened()
@@ -444,20 +452,20 @@ class Session(ABC):
             self.undo()
             raise
         try:
-            self.commit()  # nothing was written; a rollback would make the driver prepare everything anew
-        except ConnectionLost:  # and what was read is none the worse for it
+            self.commit()  # nothing was written; after a rollback the driver would prepare its statements anew
+        except ConnectionLost:  # the rows were read all the same
             self.discard()
 
     def undo(self) -> None:
-        """Roll back what is open; a connection that cannot even do that is dropped."""
+        """Roll back the open transaction; drop a connection that cannot."""
         try:
             if self.in_transaction():
                 self.run(Query("rollback"))
-        except Exception:  # whatever is wrong with this connection, a new one begins clean
+        except Exception:  # a new connection begins clean
             self.discard()
 
     def settle(self, doubt: OutcomeUnknown) -> bool:
-        """Ask again whether a doubtful transaction has committed. Until that is known it must not be run again."""
+        """Find out whether a doubtful transaction has committed; until then it must not run again."""
         return self._has_committed(doubt.token, Patience(self._patience_s, self))
 
     def _settled(self, attempt: _Attempt, patience: Patience) -> bool:
@@ -473,11 +481,11 @@ class Session(ABC):
             try:
                 self.opened()
                 self.run(Query("begin"))
-                # Waits for the doubtful transaction if it is still in flight. What is found afterwards is its
-                # receipt, or our negative one, which bars it for ever.
+                # Waits for the doubtful transaction if it is still in flight; then finds its receipt, or has
+                # written the negative one, which bars it for ever.
                 [(at,)] = self.run(Query("bar_receipt", {"token": token, "now": self.clock.now()}))
                 self.commit()
-            except Exception as error:  # whatever it is, it says nothing of the transaction that is in doubt
+            except Exception as error:  # no error tells whether the doubtful transaction committed
                 self.discard()
                 if patience.is_over:
                     raise OutcomeUnknown(
@@ -505,6 +513,6 @@ class Session(ABC):
 
 
 def quietly(close: Callable[[], object]) -> None:
-    """Close something that may already be broken."""
+    """Close a connection that may already be broken."""
     with suppress(Exception):
         close()

@@ -1,8 +1,8 @@
-"""Reads the SQL that an application hands to a connection of the engine, and says what it may not do there.
+"""Checks the SQL that an application runs on a connection of the engine, for what it must not do there.
 
-For PostgreSQL, which has nothing like SQLite's authorizer. The text is cut into the tokens that the server would see:
-no comment, quote or spelling of a name hides anything. What the server only learns while it runs a statement (the
-body of a function or a trigger, SQL that is put together there) cannot be read here.
+For PostgreSQL, which has no authorizer like SQLite's. The text is cut into the tokens that the server would see: no
+comment, quote or spelling of a name hides anything. SQL that the server sees only while it runs a statement (the body
+of a function or trigger, dynamic SQL) cannot be checked here.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _ROWS = frozenset(
     ("select", "with", "insert", "update", "delete", "merge", "values", "table", "explain", "declare", "fetch", "move",
      "close", "execute", "call", "show", "notify", "do", "set")
 )  # fmt: skip
-"""Statements of rows: they may name a table of the engine, but not as the one they write. Others may not name it."""
+"""Statements of rows: they may name a table of the engine, but not write it; others may not name it."""
 _MAY_READ = frozenset(("table", "view", "materialized", "function", "procedure", "recursive"))
-"""What may be created from the engine's tables, under another name."""
+"""Objects that may be created from the engine's tables, under another name."""
 _BEFORE_NAME = _MAY_READ | {"or", "replace", "temp", "temporary", "unlogged", "global", "local", "if", "not", "exists"}
 _NOT_LOCAL = re.compile("statement_timeout|lock_timeout|idle|transaction|default_transaction|role|session|search_path")
-"""Settings that change what the engine says in the same transaction."""
+"""Settings that change the engine's own statements in the same transaction."""
 _SESSION_LOCKS = frozenset(
     f"pg_{what}{shared}"
     for what in ("advisory_lock", "try_advisory_lock", "advisory_unlock")
@@ -60,11 +60,11 @@ _SESSION_LOCKS = frozenset(
 class _Token(NamedTuple):
     kind: Literal["word", "name", "text", "sign"]
     text: str
-    """A word in small letters, a name as the server knows it, a text without its quotes."""
+    """A word in lower case, a name as the server knows it, or a string without its quotes."""
 
     @property
     def is_own(self) -> bool:
-        """Whether it names something of the engine's."""
+        """Whether it names a table or another object of the engine."""
         return self.kind in ("word", "name") and self.text.startswith(OWN_PREFIX)
 
 
@@ -73,8 +73,10 @@ _Statement = Sequence[_Token]
 
 @lru_cache(maxsize=1_024)
 def objection(sql: str) -> str | None:
-    """Why a text may not run inside a transaction of the engine; None if it may: it neither begins, ends nor splits a
-    transaction, nor writes, locks or changes a table of the engine's."""
+    """Why a text may not run inside a transaction of the engine; None if it may.
+
+    It must not begin, end or split a transaction, nor write, lock or change a table of the engine.
+    """
     statements = _statements(sql)
     for statement in statements:
         if (command := _command(statement)) in _TRANSACTION:
@@ -84,8 +86,10 @@ def objection(sql: str) -> str | None:
 
 @lru_cache(maxsize=1_024)
 def session_objection(sql: str) -> str | None:
-    """Why a text may not run on a connection that others use as well; None if it may: it changes nothing for the next
-    user of the connection, nor for what the engine still has to say in its transaction."""
+    """Why a text may not run on a shared connection; None if it may.
+
+    It must change nothing for the next user of the connection, nor for later statements of the engine's transaction.
+    """
     others = "the connection is the engine's, for others as well"
     for statement in _statements(sql):
         command = _command(statement)
@@ -120,7 +124,7 @@ def _command(statement: _Statement) -> str:
 
 
 def _is_for_itself(statement: _Statement) -> bool:
-    """Whether a SET holds until the end of the transaction and concerns nothing of the engine's."""
+    """Whether a SET ends with the transaction and does not affect the engine."""
     what = [token.text for token in statement[1:3]]
     if what[:1] == ["constraints"]:
         return True
@@ -128,7 +132,7 @@ def _is_for_itself(statement: _Statement) -> bool:
 
 
 def _sets_own(arguments: _Statement) -> bool:
-    """Whether set_config is called for a setting with a dot in its name, which is the application's own."""
+    """Whether set_config sets a name with a dot, which is a setting of the application."""
     is_call = len(arguments) == 2 and arguments[0].text == "("
     return is_call and arguments[1].kind == "text" and re.match(r"\w+\.", arguments[1].text) is not None
 
@@ -146,14 +150,14 @@ def _changes_own(statement: _Statement) -> bool:
 
 
 def _is_reference(statement: _Statement, place: int) -> bool:
-    """Whether a name stands behind REFERENCES, perhaps with its schema."""
+    """Whether a name follows REFERENCES, perhaps with its schema."""
     if place >= 2 and statement[place - 1].text == ".":
         place -= 2
     return place >= 1 and statement[place - 1] == ("word", "references")
 
 
 def _names_own(tokens: Iterator[_Token]) -> bool:
-    """Whether the name that begins here, perhaps with its schema, is one of the engine's."""
+    """Whether the name at this point, perhaps with its schema, is an object of the engine."""
     for token in tokens:
         if token.is_own:
             return True
@@ -163,7 +167,7 @@ def _names_own(tokens: Iterator[_Token]) -> bool:
 
 
 def _written(statement: _Statement) -> Iterator[_Token]:
-    """The names of the tables that a statement writes, wherever it says so, with their schemas."""
+    """The names of all tables that a statement writes, with their schemas."""
     for place, token in enumerate(statement):
         is_delete = token == ("word", "from") and place and statement[place - 1] == ("word", "delete")
         if not (is_delete or token in (("word", "into"), ("word", "update"))):
@@ -178,7 +182,7 @@ def _written(statement: _Statement) -> Iterator[_Token]:
 
 
 def _statements(sql: str) -> list[list[_Token]]:
-    """The statements of a text. The body of a function, BEGIN ATOMIC … END, is part of one."""
+    """Split a text into statements; a function body, BEGIN ATOMIC … END, is part of one."""
     statements: list[list[_Token]] = [[]]
     depth = 0
     for token in _tokens(_PLACEHOLDER.sub("%", sql)):
@@ -195,7 +199,7 @@ def _statements(sql: str) -> list[list[_Token]]:
 
 
 def _tokens(sql: str) -> Iterator[_Token]:
-    """What the server would see in a text: no spaces and no comments, names without quotes."""
+    """The tokens that the server would see: no spaces, no comments, names without quotes."""
     place = 0
     while place < len(sql):
         found = _TOKEN.match(sql, place)
@@ -223,7 +227,7 @@ def _tokens(sql: str) -> Iterator[_Token]:
 
 
 def _after_comment(sql: str, place: int) -> int:
-    """Where a comment ends; one may stand in another."""
+    """The end of a comment, which may contain others."""
     depth = 1
     for found in _COMMENT_ENDS.finditer(sql, place):
         depth += 1 if found[0] == "/*" else -1
@@ -233,7 +237,7 @@ def _after_comment(sql: str, place: int) -> int:
 
 
 def _decoded(name: str, escape: str) -> str:
-    """A name that was written with codes of its letters."""
+    """Decode a name written with Unicode escapes."""
     coded = re.compile(re.escape(escape) + _CODED, re.I)
     plain = name.replace('""', '"').replace(escape * 2, "\x00")
     return coded.sub(lambda found: chr(int(found[1] or found[2], 16) % 0x110000), plain).replace("\x00", escape)

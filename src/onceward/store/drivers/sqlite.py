@@ -1,4 +1,4 @@
-"""SQLite: one file, WAL, full durability, through apsw, whose wheel carries a current SQLite."""
+"""SQLite sessions: one file, WAL, full durability, through apsw, whose wheel has a current SQLite (decision 10)."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from onceward.store.op import Call, Many, PackedBytes, Query, Request, Rows, Uui
 OnConnect = Callable[[Any], None]
 BUSY_LIMIT_S = 30.0
 ABANDON_LIMIT_S = 1.0
-"""How long a connection is tried to be closed that a function does not give back."""
+"""How long `abandon` tries to close a connection that a function does not give back."""
 CHECKPOINT_PAGES = 1_000
 LARGEST_LOG = 64 << 20
-"""To so many bytes a log is cut that a reader had kept from being used again, once that reader has gone."""
+"""To how many bytes SQLite truncates a log that had grown behind a long read transaction."""
 MOST_ROWS = 64
-"""How many rows of a `Many` one statement takes at most."""
+"""The most rows of a `Many` in one statement."""
 IN_MEMORY = "?vfs=memdb"
-"""The end of the address of a database in memory that all connections of a process share, with locks as on a file."""
+"""The address ending of a database in memory that all connections of a process share, with file-like locks."""
 
 _STATEMENTS = queries.Statements("sqlite", queries.colon)
 
 
 PLAIN = frozenset((int, str, bytes, float, bool, type(None)))
-"""Types that SQLite takes as they are: most parameters, and a call for each would cost more than the statement."""
+"""Types that SQLite takes unchanged: most parameters; a call for each would cost more than the statement."""
 
 
 def as_parameter(value: Any) -> Any:
-    """A parameter as SQLite takes it: ids or what they are given as JSON, byte strings as one blob, a UUID as bytes."""
+    """A parameter as SQLite takes it: lists and dicts as JSON, byte strings as one blob, a UUID as bytes."""
     if type(value) is list:
         return b"".join(value) if value and type(value[0]) is bytes else msgspec.json.encode(value).decode()
     if type(value) is dict:
@@ -63,8 +63,10 @@ def as_parameter(value: Any) -> Any:
 
 
 def in_portions(request: Many) -> Iterator[tuple[str, list[Any]]]:
-    """The statements that a `Many` comes to, with their values: many rows in each. How many is a power of two, so
-    that few texts are prepared."""
+    """Split a `Many` into statements with many rows each; the number of rows is a power of two.
+
+    So few texts are prepared.
+    """
     same = [value if type(value) in PLAIN else as_parameter(value) for value in request.same]
     has_uuids = "uuid" in _STATEMENTS[request.name].kinds[len(same) :]
     start, size = 0, MOST_ROWS
@@ -79,8 +81,10 @@ def in_portions(request: Many) -> Iterator[tuple[str, list[Any]]]:
 
 
 def flags_for(path: str, *, was_there: bool = False) -> int:
-    """How a database is opened: one in memory by an address, a file by its path. A file that was there before is not
-    made anew: an empty one in its place would be no help to anybody."""
+    """The flags to open a database: in memory by an address, a file by its path.
+
+    A file that was opened before is not created again: an empty one would only hide that it is gone.
+    """
     usual = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     if path.endswith(IN_MEMORY):
         return usual | apsw.SQLITE_OPEN_URI
@@ -93,12 +97,14 @@ _LASTING = frozenset(
         apsw.SQLITE_CREATE_TEMP_TABLE, apsw.SQLITE_CREATE_TEMP_VIEW, apsw.SQLITE_CREATE_TEMP_TRIGGER,
     )
 )  # fmt: skip
-"""What may change a connection for whoever uses it next."""
+"""Actions that may change a connection for its next user."""
 
 
 class OpenedFile:
-    """Which file a path meant when it was opened. Where another one is moved to its place, a connection goes on in the
-    one that nobody else can see."""
+    """The identity of the file that a path named when it was opened.
+
+    After another file is moved to that path, an open connection goes on in the old file, which no other process sees.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -113,17 +119,17 @@ class OpenedFile:
 
     @property
     def is_there(self) -> bool:
-        """Whether the path still means it."""
+        """Whether the path still names that file."""
         return self._opened is None or self._now() == self._opened
 
     def check(self) -> None:
-        """Pass if it is still there; else what was committed is not, and is to be decided by what is there now."""
+        """Raise if another file is at the path; its receipts then decide what has committed."""
         if not self.is_there:
             raise ConnectionLost(f"{self._path} was deleted, or another file was put in its place, while it was open")
 
 
 def size_of_log(path: str) -> int:
-    """How many bytes the log of a database has; 0 if there is none."""
+    """The size of a database's log in bytes; 0 if there is none."""
     with suppress(OSError):
         return Path(f"{path}-wal").stat().st_size
     return 0
@@ -179,7 +185,7 @@ class SqliteSession(Session):
         except apsw.Error as error:
             raise _engine_error(error, self._path) from error
         connection.set_busy_handler(self._wait_politely)
-        # A plan is made once, whatever is bound: else every use of an index prepares its statement anew (STAT4).
+        # Plans must not depend on bound values: else every statement that uses an index is prepared again (STAT4).
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         try:
             connection.execute("PRAGMA journal_mode = wal")
@@ -196,14 +202,14 @@ class SqliteSession(Session):
             if isinstance(error, apsw.Error):
                 raise _engine_error(error, self._path) from error
             raise
-        # Asked when a statement is prepared, not when it runs: the engine's own statements stay in apsw's cache.
+        # SQLite calls it when a statement is prepared, not when it runs: the engine's own stay in apsw's cache.
         connection.authorizer = self._allow
         self._was_changed = False
         self._was_there = True
         return connection
 
     def _wait_politely(self, tries: int) -> bool:
-        """What to do while others write: SQLite's own answer backs off so far that a process starves."""
+        """Wait while other connections write; SQLite's own handler backs off so far that a process starves."""
         if tries == 0:
             self._busy_since = time.monotonic()
         if not self._patience_s or time.monotonic() - self._busy_since > BUSY_LIMIT_S:
@@ -220,16 +226,15 @@ class SqliteSession(Session):
             self._connection = None
 
     def is_as_new(self) -> bool:
-        """Not if something was set on it, if a cursor that nobody has read to its end holds a snapshot, or if another
-        file is in the place of its own."""
+        """Not after a changed setting or a replaced file, nor while an unfinished cursor holds a snapshot."""
         if self._connection is None:
             return True
         no_snapshot = self._connection.txn_state() == apsw.SQLITE_TXN_NONE
         return no_snapshot and not self._was_changed and self._file.is_there
 
     def make_room(self) -> bool:
-        # A log that a reader had pinned is as large as it was when the reader has gone. It is used again from its
-        # beginning once all of it is in the database, and SQLite sees to that only after a commit that succeeds.
+        # A log that a reader had pinned stays as large after the reader has gone. SQLite uses it again from its
+        # beginning once all of it is in the database, but checkpoints only after a commit that succeeds.
         with suppress(apsw.Error):
             [(is_busy, pages, copied)] = self.opened().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             return not is_busy and pages == copied and pages != 0
@@ -246,7 +251,7 @@ class SqliteSession(Session):
         return self._connection is not None and self._connection.in_transaction
 
     def data_version(self) -> int:
-        """A number that moves when any other connection has committed."""
+        """A number that changes when another connection has committed."""
         return int(self.opened().execute("PRAGMA data_version").fetchall()[0][0])  # type: ignore[arg-type]
 
     def run(self, request: Request) -> Rows:
@@ -266,7 +271,7 @@ class SqliteSession(Session):
                 return []
         except apsw.Error as error:
             if type(request) is Call:
-                raise  # what it means was decided when the connection came back
+                raise  # `lend` has chosen the error already
             raise _engine_error(error, self._path) from error
         raise TypeError(f"not a request: {request!r}")
 
@@ -278,7 +283,7 @@ class SqliteSession(Session):
             self._lending = False
 
     def abandon(self) -> Callable[[], None] | None:
-        # Only between two statements can another thread close it, so that the lock of the file is free again.
+        # Another thread can close it only between two statements; that frees the lock of the file.
         connection, self._connection = self._connection, None
         until = time.monotonic() + ABANDON_LIMIT_S
         while connection is not None and time.monotonic() < until:
@@ -299,7 +304,7 @@ class SqliteSession(Session):
 
 
 def _engine_error(error: apsw.Error, path: str) -> Exception:
-    """What an error of SQLite means to the engine."""
+    """The engine's error for an error of SQLite; the same error if there is none."""
     match error:
         case apsw.AuthError():
             return WriteRefused(f"not allowed in ctx.write: {error}")

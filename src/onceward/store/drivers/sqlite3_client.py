@@ -1,7 +1,7 @@
-"""SQLite for clients: a session by the library that the process already uses for the file, apsw or sqlite3 (R12).
+"""SQLite sessions for clients, through the library that the process already uses for the file (R12).
 
 Through sqlite3 the engine never checkpoints: up to 3.51.2, which many Pythons link, SQLite can lose commits when one
-connection resets the WAL while another writes it. The workers, through apsw, do the checkpoints.
+connection resets the WAL while another writes it. Workers checkpoint, through apsw.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class StandardSqliteSession(Session):
         return _engine_error(error, self._path) if isinstance(error, sqlite3.Error) else error
 
     def is_as_new(self) -> bool:
-        return self._connection is None  # Python's library cannot tell
+        return self._connection is None  # sqlite3 does not say
 
     def discard(self) -> None:
         if self._connection is not None:
@@ -142,7 +142,7 @@ class StandardSqliteSession(Session):
                 return []
         except sqlite3.Error as error:
             if type(request) is Call:
-                raise  # what it means was decided when the connection came back
+                raise  # `lend` has chosen the error already
             raise _engine_error(error, self._path) from error
         raise TypeError(f"not a request: {request!r}")
 
@@ -159,7 +159,7 @@ def _allow(action: int, first: str | None, second: str | None, _db: str | None, 
 
 
 def _engine_error(error: sqlite3.Error, path: str) -> Exception:
-    """What an error of SQLite means to the engine."""
+    """The engine's error for an error of SQLite; the same error if there is none."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the higher bits say where it happened
         case sqlite3.SQLITE_AUTH:
             return WriteRefused(f"not allowed in ctx.write: {error}")
@@ -185,10 +185,10 @@ _OTHER: dict[sqlite_library_guard.Library, type[Session]] = {"sqlite3": SqliteSe
 
 
 class ClientSqliteSession(Session):
-    """A session that changes to sqlite3 when the program opens the file that way, and back when a worker starts here.
+    """A session that changes to sqlite3 when the program opens the file so, and back when a worker starts.
 
-    Between two transactions the change is not noticed. A transaction of another thread is waited for; inside one of
-    its own, a thread cannot open the file through sqlite3.
+    Between two transactions the change has no effect. It waits for a transaction of another thread; inside a
+    transaction of its own, a thread cannot open the file through sqlite3.
     """
 
     dialect: Dialect = "sqlite"
@@ -270,7 +270,7 @@ class ClientSqliteSession(Session):
             return self._session is not None and self._session.in_transaction()
 
     def _change_to(self, library: sqlite_library_guard.Library) -> None:
-        """Close a connection through the other library, after the transaction that another thread may be in."""
+        """Close a connection through the other library, after another thread's transaction on it."""
         deadline = time.monotonic() + BUSY_LIMIT_S
         while self._still_uses(_OTHER[library]):
             if self._user == threading.get_ident() or time.monotonic() > deadline:
@@ -282,7 +282,7 @@ class ClientSqliteSession(Session):
 
     def _still_uses(self, other: type[Session]) -> bool:
         """Whether a transaction is under way in a session of this kind; if not, the session is closed."""
-        # Looked at first without waiting one's turn: two threads may be asking each other for the same change.
+        # Checked without the lock first: two threads may be asking each other for the same change.
         if not isinstance(self._session, other):
             return False
         with self._turn:
@@ -291,7 +291,7 @@ class ClientSqliteSession(Session):
             try:
                 if self.in_transaction():
                     return True
-            except apsw.ThreadingViolationError:  # somebody who was given the raw connection is using it
+            except apsw.ThreadingViolationError:  # a function that was lent the raw connection is using it
                 return True
             self.discard()
             return False

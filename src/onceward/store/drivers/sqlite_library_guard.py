@@ -1,7 +1,7 @@
 """A process opens a database file through one SQLite library only (R12).
 
 POSIX locks belong to the process, so two SQLite libraries in one process do not see each other's: both get the write
-lock, and committed rows vanish. The engine uses apsw, programs use sqlite3. What this module knows:
+lock, and committed rows vanish. The engine uses apsw, programs use sqlite3. This module knows:
 
 - every `sqlite3.connect`, by an audit hook, before it opens the file;
 - what was opened before that, by the descriptors of the process, where the system lists them; they also tell when
@@ -33,22 +33,22 @@ Library = Literal["apsw", "sqlite3"]
 ChangeTo = Callable[[Library], None]
 _DESCRIPTORS = "/proc/self/fd"
 _OPENING_S = 5.0
-"""How long a `sqlite3.connect` that was let through is believed to be opening; of one that fails nothing is heard."""
+"""How long an allowed `sqlite3.connect` counts as opening; a failed one is not reported."""
 
 
 class _Process:
-    """What is known of this process."""
+    """The files that this process has open, by library."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.taken: set[str] = set()
         """Files that belong to apsw."""
         self.leaving: Counter[str] = Counter()
-        """Those of them that are being given to sqlite3, by how many threads: nobody opens them through apsw again."""
+        """Those of them that threads are giving to sqlite3, counted; no thread opens them through apsw any more."""
         self.announced: dict[int, tuple[list[str], float]] = {}
-        """By thread: the file that sqlite3 is opening there right now, and how long that is believed."""
+        """By thread: the file that sqlite3 is opening there right now, and until when that counts."""
         self.seen: list[str] = []
-        """Files that sqlite3 has opened at some time; kept only where the system lists no descriptors."""
+        """Files that sqlite3 has ever opened; only where the system lists no descriptors."""
         self.sharers: list[tuple[str, WeakMethod[ChangeTo]]] = []
         self.workers = 0
 
@@ -58,13 +58,13 @@ _watching = threading.Lock()
 
 
 def watch() -> None:
-    """See every `sqlite3.connect` from now on."""
-    if _watching.acquire(blocking=False):  # once, and for ever: a hook cannot be taken back
+    """Observe every `sqlite3.connect` from now on."""
+    if _watching.acquire(blocking=False):  # once: an audit hook cannot be removed
         sys.addaudithook(_hook)
 
 
 def opening_with_apsw(path: str) -> None:
-    """Take a file for apsw; called before every open. Refused while the process has it open in another way."""
+    """Take a file for apsw, before every open; refused while the process has it open through another library."""
     files = _files(path)
     if not files:
         return
@@ -97,10 +97,10 @@ def uses_standard_library(path: str) -> bool:
 
 
 def on_change(path: str, change_to: ChangeTo) -> None:
-    """Have a bound method called when a file is about to belong to another library.
+    """Register a bound method to be called before a file changes to another library.
 
-    When it returns, its object has no connection through the library that must go; if that cannot be, it raises. It is
-    called by the thread that makes the change. The object is held weakly.
+    The method closes its object's connection through the old library, or raises. The thread that makes the change
+    calls it. The object is held weakly.
     """
     for file in _files(path)[:1]:
         with _process.lock:
@@ -109,16 +109,16 @@ def on_change(path: str, change_to: ChangeTo) -> None:
 
 
 def insist_on_apsw() -> None:
-    """Be a worker: from now on sqlite3 may not open a file that was taken for apsw."""
+    """Note a worker: from now on sqlite3 may not open a file that was taken for apsw."""
     watch()
-    # A client session that had given way comes back, so that only connections of the program's own are in the way.
+    # A client session that had given way comes back, so that only the program's own connections are in the way.
     _ask_to_change([file for file, _ in _process.sharers], "apsw")
     with _process.lock:
         _process.workers += 1
 
 
 def insist_no_longer() -> None:
-    """The worker has ended; called once for every `insist_on_apsw`."""
+    """Note the end of a worker, once for every `insist_on_apsw`."""
     with _process.lock:
         _process.workers -= 1
 
@@ -131,7 +131,7 @@ def _hook(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def _before_sqlite3_opens(database: object) -> None:
-    """Give a file to sqlite3, or refuse by raising, which makes the `connect` fail with that error."""
+    """Give a file to sqlite3, or raise, which makes `connect` fail with that error."""
     files = _files(database)
     if not files:
         return
@@ -142,7 +142,7 @@ def _before_sqlite3_opens(database: object) -> None:
                 f"{min(wanted)} is open in this worker through apsw; opened through sqlite3 as well it would lose "
                 "committed rows. Write with ctx.write and read with ctx.read: they use the engine's own connection"
             )
-        # sqlite3 has not opened the file yet, and from here on nobody opens it through apsw.
+        # sqlite3 has not opened the file yet, and from here on no thread opens it through apsw.
         _process.leaving.update(wanted)
         _process.announced[threading.get_ident()] = (files, math.inf)
     try:
@@ -167,7 +167,7 @@ def _before_sqlite3_opens(database: object) -> None:
 
 
 def _taken_among(files: list[str]) -> set[str]:
-    """Those of apsw's files that are one of these. One whose folder is gone is forgotten: nobody can open it there."""
+    """The files taken for apsw among these; one whose folder is gone is forgotten."""
     wanted = [found for file in files if (found := _file_status(file))]
     same: set[str] = set()
     for file in list(_process.taken):
@@ -195,7 +195,7 @@ def _is_being_opened(files: list[str]) -> bool:
 
 
 def _is_open(file: str) -> bool:
-    """Whether the process has a descriptor of the file; assumed where the system does not tell."""
+    """Whether the process has a descriptor of the file; True where the system does not list them."""
     wanted = _file_status(file)
     if wanted is None:
         return False
@@ -213,7 +213,7 @@ def _is_open(file: str) -> bool:
 
 
 def _is_open_through_apsw(files: list[str], *, if_busy: bool) -> bool:
-    """Whether an apsw connection, ours or the program's own, has the file open; a busy one does not say."""
+    """Whether an apsw connection, of the engine or the program, has the file open; `if_busy` for a busy one."""
     for connection in apsw.connections():
         try:
             if _is_among(connection.filename, files):
@@ -229,7 +229,7 @@ def _is_open_through_apsw(files: list[str], *, if_busy: bool) -> bool:
 def _files(database: object) -> list[str]:
     """The real paths that a name given to `connect` may mean; none for a database in memory.
 
-    A name that begins with `file:` may be a URI or just a strange name: `connect` knows, the hook is not told.
+    A name that begins with `file:` may be a URI or a strange file name; the hook is not told which.
     """
     if not isinstance(database, str | bytes | os.PathLike):
         return []
@@ -247,7 +247,7 @@ def _files(database: object) -> list[str]:
 
 
 def _is_among(file: str, files: list[str]) -> bool:
-    """Whether a path and one of others are the same file, by name or as links of one another."""
+    """Whether a path is the same file as one of others, by name or as a link."""
     return file in files or any(_is_link(file, other) for other in files)
 
 
@@ -257,7 +257,7 @@ def _is_link(file: str, other: str) -> bool:
 
 
 def _file_status(file: str) -> os.stat_result | None:
-    """What the system knows of a file; None if it is not there."""
+    """The file's status; None if it is not there."""
     try:
         return os.stat(file)
     except OSError:
@@ -265,7 +265,7 @@ def _file_status(file: str) -> os.stat_result | None:
 
 
 def _forget() -> None:
-    """A forked child has opened nothing itself, and must not close what its parent has."""
+    """In a forked child forget all: it has opened nothing, and must not close its parent's files."""
     global _process
     _process = _Process()
 

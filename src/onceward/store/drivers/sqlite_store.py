@@ -1,4 +1,4 @@
-"""A SQLite database as the app knows it: sessions for workers, sessions for clients, and where presence files go."""
+"""A SQLite database: sessions for workers, sessions for clients, and the folder of presence files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SqliteStore:
         return SqliteSession(self.path, self.clock, self._on_connect, read_only=read_only, patience_s=patience_s)
 
     def client_session(self, *, read_only: bool = False) -> Session:
-        """The session of a program that enqueues and asks: by the SQLite library that the process already uses."""
+        """A session for a program that enqueues and reads, through the SQLite library that the process already uses."""
         if self.is_memory:
             return self.session(read_only=read_only)
         from onceward.store.drivers.sqlite3_client import ClientSqliteSession  # a worker never loads the other library
@@ -44,7 +44,7 @@ class SqliteStore:
 
     @property
     def place(self) -> str:
-        """Where the database is, for people."""
+        """The path of the database, for people."""
         return ":memory:" if self.is_memory else self.path
 
     @property

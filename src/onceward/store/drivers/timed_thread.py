@@ -1,6 +1,6 @@
-"""A thread that runs functions of the application for as long as they may take, and no longer.
+"""A thread that runs functions of the application under a time limit.
 
-Nothing can end a function of Python that sleeps. The thread that waits for it goes on instead, and this one is left.
+A sleeping Python function cannot be ended. So the caller stops waiting for it at its limit, and abandons this thread.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Work = Callable[[], object]
 
 
 class Overdue(Exception):
-    """The work has not ended in time; its thread is left to it."""
+    """The work did not end in time; its thread is abandoned."""
 
 
 class TimedThread:
-    """One thread, started when it is first needed. After `Overdue` it is to be left."""
+    """One thread, started at its first use; to be left after `Overdue`."""
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
@@ -26,7 +26,7 @@ class TimedThread:
         self._thread: threading.Thread | None = None
 
     def run(self, work: Work, limit_s: float) -> None:
-        """Run some work to its end and raise what it raises, or raise `Overdue` after a time."""
+        """Run work to its end and raise what it raises, or raise `Overdue` at the limit."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="onceward borrower", daemon=True)
             self._thread.start()
@@ -40,7 +40,7 @@ class TimedThread:
             raise error
 
     def leave(self, last: Work | None = None) -> None:
-        """End the thread, after what it does now and something that it does last."""
+        """End the thread after its present work and `last`."""
         if self._thread is not None:
             if last is not None:
                 self._work.put(last)

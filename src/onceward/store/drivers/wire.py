@@ -1,7 +1,7 @@
-"""Statements on their way to PostgreSQL and back, prepared once.
+"""Sends statements to PostgreSQL past the driver's cursors, each prepared once.
 
-The driver's cursor does far more for a statement than is needed here, and a process that was idle pays for every step:
-from cold caches a cursor takes 0.2 ms more than its statement.
+A cursor does far more for a statement than the engine needs: in a process that was idle, with cold caches, it takes
+0.2 ms longer than the statement itself.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from onceward.store.drivers.session import quietly
 from onceward.store.op import Rows
 
 MOST_PREPARED = 1_000
-"""More than there are, but one for every width of its numbers: what is forgotten is planned again, which takes longer
-than what it does."""
+"""How many statements stay prepared: more than there are, but a statement has one form for each width of its numbers.
+A forgotten one is planned again, which takes longer than running it."""
 _CANCEL_LIMIT_S = 2.0
 _LOOK_EVERY_MS = 100
 _FINE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 
 
 class Statement(NamedTuple):
-    """A text with `$1` and so on, and the values for those."""
+    """A text with `$1` and so on, and its values."""
 
     text: str
     values: Sequence[Any] = ()
 
 
 class Wire:
-    """One connection of the driver, used past its cursors; by one thread at a time."""
+    """One connection of the driver, used without its cursors, by one thread at a time."""
 
     def __init__(self, connection: WatchedConnection, *, prepare: bool) -> None:
         self._connection = connection
@@ -59,7 +59,7 @@ class Wire:
             raise
 
     def run_text(self, text: str) -> int:
-        """Run statements that have no parameters; returns how many rows the last of them has."""
+        """Run statements without parameters; returns the row count of the last."""
         try:
             self._server.send_query(text.encode())
             answer = last = self._next_answer()
@@ -71,13 +71,13 @@ class Wire:
             raise
 
     def _abandon_if_interrupted(self, error: BaseException) -> None:
-        """Nobody will read the answer, so nobody should go on working for it; and no other question may be given it."""
+        """After an interrupt, cancel the statement and close: no later statement may read its answer."""
         if not isinstance(error, Exception):
             quietly(lambda: self._connection.cancel_safe(timeout=_CANCEL_LIMIT_S))
             quietly(self._connection.close)
 
     def is_lost(self) -> bool:
-        """Whether the server has hung up while it was asked nothing."""
+        """Whether the server has hung up between two statements."""
         try:
             while self._server.status != ConnStatus.BAD and self._answer.poll(0):
                 self._server.consume_input()
@@ -86,7 +86,7 @@ class Wire:
         return self._server.status == ConnStatus.BAD
 
     def forget(self) -> None:
-        """What was prepared is gone: somebody who was lent the connection has dropped it."""
+        """Forget the prepared statements: a function that borrowed the connection has dropped them."""
         self._names.clear()
 
     def _send(self, statement: Statement) -> None:
@@ -121,13 +121,13 @@ class Wire:
             # The rows of a statement come before the commit that ends it, which may fail.
             answer = answer if later.status in _FINE else later
         while self._server.notifies() is not None:
-            pass  # for somebody who has listened here before us, behind a pooler
+            pass  # behind a pooler: for a program that has listened on this connection before
         return self._checked(answer)
 
     def _next_answer(self) -> PGresult | None:
-        """The next answer; None at the end of what there is for a statement."""
+        """The next answer to a statement; None after the last."""
         server = self._server
-        while server.flush():  # more than the way to the server holds: it may have to be rid of an answer first
+        while server.flush():  # the send buffer is full: the server may have to send an answer first
             self._wait(self._room)
             server.consume_input()
         while server.is_busy():

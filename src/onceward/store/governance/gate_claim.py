@@ -107,7 +107,7 @@ def _look(memory: LineMemory, room: int, now: int, *, locks: bool) -> Op[GatePla
     if locks:
         states |= yield from _lock(sorted(names - states.keys()))
     else:
-        states |= {name: GateState() for name in names - states.keys()}  # they are made when somebody passes them
+        states |= {name: GateState() for name in names - states.keys()}  # gates are inserted when a task passes them
     mine = [lane for lane in lanes.values() if all(gate.name in states for gate in lane.gates)]
     plan = GatePlan(memory, now, mine, states, has_all=turns < limit, most=most, is_locked=locks)
     if locks:

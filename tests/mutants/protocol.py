@@ -5,7 +5,10 @@ from __future__ import annotations
 from tests.mutants import lending, processes, sources
 from tests.mutants.applying import Edit, Mutant
 
-TASKS, SQLITE, POSTGRES = "store/sql/tasks.sql", "store/sql/sqlite.sql", "store/sql/postgres.sql"
+TASKS = "store/sql/tasks.sql"
+GOVERNANCE = {dialect: f"store/sql/governance.{dialect}.sql" for dialect in ("sqlite", "postgres")}
+NAMES_TOKENS = ("  AND instr(:tokens, token)\n", "      AND token = ANY (:tokens::bytea[])\n")
+"""That a group of commits names the tokens of its leases, on SQLite and on PostgreSQL."""
 COMMITS = "store/attempts/commits.py"
 
 
@@ -21,9 +24,12 @@ def _when_refused(also: str) -> tuple[Edit, Edit]:
     )
 
 
-def _on_both(query: str, in_sqlite: str, in_postgres: str, new: str = "") -> tuple[Edit, Edit]:
+def _on_both(room: str, query: str, in_sqlite: str, in_postgres: str, new: str = "") -> tuple[Edit, Edit]:
     """The same mistake in the two spellings of a query."""
-    return Edit(SQLITE, in_sqlite, new, query), Edit(POSTGRES, in_postgres, new, query)
+    return (
+        Edit(f"store/sql/{room}.sqlite.sql", in_sqlite, new, query),
+        Edit(f"store/sql/{room}.postgres.sql", in_postgres, new, query),
+    )
 
 
 MUTANTS = (
@@ -34,8 +40,8 @@ MUTANTS = (
         "epoch dropped",
         "a group of commits does not name the fence",
         (
-            *_on_both("finish_group", "  AND fence = :fence\n", "      AND fence = :fence\n"),
-            *_on_both("advance_group", "  AND fence = :fence\n", "      AND fence = :fence\n"),
+            *_on_both("attempts", "finish_group", "  AND fence = :fence\n", "      AND fence = :fence\n"),
+            *_on_both("attempts", "advance_group", "  AND fence = :fence\n", "      AND fence = :fence\n"),
         ),
         ("tests/worker/test_fence.py::test_a_new_claim_of_ours_lets_nothing_of_an_old_one_through",),
     ),
@@ -43,8 +49,8 @@ MUTANTS = (
         "token dropped",
         "a group of commits names the fence, and no token",
         (
-            *_on_both("finish_group", "  AND instr(:tokens, token)\n", "      AND token = ANY (:tokens::bytea[])\n"),
-            *_on_both("advance_group", "  AND instr(:tokens, token)\n", "      AND token = ANY (:tokens::bytea[])\n"),
+            *_on_both("attempts", "finish_group", *NAMES_TOKENS),
+            *_on_both("attempts", "advance_group", *NAMES_TOKENS),
         ),
         ("tests/worker/test_fence.py::test_the_same_fence_without_the_token_is_no_lease",),
     ),
@@ -70,9 +76,10 @@ MUTANTS = (
         "dedupe without index",
         "whoever asks last has an identity, as if no unique key had kept it",
         (
-            Edit(SQLITE, "DO NOTHING", "DO UPDATE SET task = excluded.task", "take_free_identities"),
-            Edit(POSTGRES, "DO UPDATE SET task = onceward_identity.task", "DO UPDATE SET task = excluded.task",
+            Edit("store/sql/lineage.sqlite.sql", "DO NOTHING", "DO UPDATE SET task = excluded.task",
                  "take_free_identities"),
+            Edit("store/sql/lineage.postgres.sql", "DO UPDATE SET task = onceward_identity.task",
+                 "DO UPDATE SET task = excluded.task", "take_free_identities"),
         ),
         ("tests/worker/test_spawning.py::test_a_child_asked_for_again_is_the_same_child",),
     ),
@@ -80,8 +87,8 @@ MUTANTS = (
         "budget check-then-act",
         "what is left of a budget is read without locking its row",
         (
-            Edit(POSTGRES, "\nFOR UPDATE", "", "hold_budgets"),
-            Edit(POSTGRES, "\nFOR UPDATE OF b", "", "hold_all_budgets"),
+            Edit(GOVERNANCE["postgres"], "\nFOR UPDATE", "", "hold_budgets"),
+            Edit(GOVERNANCE["postgres"], "\nFOR UPDATE OF b", "", "hold_all_budgets"),
         ),
         ("tests/faults/test_budgets.py::test_claims_that_race_set_aside_no_more_than_there_is",),
     ),
@@ -159,7 +166,7 @@ MUTANTS = (
     Mutant(
         "unconditional batch decrement",
         "a batch that has ended goes on counting",
-        _on_both("count_batches", "\n  AND status = 0", "\n  AND b.status = 0"),
+        _on_both("lineage", "count_batches", "\n  AND status = 0", "\n  AND b.status = 0"),
         ("tests/worker/test_batches.py::test_a_task_that_is_opened_again_after_the_end_changes_nothing",),
     ),
     Mutant(
@@ -196,7 +203,7 @@ MUTANTS = (
         "a late success overwrites a cancel",
         (
             Edit(TASKS, "ended_at = :now, token = NULL, ", "ended_at = :now, ", "cancel"),
-            *_on_both("finish_group", "\n  AND status = 1", "\n      AND status = 1"),
+            *_on_both("attempts", "finish_group", "\n  AND status = 1", "\n      AND status = 1"),
         ),
         ("tests/worker/test_operating.py::test_nothing_of_a_running_task_commits_after_cancel_has_answered",),
     ),
@@ -247,7 +254,7 @@ MUTANTS = (
     Mutant(
         "claim from a replica",
         "what stood in line when somebody looked is leased, whatever has become of it since",
-        _on_both("lease_tasks", "  AND status IN (0, 2)\n", "      AND t.status IN (0, 2)\n"),
+        _on_both("attempts", "lease_tasks", "  AND status IN (0, 2)\n", "      AND t.status IN (0, 2)\n"),
         ("tests/worker/test_operating.py::test_a_pending_task_is_cancelled_and_never_runs",),
     ),
     Mutant(
@@ -446,8 +453,10 @@ MUTANTS = (
         "sums without a bound",
         "a budget that is charged more than fits into a number turns into a float, or is refused",
         (
-            Edit(SQLITE, "min(spent + c.column5, 5000000000000000000)", "spent + c.column5", "change_budgets"),
-            Edit(POSTGRES, "least(b.spent + c.spent, 5000000000000000000)", "b.spent + c.spent", "change_budgets"),
+            Edit(GOVERNANCE["sqlite"], "min(spent + c.column5, 5000000000000000000)", "spent + c.column5",
+                 "change_budgets"),
+            Edit(GOVERNANCE["postgres"], "least(b.spent + c.spent, 5000000000000000000)", "b.spent + c.spent",
+                 "change_budgets"),
         ),
         ("tests/worker/test_budgets.py::test_charges_of_many_tasks_that_fit_into_no_number_end_them_all_the_same",),
     ),

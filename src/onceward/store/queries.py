@@ -23,11 +23,6 @@ from typing import NamedTuple
 
 from onceward.model.connection import Dialect
 
-_COMMON = (
-    "tasks", "lines", "workers", "reports", "lineages", "pruning", "spawning", "hops", "importing", "growth",
-    "families", "batches", "transactions", "gates", "schedules", "settings", "watches", "budgets", "expiry", "ticks",
-    "cache", "stats",
-)  # fmt: skip
 _FOLDER = Path(__file__).parent / "sql"
 _BLOCK = re.compile(r"^-- name: (\w+)\n", re.M)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
@@ -71,8 +66,10 @@ def read(name: str) -> str:
 def queries(dialect: Dialect) -> dict[str, str]:
     """All queries of a database: the common ones, and those of this database alone."""
     merged: dict[str, str] = {}
-    for file in (*_COMMON, dialect):
-        for name, text in parse_blocks(read(f"{file}.sql")).items():
+    for file in sorted(_FOLDER.glob("*.sql")):
+        if file.stem.partition(".")[2] not in ("", dialect):
+            continue
+        for name, text in parse_blocks(read(file.name)).items():
             if name in merged:
                 raise ValueError(f"query {name} stands in two files")
             merged[name] = text

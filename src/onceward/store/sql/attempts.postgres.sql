@@ -1,0 +1,221 @@
+-- Queries of the room attempts as PostgreSQL spells them; each comment says why they differ from SQLite's.
+
+-- name: held_locks
+-- The run of the server, for how long it is up, and a row for each worker that holds its lock.
+SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || ' '
+    || (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
+    (extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()) * 1000)::bigint,
+    l.objid::bigint
+FROM (SELECT 1) one
+LEFT JOIN pg_locks l ON l.locktype = 'advisory'
+    AND l.objsubid = 2
+    AND l.classid::bigint = mod('onceward_worker'::regclass::oid::bigint, 2147483648)
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND l.granted
+
+-- name: lease_these
+-- The statement that reads them has done that.
+
+-- name: lease_tasks
+-- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim; and its claim
+-- row, in one statement, as in insert_tasks. Only for a living worker, whose row is locked so that it cannot be buried
+-- at the same time. One that has gates to pass only if it was popped from the line behind these, and a suspect only from
+-- that of suspects: a place that it has left in another line takes it past no gate, and into no company.
+WITH living AS (
+    SELECT id
+    FROM onceward_worker
+    WHERE id = :worker AND stopped_at IS NULL
+    FOR SHARE
+), leased AS (
+    UPDATE onceward_task t
+    SET status = 1, fence = fence + 1, token = :token, worker = living.id,
+        started_at = coalesce(started_at, :now),
+        clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
+    FROM living
+    WHERE t.id IN :ids
+      AND t.status IN (0, 2)
+      AND t.paused = 0
+      AND t.due_at <= :due_by
+      AND (:suspects::boolean OR t.company = 0)
+      AND (:suspects::boolean OR t.gates IS NULL OR t.id || '@' || t.gates IN TEXTS :passed)
+    RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
+        t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
+        t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
+        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits,
+        t.children - t.members AS children
+), claim AS (
+    INSERT INTO onceward_claim (token, worker, at, tasks, fences)
+    SELECT :token, :worker, :now, array_agg(id ORDER BY id), array_agg(fence ORDER BY id)
+    FROM leased
+    HAVING count(*) > 0
+    RETURNING seq
+)
+SELECT leased.*, claim.seq
+FROM leased, claim
+
+-- name: claim_at_once
+-- pop and lease_tasks in one, as a transaction of its own: the first of a line, as far as they are fresh and nothing has to
+-- be asked or read. Who is not stays where it stands, and so does everybody as long as anything is paused. Where nobody
+-- stands nothing is locked or written: others were told, too.
+WITH first AS (
+    SELECT ctid AS place, task, rank, seq, at
+    FROM onceward_ready
+    WHERE lane = :lane AND band = :band AND (rank, seq) > (:rank, :seq)
+    ORDER BY rank, seq
+    LIMIT :count
+    FOR UPDATE SKIP LOCKED
+), living AS (
+    SELECT id
+    FROM onceward_worker
+    WHERE id = :worker
+      AND stopped_at IS NULL
+      AND EXISTS (SELECT 1 FROM first)
+      AND NOT EXISTS (SELECT 1 FROM onceward_pause)
+      AND (:before::bytea IS NULL OR EXISTS (SELECT 1 FROM onceward_receipt WHERE token = :before))
+    FOR SHARE
+), leased AS (
+    UPDATE onceward_task t
+    SET status = 1, fence = fence + 1, token = :token, worker = living.id,
+        started_at = coalesce(started_at, :now),
+        clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
+    FROM living
+    WHERE t.id = ANY (ARRAY (SELECT task FROM first))
+      AND t.status IN (0, 2)
+      AND t.paused = 0
+      AND t.due_at <= greatest(:now, (SELECT max(at) FROM first))
+      AND t.gates IS NULL
+      AND t.company = 0
+      AND t.touched = 0
+      AND t.signals = 0
+      AND t.payload_blob IS NULL
+    RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
+        t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
+        t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
+        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits,
+        t.children - t.members AS children
+), popped AS (
+    DELETE FROM onceward_ready
+    WHERE ctid = ANY (ARRAY (SELECT place FROM first WHERE task IN (SELECT id FROM leased)))
+), claim AS (
+    INSERT INTO onceward_claim (token, worker, at, tasks, fences)
+    SELECT :token, :worker, :now, array_agg(id), array_agg(fence)
+    FROM leased
+    HAVING count(*) > 0
+    RETURNING seq
+), receipt AS (
+    INSERT INTO onceward_receipt (token, at)
+    SELECT :receipt, :now
+    FROM claim
+)
+SELECT leased.*, claim.seq, first.rank, first.seq, (SELECT count(*) FROM first)
+FROM first
+JOIN leased ON leased.id = first.task
+CROSS JOIN claim
+
+-- name: claimed_at_once
+-- What claim_at_once has returned, without the places.
+SELECT t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
+    t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
+    t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
+    coalesce(t.clock_at, t.progressed_at, t.started_at), t.expiry, t.ancestry, t.limits,
+    t.children - t.members, c.seq, 0, 0, 0
+FROM onceward_claim c
+CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
+JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
+WHERE c.worker = :worker AND c.token = :token
+
+-- name: insert_claim
+-- Nothing: lease_tasks has done it.
+
+-- name: finish_group
+-- Tasks have ended in the same way; with what the log says of it, because the way to the server and back costs more. Their
+-- fence and one of our tokens are their lease, whichever claim it was of.
+WITH ended AS (
+    UPDATE onceward_task
+    SET status = :status, stage = :stage, reason = :reason, ended_at = :now, touched = 1, token = NULL
+    WHERE id IN :ids
+      AND fence = :fence
+      AND token = ANY (:tokens::bytea[])
+      AND status = 1
+    RETURNING id, run, fence, worker, awaited, batch
+), logged AS (
+    INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
+    SELECT id, run, fence, :event, :status, :stage, worker, :now, :reason
+    FROM ended
+)
+SELECT id, awaited, batch
+FROM ended
+
+-- name: end_group
+-- They have ended.
+
+-- name: log_finish_group
+-- The statement that ends them has done that.
+
+-- name: advance_group
+-- Stages are done and their worker goes on with the next ones, under the same leases; with what the log says of it. What
+-- is different for each is looked up by its id: a join with the list of them is a loop in a loop where the planner takes
+-- it for short.
+WITH advanced AS (
+    UPDATE onceward_task
+    SET stage = :next::jsonb ->> id::text, queue = coalesce(:queue, queue), gates = :gates, touched = 1, failures = 0,
+        crashes = 0, company = 0, same_errors = 0, progressed_at = :now, clock_at = NULL
+    WHERE id IN :ids
+      AND fence = :fence
+      AND token = ANY (:tokens::bytea[])
+      AND status = 1
+    RETURNING id, paused, run, fence, worker
+), logged AS (
+    INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
+    SELECT id, run, fence, :event, 1, :done::jsonb ->> id::text, worker, :now, NULL
+    FROM advanced
+)
+SELECT id, paused
+FROM advanced
+
+-- name: go_on_group
+-- They have gone on.
+
+-- name: log_advance_group
+-- The statement that has them go on has done that.
+
+-- name: held_by_claim
+-- What a dead worker's claim still holds; locked, because its worker may only seem dead and be committing.
+SELECT id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage, crashes, company
+FROM onceward_task
+WHERE id IN :ids
+  AND token = :token
+  AND status = 1
+ORDER BY id
+FOR UPDATE
+
+-- name: leave_waiting_room
+-- Of tasks that were to run again later: they have no other place there. What somebody is just putting in line is left
+-- to them, because they may be waiting for these tasks.
+DELETE FROM onceward_due
+WHERE (due_at, task) IN (
+    SELECT d.due_at, d.task
+    FROM onceward_task t
+    JOIN onceward_due d ON d.due_at = t.due_at AND d.task = t.id
+    WHERE t.id IN :ids
+    FOR UPDATE OF d SKIP LOCKED
+)
+
+-- name: read_checkpoints
+-- The stored results and parts of tasks that are resumed, of their present run, and what they hold of budgets: digits,
+-- made to bytes as this database does it.
+SELECT c.task, c.stage, c.part, coalesce(c.value, b.data), c.at AS at
+FROM onceward_checkpoint c
+JOIN onceward_task t ON t.id = c.task AND t.run = c.run
+LEFT JOIN onceward_blob b ON b.hash = c.value_blob
+WHERE c.task IN :ids
+UNION ALL
+SELECT r.task, '$' || r.budget, r.hold, convert_to(sum(r.amount)::text, 'UTF8'), min(r.at)
+FROM onceward_reservation r
+JOIN onceward_task t ON t.id = r.task AND t.run = r.run
+WHERE r.task IN :ids
+  AND r.hold <> ''
+  AND r.budget = r.held_of
+  AND r.state <> 1
+GROUP BY r.task, r.budget, r.hold
+ORDER BY 1, 5

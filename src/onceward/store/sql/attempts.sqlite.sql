@@ -1,0 +1,120 @@
+-- Queries of the room attempts as SQLite spells them; each comment says why they differ from PostgreSQL's.
+
+-- name: held_locks
+-- Nothing, as above.
+
+-- name: claim_at_once
+-- Nothing, likewise.
+
+-- name: claimed_at_once
+-- Nothing, likewise.
+
+-- name: lease_tasks
+-- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim. Only for a
+-- living worker. Here as it will be, and then written by lease_these: there is one writer, and rows that an update returns
+-- are stored on the way. The claim row comes after it: one statement fills one table here. One that has gates to pass
+-- only if it was popped from the line behind these, and a suspect only from that of suspects: a place that it has left in
+-- another line takes it past no gate, and into no company.
+SELECT id, fence + 1, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
+    deferrals, signals, touched, lineage, parent, depth, created_at, coalesce(started_at, :now), gates, scheduled_at,
+    coalesce(CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END, progressed_at, started_at, :now), expiry,
+    ancestry, limits, children - members, NULL
+FROM onceward_task
+WHERE id IN :ids
+  AND status IN (0, 2)
+  AND paused = 0
+  AND due_at <= :due_by
+  AND (:suspects OR company = 0)
+  AND (:suspects OR gates IS NULL OR id || '@' || gates IN TEXTS :passed)
+  AND EXISTS (SELECT 1 FROM onceward_worker w WHERE w.id = :worker AND w.stopped_at IS NULL)
+
+-- name: lease_these
+UPDATE onceward_task
+SET status = 1, fence = fence + 1, token = :token, worker = :worker,
+    started_at = coalesce(started_at, :now),
+    clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
+WHERE id IN :ids
+
+-- name: finish_group
+-- Tasks have ended in the same way. Their fence and one of our tokens are their lease, whichever claim it was of. Nobody
+-- else writes meanwhile, and to look first and change then costs less than to return what was changed.
+SELECT id, awaited, batch
+FROM onceward_task
+WHERE id IN :ids
+  AND fence = :fence
+  AND instr(:tokens, token)
+  AND status = 1
+
+-- name: end_group
+UPDATE onceward_task
+SET status = :status, stage = :stage, reason = :reason, ended_at = :now, touched = 1, token = NULL
+WHERE id IN :ids
+
+-- name: log_finish_group
+-- One statement fills one table here.
+INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
+SELECT id, run, fence, :event, :status, :stage, worker, :now, :reason
+FROM onceward_task
+WHERE id IN :ids
+
+-- name: advance_group
+-- Stages are done and their worker goes on with the next ones, under the same leases. Looked at first, as above.
+SELECT id, paused
+FROM onceward_task
+WHERE id IN :ids
+  AND fence = :fence
+  AND instr(:tokens, token)
+  AND status = 1
+
+-- name: go_on_group
+-- Each with the name of its own stage.
+UPDATE onceward_task
+SET stage = given.atom, queue = coalesce(:queue, queue), gates = :gates, touched = 1, failures = 0, crashes = 0,
+    company = 0, same_errors = 0, progressed_at = :now, clock_at = NULL
+FROM json_each(:next) AS given
+WHERE onceward_task.id = CAST(given.key AS integer)
+
+-- name: log_advance_group
+-- One statement fills one table here.
+INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
+SELECT t.id, t.run, t.fence, :event, 1, given.atom, t.worker, :now, NULL
+FROM json_each(:done) AS given
+CROSS JOIN onceward_task AS t ON t.id = CAST(given.key AS integer)
+
+-- name: insert_claim
+INSERT INTO onceward_claim (token, worker, at, tasks, fences)
+VALUES (:token, :worker, :now, :tasks, :fences)
+RETURNING seq
+
+-- name: held_by_claim
+-- What a dead worker's claim still holds. Nobody else can write while we look.
+SELECT id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage, crashes, company
+FROM onceward_task
+WHERE id IN :ids
+  AND token = :token
+  AND status = 1
+ORDER BY id
+
+-- name: leave_waiting_room
+-- Of tasks that were to run again later: they have no other place there. Nothing to skip: there is one writer.
+DELETE FROM onceward_due
+WHERE (due_at, task) IN (SELECT due_at, id FROM onceward_task WHERE id IN :ids)
+
+-- name: read_checkpoints
+-- The stored results and parts of tasks that are resumed, of their present run, and what they hold of budgets: digits,
+-- made to bytes as this database does it.
+SELECT c.task, c.stage, c.part, coalesce(c.value, b.data), c.at AS at
+FROM onceward_checkpoint c
+JOIN onceward_task t ON t.id = c.task AND t.run = c.run
+LEFT JOIN onceward_blob b ON b.hash = c.value_blob
+WHERE c.task IN :ids
+UNION ALL
+SELECT r.task, '$' || r.budget, r.hold, CAST(sum(r.amount) AS blob), min(r.at)
+FROM onceward_reservation r
+JOIN onceward_task t ON t.id = r.task AND t.run = r.run
+WHERE r.task IN :ids
+  AND r.hold <> ''
+  AND r.budget = r.held_of
+  AND r.state <> 1
+GROUP BY r.task, r.budget, r.hold
+ORDER BY 1, 5

@@ -1,0 +1,47 @@
+-- Queries of the room drivers as SQLite spells them; each comment says why they differ from PostgreSQL's.
+
+-- name: begin
+-- IMMEDIATE, because a transaction that reads first and writes later fails when another has written in between.
+-- The comment in the text keeps it apart from a BEGIN of the application's, which ctx.write denies.
+BEGIN IMMEDIATE /* onceward */
+
+-- name: begin_reading
+-- DEFERRED, because it must not keep anybody from writing.
+BEGIN DEFERRED /* onceward */
+
+-- name: commit
+COMMIT /* onceward */
+
+-- name: rollback
+ROLLBACK /* onceward */
+
+-- name: store_now
+-- Nothing: one machine, one clock.
+
+-- name: notify
+-- Nothing: other processes see a commit by PRAGMA data_version.
+
+-- name: hold_lock
+-- Nothing: the lock on a presence file tells as much, because all processes are on one machine.
+
+-- name: wait_briefly
+-- Nothing: the transaction already is the only writer.
+
+-- name: wait_as_ever
+-- Nothing, likewise.
+
+-- name: has_schema
+-- Whether Onceward has ever been here.
+SELECT 1
+FROM sqlite_schema
+WHERE type = 'table' AND name = 'onceward_schema'
+
+-- name: lock_schema
+-- Nothing: the transaction already is the only writer.
+
+-- name: create_schema_table
+CREATE TABLE IF NOT EXISTS onceward_schema (
+    version integer PRIMARY KEY,
+    name text NOT NULL,
+    at integer NOT NULL
+)

@@ -1,0 +1,278 @@
+-- Queries of the room lines as PostgreSQL spells them; each comment says why they differ from SQLite's.
+
+-- name: snapshot
+-- Which transactions are over: `after` is the first that had not begun, `oldest` the oldest still open.
+SELECT pg_snapshot_xmax(s)::text::bigint AS after, pg_snapshot_xmin(s)::text::bigint AS oldest
+FROM pg_current_snapshot() AS s
+
+-- name: insert_tasks
+-- New tasks, numbered in the order of the rows, and their places in line or in the waiting room: in one statement,
+-- because the way to the server and back is most of what an enqueue costs. Nothing is sorted: arrays are read in order.
+WITH new AS (
+    INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
+    SELECT :kind::text, :version::integer, :queue::text, :band::smallint, :due_at::bigint, :created_at::bigint, given.key,
+        given.identity, CASE WHEN given.in_blob IS NULL THEN given.payload END,
+        CASE WHEN given.in_blob = 1 THEN given.payload END, given.lineage
+    FROM unnest(:keys::text[], :identities::bytea[], :payloads::bytea[], :in_blob::bigint[], :lineages::uuid[])
+        AS given (key, identity, payload, in_blob, lineage)
+    RETURNING id
+), ready AS (
+    INSERT INTO onceward_ready (lane, band, rank, at, task)
+    SELECT :lane::text, :band::smallint, line.rank, :created_at::bigint, new.id
+    FROM new, (
+        SELECT coalesce(max(rank), 0) AS rank
+        FROM onceward_mark
+        WHERE lane = :lane::text AND band = :band::smallint
+    ) AS line
+    WHERE :due_at::bigint <= :created_at::bigint
+), later AS (
+    INSERT INTO onceward_due (due_at, task, lane, band, rank)
+    SELECT :due_at::bigint, new.id, :lane::text, :band::smallint, 0
+    FROM new
+    WHERE :due_at::bigint > :created_at::bigint
+), told AS (
+    SELECT pg_notify('onceward', :band::smallint || ' ' || :lane::text)
+    WHERE :due_at::bigint <= :created_at::bigint
+)
+SELECT new.id
+FROM new
+LEFT JOIN told ON true
+
+-- name: where_new_ones_stand
+-- Nothing: they stand in line already.
+
+-- name: stand_new
+-- Nothing, likewise.
+
+-- name: enqueue_one
+-- insert_tasks for one that is due now, as a transaction of its own.
+WITH receipt AS (
+    INSERT INTO onceward_receipt (token, at)
+    VALUES (:receipt, :now)
+), new AS (
+    INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, lineage)
+    VALUES (:kind, :version, :queue, :band, :now, :now, :key, :identity, :payload, :lineage)
+    RETURNING id
+), ready AS (
+    INSERT INTO onceward_ready (lane, band, rank, at, task)
+    SELECT :lane, :band, coalesce((SELECT max(rank) FROM onceward_mark WHERE lane = :lane AND band = :band), 0), :now, id
+    FROM new
+)
+SELECT id, pg_notify('onceward', :told)
+FROM new
+
+-- name: enqueued_one
+-- What enqueue_one has returned.
+SELECT id
+FROM onceward_task
+WHERE lineage = :lineage AND parent IS NULL
+
+-- name: insert_governed
+-- New tasks that have gates to pass, each its own.
+WITH new AS (
+    INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage,
+        gates, estimate)
+    ROWS (same kind text, same version integer, same queue text, same band smallint, same due_at bigint,
+          same created_at bigint, key text, identity bytea, payload bytea, payload_blob bytea, lineage uuid, gates text,
+          estimate bigint)
+    RETURNING id, queue || ':' || kind AS line, queue || ':' || kind || coalesce('@' || gates, '') AS lane, gates, band,
+        due_at, created_at
+), ready AS (
+    INSERT INTO onceward_ready (lane, band, rank, at, task)
+    SELECT lane, band, line_rank.rank, created_at, id
+    FROM new
+    JOIN (
+        SELECT lane, coalesce((SELECT max(m.rank) FROM onceward_mark m WHERE m.lane = d.lane AND m.band = d.band), 0) AS rank
+        FROM (SELECT DISTINCT lane, band FROM new WHERE due_at <= created_at) AS d
+    ) AS line_rank USING (lane)
+    WHERE due_at <= created_at
+    ORDER BY id
+), later AS (
+    INSERT INTO onceward_due (due_at, task, lane, band, rank)
+    SELECT due_at, id, lane, band, 0
+    FROM new
+    WHERE due_at > created_at
+), turns AS (
+    INSERT INTO onceward_turn (line, lane, gate, next_at)
+    SELECT DISTINCT line, lane, split_part(split_part(gates, ' ', 1), '*', 1), created_at
+    FROM new
+    WHERE gates IS NOT NULL
+      AND due_at <= created_at
+), told AS (
+    SELECT pg_notify('onceward', line)
+    FROM (
+        SELECT DISTINCT band || ' ' || line || CASE WHEN gates IS NULL THEN '' ELSE '@' END AS line
+        FROM new
+        WHERE due_at <= created_at
+    ) AS lines
+)
+SELECT new.id, 1
+FROM new
+LEFT JOIN told ON true
+
+-- name: stand_in_line
+-- The numbers are the sequence's, because many transactions stand in line at once. Whoever waits is told at commit, and
+-- in which line to look first.
+WITH standing AS (
+    INSERT INTO onceward_ready (lane, band, rank, at, task)
+    SELECT :lane, :band, greatest(:rank, line_rank.rank), :at, t.task
+    FROM unnest(:tasks::bigint[]) WITH ORDINALITY AS t (task, place), (
+        SELECT coalesce(max(rank), 0) AS rank
+        FROM onceward_mark
+        WHERE lane = :lane AND band = :band
+    ) AS line_rank
+    ORDER BY t.place
+    RETURNING band, lane
+)
+SELECT pg_notify('onceward', line)
+FROM (SELECT DISTINCT band || ' ' || lane AS line FROM standing) AS lines
+
+-- name: end_of_line
+-- Nothing: the sequence numbers them.
+
+-- name: stand_apart
+-- As stand_in_line, each at a rank of its own.
+WITH standing AS (
+    INSERT INTO onceward_ready (lane, band, rank, at, task)
+    SELECT :lane, :band, greatest(t.rank, line_rank.rank), :at, t.task
+    FROM unnest(:tasks::bigint[], :ranks::bigint[]) WITH ORDINALITY AS t (task, rank, place), (
+        SELECT coalesce(max(rank), 0) AS rank
+        FROM onceward_mark
+        WHERE lane = :lane AND band = :band
+    ) AS line_rank
+    ORDER BY t.place
+    RETURNING band, lane
+)
+SELECT pg_notify('onceward', line)
+FROM (SELECT DISTINCT band || ' ' || lane AS line FROM standing) AS lines
+
+-- name: look
+-- The first in each line after the last place seen there, because a held snapshot keeps the dead rows before it (R13);
+-- then, for the same reason, when the next one is due after the last due time seen.
+SELECT w.lane, w.band, head.rank, head.seq, head.at
+FROM unnest(:line_lanes::text[], :line_bands::smallint[], :ranks::bigint[], :seqs::bigint[]) AS w (lane, band, rank, seq),
+LATERAL (
+    SELECT r.rank, r.seq, r.at
+    FROM onceward_ready r
+    WHERE r.lane = w.lane AND r.band = w.band AND (r.rank, r.seq) > (w.rank, w.seq)
+    ORDER BY r.rank, r.seq
+    LIMIT 1
+) AS head
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, min(due_at)
+FROM onceward_due
+WHERE due_at > :due_after
+
+-- name: pop
+-- By ctid, because the rows are locked here and never updated; skipping what another claim has locked.
+DELETE FROM onceward_ready
+WHERE ctid = ANY (ARRAY (
+    SELECT ctid
+    FROM onceward_ready
+    WHERE lane = :lane AND band = :band AND (rank, seq) > (:rank, :seq) AND rank <= :rank_max
+    ORDER BY rank, seq
+    LIMIT :count
+    FOR UPDATE SKIP LOCKED
+))
+RETURNING task, rank, seq, at
+
+-- name: drop_dead
+-- How many dead places there were among the first of a line; by ctid, as in pop.
+WITH first AS (
+    SELECT ctid AS place, task
+    FROM onceward_ready
+    WHERE lane = :lane AND band = :band AND (rank, seq) > (:rank, :seq)
+    ORDER BY rank, seq
+    LIMIT :count
+    FOR UPDATE SKIP LOCKED
+), dropped AS (
+    DELETE FROM onceward_ready
+    WHERE ctid = ANY (ARRAY (
+        SELECT first.place
+        FROM first
+        WHERE NOT EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = first.task AND t.status IN (0, 2) AND t.paused = 0)
+    ))
+    RETURNING 1
+)
+SELECT count(*)
+FROM dropped
+
+-- name: pop_due
+-- After the last due time seen, as in heads; a sweep from the start finds what committed late.
+DELETE FROM onceward_due
+WHERE ctid = ANY (ARRAY (
+    SELECT ctid
+    FROM onceward_due
+    WHERE due_at > :after AND due_at <= :now
+    ORDER BY due_at, task
+    LIMIT :count
+    FOR UPDATE SKIP LOCKED
+))
+RETURNING task, lane, band, rank, due_at
+
+-- name: popped
+-- They were deleted when they were popped.
+
+-- name: kinds_running
+-- The kinds of what living workers hold: by claim rows, because no index knows what is running.
+SELECT DISTINCT t.kind
+FROM onceward_worker w
+JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
+CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
+JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
+WHERE w.stopped_at IS NULL
+
+-- name: reserve_ids
+-- Numbers that the next tasks will have, each the first and the last of its own, because others draw from the sequence at
+-- the same time. Its name is looked up once, and not for every number.
+SELECT number, number
+FROM (
+    SELECT nextval(of_tasks.sequence) AS number
+    FROM (SELECT pg_get_serial_sequence('onceward_task', 'id')::regclass AS sequence OFFSET 0) AS of_tasks,
+        generate_series(1, :count)
+    OFFSET 0
+) AS drawn
+
+-- name: wake_lines
+-- The clock was set back: what was to be looked at soon is looked at now.
+UPDATE onceward_turn
+SET next_at = :now
+WHERE seq = ANY (ARRAY (
+    SELECT seq
+    FROM onceward_turn
+    WHERE line IN TEXTS :lines
+      AND next_at > :now
+      AND next_at < :never
+    FOR UPDATE SKIP LOCKED
+))
+
+-- name: next_turn
+SELECT min(oldest.next_at)
+FROM unnest(:lines::text[]) AS w (line)
+CROSS JOIN LATERAL (
+    SELECT t.next_at
+    FROM onceward_turn t
+    WHERE t.line = w.line
+    ORDER BY t.next_at
+    LIMIT 1
+) AS oldest
+
+-- name: hold_pauses
+-- Locked, so that who resumes waits for the turns that are being written because of a pause.
+SELECT scope
+FROM onceward_pause
+WHERE scope IN TEXTS :scopes
+FOR SHARE
+
+-- name: wake_source
+-- A source is open again: whoever waits behind it, or behind one of its instances, is looked at now. Turns that a claim
+-- is taking away are none of ours: it has seen that the source is open.
+UPDATE onceward_turn
+SET next_at = :now
+WHERE seq = ANY (ARRAY (
+    SELECT seq
+    FROM onceward_turn
+    WHERE (gate = :gate::text OR (gate >= :gate::text || '/' AND gate < :gate::text || '0'))
+      AND next_at > :now
+    FOR UPDATE SKIP LOCKED
+))

@@ -1,0 +1,40 @@
+-- Queries of the room operations as SQLite spells them; each comment says why they differ from PostgreSQL's.
+
+-- name: old_transactions
+-- Nothing: SQLite does not tell who reads. What piles up meanwhile is its log, a file.
+
+-- name: prune_claims
+-- Claims of which every task is gone, and which no living worker looks through; what is left proves every fence.
+DELETE FROM onceward_claim
+WHERE seq > :after
+  AND seq <= :upto
+  AND at < :before
+  AND NOT EXISTS (
+    SELECT 1
+    FROM json_each(onceward_claim.tasks) AS claimed
+    JOIN onceward_task t ON t.id = claimed.value
+  )
+  AND NOT EXISTS (
+    SELECT 1
+    FROM onceward_worker w
+    WHERE w.id = onceward_claim.worker
+      AND w.stopped_at IS NULL
+      AND w.low_claim <= onceward_claim.seq
+  )
+RETURNING seq
+
+-- name: count_pruned
+-- How many of the tasks of a lineage are gone. Its counter goes on counting them: a limit is about all there ever were.
+UPDATE onceward_lineage
+SET pruned = pruned + gone.column2
+FROM (ROWS (id uuid, count bigint)) AS gone
+WHERE onceward_lineage.id = gone.column1
+
+-- name: set_scheduled
+UPDATE onceward_task
+SET scheduled_at = fired.column2
+FROM (ROWS (task bigint, at bigint)) AS fired
+WHERE onceward_task.id = fired.column1
+
+-- name: lock_settings
+-- Nothing: the transaction already is the only writer.

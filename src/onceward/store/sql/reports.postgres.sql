@@ -1,0 +1,25 @@
+-- Queries of the room reports as PostgreSQL spells them; each comment says why they differ from SQLite's.
+
+-- name: find_stuck
+-- Running tasks whose worker is silent for longer than its lease: by claim rows, as in kinds_running.
+SELECT t.id
+FROM onceward_worker w
+JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
+CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
+JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
+WHERE w.stopped_at IS NULL
+  AND w.beat_at + w.lease_ms < :now
+ORDER BY t.id DESC
+
+-- name: report_workers
+-- The living, and how many tasks each of them holds.
+SELECT w.id, w.name, w.host, w.pid, w.kinds, w.queues, w.lease_ms, w.started_at, w.beat_at, (
+    SELECT count(*)
+    FROM onceward_claim c
+    CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
+    JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
+    WHERE c.worker = w.id AND c.seq >= w.low_claim
+), w.presence
+FROM onceward_worker w
+WHERE w.stopped_at IS NULL
+ORDER BY w.id

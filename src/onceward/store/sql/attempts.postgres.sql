@@ -1,7 +1,7 @@
 -- Queries of the room attempts as PostgreSQL spells them; each comment says why they differ from SQLite's.
 
 -- name: held_locks
--- The run of the server, for how long it is up, and a row for each worker that holds its lock.
+-- The run of the server, its uptime, and a row for each worker that holds its lock (decision 48).
 SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || ' '
     || (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
     (extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()) * 1000)::bigint,
@@ -14,13 +14,13 @@ LEFT JOIN pg_locks l ON l.locktype = 'advisory'
     AND l.granted
 
 -- name: lease_these
--- The statement that reads them has done that.
+-- Nothing: lease_tasks has written them.
 
 -- name: lease_tasks
--- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim; and its claim
--- row, in one statement, as in insert_tasks. Only for a living worker, whose row is locked so that it cannot be buried
--- at the same time. One that has gates to pass only if it was popped from the line behind these, and a suspect only from
--- that of suspects: a place that it has left in another line takes it past no gate, and into no company.
+-- Lease the popped tasks that may run, with a new fence and the token of this claim (decision 2), and write the claim
+-- row, in one round trip. Only for a living worker, whose row is locked so that it cannot be buried at the same time. A
+-- governed task must have been popped from the line behind its gates and a suspect from a line of suspects: a place
+-- left in another line leads past no gate and into no company.
 WITH living AS (
     SELECT id
     FROM onceward_worker
@@ -54,9 +54,9 @@ SELECT leased.*, claim.seq
 FROM leased, claim
 
 -- name: claim_at_once
--- pop and lease_tasks in one, as a transaction of its own: the first of a line, as far as they are fresh and nothing has to
--- be asked or read. Who is not stays where it stands, and so does everybody as long as anything is paused. Where nobody
--- stands nothing is locked or written: others were told, too.
+-- Pop and lease the first tasks of a line in a transaction of one statement (decision 36): fresh tasks only, without
+-- gates, blobs or checkpoints. Other tasks keep their places, and all do while anything is paused. On an empty line it
+-- locks and writes nothing: other workers were notified too.
 WITH first AS (
     SELECT ctid AS place, task, rank, seq, at
     FROM onceward_ready
@@ -113,7 +113,7 @@ JOIN leased ON leased.id = first.task
 CROSS JOIN claim
 
 -- name: claimed_at_once
--- What claim_at_once has returned, without the places.
+-- Read again what claim_at_once has returned, without the places.
 SELECT t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
     t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
     t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
@@ -125,11 +125,11 @@ JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
 WHERE c.worker = :worker AND c.token = :token
 
 -- name: insert_claim
--- Nothing: lease_tasks has done it.
+-- Nothing: lease_tasks has written it.
 
 -- name: finish_group
--- Tasks have ended in the same way; with what the log says of it, because the way to the server and back costs more. Their
--- fence and one of our tokens are their lease, whichever claim it was of.
+-- End tasks that have ended in the same way, and log it, in one round trip. Only under their lease: their fence and one
+-- of this worker's tokens (decision 2).
 WITH ended AS (
     UPDATE onceward_task
     SET status = :status, stage = :stage, reason = :reason, ended_at = :now, touched = 1, token = NULL
@@ -147,15 +147,14 @@ SELECT id, awaited, batch
 FROM ended
 
 -- name: end_group
--- They have ended.
+-- Nothing: finish_group has ended them.
 
 -- name: log_finish_group
--- The statement that ends them has done that.
+-- Nothing: finish_group has logged it.
 
 -- name: advance_group
--- Stages are done and their worker goes on with the next ones, under the same leases; with what the log says of it. What
--- is different for each is looked up by its id: a join with the list of them is a loop in a loop where the planner takes
--- it for short.
+-- Advance tasks to their next stages under the same leases, and log it. The stage of each is looked up by its id: where
+-- the planner takes the list for short, a join with it is a nested loop.
 WITH advanced AS (
     UPDATE onceward_task
     SET stage = :next::jsonb ->> id::text, queue = coalesce(:queue, queue), gates = :gates, touched = 1, failures = 0,
@@ -174,13 +173,13 @@ SELECT id, paused
 FROM advanced
 
 -- name: go_on_group
--- They have gone on.
+-- Nothing: advance_group has advanced them.
 
 -- name: log_advance_group
--- The statement that has them go on has done that.
+-- Nothing: advance_group has logged it.
 
 -- name: held_by_claim
--- What a dead worker's claim still holds; locked, because its worker may only seem dead and be committing.
+-- The tasks that a dead worker's claim still holds; locked, because the worker may only seem dead and be committing.
 SELECT id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage, crashes, company
 FROM onceward_task
 WHERE id IN :ids
@@ -190,8 +189,8 @@ ORDER BY id
 FOR UPDATE
 
 -- name: leave_waiting_room
--- Of tasks that were to run again later: they have no other place there. What somebody is just putting in line is left
--- to them, because they may be waiting for these tasks.
+-- Take tasks that were to run again later out of the waiting room. Rows that another transaction is moving into line
+-- are skipped: it may be waiting for these tasks.
 DELETE FROM onceward_due
 WHERE (due_at, task) IN (
     SELECT d.due_at, d.task
@@ -202,8 +201,7 @@ WHERE (due_at, task) IN (
 )
 
 -- name: read_checkpoints
--- The stored results and parts of tasks that are resumed, of their present run, and what they hold of budgets: digits,
--- made to bytes as this database does it.
+-- The checkpoints of resumed tasks in their present run, and their holds of budgets, whose amounts are digits as bytes.
 SELECT c.task, c.stage, c.part, coalesce(c.value, b.data), c.at AS at
 FROM onceward_checkpoint c
 JOIN onceward_task t ON t.id = c.task AND t.run = c.run

@@ -10,11 +10,10 @@
 -- Nothing, likewise.
 
 -- name: lease_tasks
--- The claim: whatever was popped from a line and may still run gets a new fence and the token of this claim. Only for a
--- living worker. Here as it will be, and then written by lease_these: there is one writer, and rows that an update returns
--- are stored on the way. The claim row comes after it: one statement fills one table here. One that has gates to pass
--- only if it was popped from the line behind these, and a suspect only from that of suspects: a place that it has left in
--- another line takes it past no gate, and into no company.
+-- Read the popped tasks that may run as their leases will be, with a new fence; only for a living worker. lease_these
+-- then writes them (RETURNING would store the rows on the way), and insert_claim the claim row. A governed task must
+-- have been popped from the line behind its gates and a suspect from a line of suspects: a place left in another line
+-- leads past no gate and into no company.
 SELECT id, fence + 1, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
     deferrals, signals, touched, lineage, parent, depth, created_at, coalesce(started_at, :now), gates, scheduled_at,
     coalesce(CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END, progressed_at, started_at, :now), expiry,
@@ -36,8 +35,8 @@ SET status = 1, fence = fence + 1, token = :token, worker = :worker,
 WHERE id IN :ids
 
 -- name: finish_group
--- Tasks have ended in the same way. Their fence and one of our tokens are their lease, whichever claim it was of. Nobody
--- else writes meanwhile, and to look first and change then costs less than to return what was changed.
+-- Read which of these tasks still have their lease, that is, their fence and one of this worker's tokens; end_group
+-- then ends them. With one writer that is safe, and it costs less than RETURNING.
 SELECT id, awaited, batch
 FROM onceward_task
 WHERE id IN :ids
@@ -58,7 +57,7 @@ FROM onceward_task
 WHERE id IN :ids
 
 -- name: advance_group
--- Stages are done and their worker goes on with the next ones, under the same leases. Looked at first, as above.
+-- Read which of these tasks still have their lease; go_on_group then advances them to their next stages.
 SELECT id, paused
 FROM onceward_task
 WHERE id IN :ids
@@ -67,7 +66,7 @@ WHERE id IN :ids
   AND status = 1
 
 -- name: go_on_group
--- Each with the name of its own stage.
+-- Advance tasks, each to its own next stage, under the same lease.
 UPDATE onceward_task
 SET stage = given.atom, queue = coalesce(:queue, queue), gates = :gates, touched = 1, failures = 0, crashes = 0,
     company = 0, same_errors = 0, progressed_at = :now, clock_at = NULL
@@ -87,7 +86,7 @@ VALUES (:token, :worker, :now, :tasks, :fences)
 RETURNING seq
 
 -- name: held_by_claim
--- What a dead worker's claim still holds. Nobody else can write while we look.
+-- The tasks that a dead worker's claim still holds.
 SELECT id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage, crashes, company
 FROM onceward_task
 WHERE id IN :ids
@@ -96,13 +95,12 @@ WHERE id IN :ids
 ORDER BY id
 
 -- name: leave_waiting_room
--- Of tasks that were to run again later: they have no other place there. Nothing to skip: there is one writer.
+-- Take tasks that were to run again later out of the waiting room.
 DELETE FROM onceward_due
 WHERE (due_at, task) IN (SELECT due_at, id FROM onceward_task WHERE id IN :ids)
 
 -- name: read_checkpoints
--- The stored results and parts of tasks that are resumed, of their present run, and what they hold of budgets: digits,
--- made to bytes as this database does it.
+-- The checkpoints of resumed tasks in their present run, and their holds of budgets, whose amounts are digits as bytes.
 SELECT c.task, c.stage, c.part, coalesce(c.value, b.data), c.at AS at
 FROM onceward_checkpoint c
 JOIN onceward_task t ON t.id = c.task AND t.run = c.run

@@ -1,7 +1,7 @@
--- Budgets: what is set aside, spent and left. Their rows are locked last of all, sorted by name, scope and window.
+-- Budgets: amounts reserved, spent and left. Their rows are locked last of all, in order (decision 46).
 
 -- name: open_budgets
--- The row of a budget for somebody and a window, made when it is first drawn from.
+-- Open a budget's window for a scope, when it is first drawn from.
 INSERT INTO onceward_budget (name, scope, window_at, unit, ceiling, highest, ends_at, fails)
 ROWS (name text, scope text, window_at bigint, unit text, ceiling bigint, highest bigint, ends_at bigint,
       fails smallint)
@@ -13,7 +13,7 @@ FROM onceward_budget
 WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
 
 -- name: budget_limits
--- What operators have made of budgets.
+-- The limits that operators have set for budgets.
 SELECT name, scope, ceiling
 FROM onceward_budget_limit
 WHERE name IN TEXTS :names
@@ -23,7 +23,7 @@ INSERT INTO onceward_reservation (task, token, budget, scope, window_at, amount)
 ROWS (task bigint, token bytea, budget text, scope text, window_at bigint, amount bigint)
 
 -- name: end_reservations
--- What was set aside for attempts of these tasks, present and past ones.
+-- Delete the reservations of all attempts of these tasks, present and past.
 DELETE FROM onceward_reservation
 WHERE task IN :ids
   AND hold = ''
@@ -37,8 +37,8 @@ WHERE task = :task
 ORDER BY budget, scope
 
 -- name: orphaned_reservations
--- Reservations of lost attempts, whose tasks no longer carry their tokens; and holds that no stage will settle: their
--- task has ended, is gone, or was begun afresh.
+-- Reservations of lost attempts, whose tasks no longer carry their tokens; and holds that no stage will settle, because
+-- their task has ended, is gone or has begun a new run.
 SELECT r.task, r.token, r.hold
 FROM onceward_reservation r
 LEFT JOIN onceward_task t ON t.id = r.task
@@ -57,7 +57,7 @@ WHERE (task, token) IN (ROWS (task bigint, token bytea))
 RETURNING task, token, budget, scope, window_at, amount
 
 -- name: park_for_budget
--- Tasks for which there is nothing left wait. They had not been claimed yet. Meanwhile their clock stands still.
+-- Park unclaimed tasks for which a budget has not enough left; their clock stands still meanwhile (decision 27).
 UPDATE onceward_task
 SET status = 3, waiting_for = :waiting_for, due_at = :never, reason = :reason,
     clock_at = CASE
@@ -72,7 +72,7 @@ WHERE id IN :ids
 RETURNING id, run, fence, stage
 
 -- name: budget_waits
--- What tasks wait for that have found a budget spent.
+-- The budgets that tasks wait for.
 SELECT DISTINCT waiting_for
 FROM onceward_task
 WHERE waiting_for >= 'budget:'
@@ -86,8 +86,8 @@ ORDER BY id
 LIMIT :count
 
 -- name: oldest_that_may_fit
--- Those whose estimate is not above what is left. Without it for calls: what a task needs of them its gates say.
--- A task that was refused a hold needs what it asked for.
+-- The oldest waiting tasks whose estimate, or refused hold, is at most what is left. For calls there is no limit here:
+-- a task's gates say how many it needs.
 SELECT t.id, t.estimate, t.gates, coalesce(r.amount, 0)
 FROM onceward_task t
 LEFT JOIN onceward_reservation r ON r.task = t.id AND r.budget = :name AND r.scope = :scope AND r.state = 1
@@ -98,7 +98,7 @@ ORDER BY t.id
 LIMIT :count
 
 -- name: budget_waits_of_kinds
--- What tasks of these kinds wait for at each of their stages.
+-- The budgets that tasks of these kinds wait for, by stage.
 SELECT DISTINCT kind, CASE WHEN expiry IS NULL THEN stage ELSE '!' END, waiting_for
 FROM onceward_task
 WHERE waiting_for >= 'budget:'
@@ -133,8 +133,7 @@ WHERE name = :name
   AND scope = ''
 
 -- name: change_ceilings
--- Windows that are not over get another ceiling, and are open again; not those for which an operator has said something
--- else in particular.
+-- Set the ceiling of windows that are not over, and reopen them; a limit for all scopes skips scopes with their own.
 UPDATE onceward_budget
 SET ceiling = :ceiling,
     highest = CASE WHEN highest < :ceiling THEN :ceiling ELSE highest END,
@@ -146,7 +145,7 @@ WHERE name = :name
   AND (ends_at IS NULL OR ends_at > :now)
 
 -- name: other_ceilings
--- Windows that are not over and have another ceiling than the code gives them.
+-- Windows that are not over and differ from the ceiling in the code.
 SELECT name, scope, window_at
 FROM onceward_budget
 WHERE name = :name
@@ -154,8 +153,8 @@ WHERE name = :name
   AND (ends_at IS NULL OR ends_at > :now)
 
 -- name: declare_ceiling
--- The code has another limit than the row, and no operator has said anything about it. Whoever asks this holds the rows:
--- what an operator says meanwhile would be overlooked.
+-- Set the ceiling of the code where no operator has set a limit. The caller holds the locks of the rows, else it could
+-- overlook a limit that an operator sets meanwhile.
 UPDATE onceward_budget
 SET ceiling = :ceiling,
     highest = CASE WHEN highest < :ceiling THEN :ceiling ELSE highest END
@@ -170,7 +169,7 @@ WHERE name = :name
   )
 
 -- name: other_windows
--- Windows that are not over and not as long as the code says, and the present one if it does not end when it should.
+-- Windows that are not over and not as long as in the code, and the present one if it does not end as declared.
 SELECT name, scope, window_at
 FROM onceward_budget
 WHERE name = :name
@@ -181,7 +180,7 @@ WHERE name = :name
   END
 
 -- name: declare_windows
--- Whoever asks this holds the rows.
+-- End windows of another length; the caller holds the locks of the rows.
 UPDATE onceward_budget
 SET ends_at = CASE WHEN window_at <> :window_at THEN :now WHEN :until > 0 THEN :until END
 WHERE name = :name
@@ -192,7 +191,7 @@ WHERE name = :name
   END
 
 -- name: read_budgets
--- As people look at them: windows that are not over, what tasks hold of each, and how many wait for it.
+-- For reports: windows that are not over, each with the amount held by tasks and how many tasks wait.
 SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed, b.fails, (
     SELECT CAST(coalesce(sum(r.amount), 0) AS bigint)
     FROM onceward_reservation r
@@ -215,7 +214,7 @@ WHERE name = :name
 LIMIT 1
 
 -- name: drop_budgets
--- Of lineages, branches and batches of which nothing is left.
+-- Delete budgets of lineages, branches and batches that are pruned.
 DELETE FROM onceward_budget
 WHERE scope IN TEXTS :scopes
   AND reserved = 0
@@ -225,13 +224,13 @@ DELETE FROM onceward_budget_limit
 WHERE scope IN TEXTS :scopes
 
 -- name: prune_budgets
--- Windows that were over long ago. What is still set aside of one is settled first.
+-- Delete windows that ended long ago; one with reservations stays until these are settled.
 DELETE FROM onceward_budget
 WHERE ends_at < :before
   AND reserved = 0
 
 -- name: verify_budgets
--- Every budget, with what is set aside of it by attempts.
+-- Every budget, with the sum of its reservations.
 SELECT b.name, b.scope, b.window_at, b.spent, b.reserved, b.overcharged, b.highest, coalesce((
     SELECT CAST(sum(r.amount) AS bigint)
     FROM onceward_reservation r
@@ -240,7 +239,7 @@ SELECT b.name, b.scope, b.window_at, b.spent, b.reserved, b.overcharged, b.highe
 FROM onceward_budget b
 
 -- name: stray_reservations
--- What is set aside of a budget that is not there.
+-- Reservations without a budget.
 SELECT r.task, r.budget
 FROM onceward_reservation r
 LEFT JOIN onceward_budget b ON b.name = r.budget AND b.scope = r.scope AND b.window_at = r.window_at
@@ -248,13 +247,13 @@ WHERE b.name IS NULL
   AND r.state = 0
 
 -- name: hold_needs
--- Whose budgets a hold draws from.
+-- The scopes of the budgets that a hold draws from.
 SELECT id, lineage, batch, scopes
 FROM onceward_task
 WHERE id IN :ids
 
 -- name: holds_of
--- What tasks hold in their present runs, also what counts as spent because they had ended.
+-- Holds of tasks in their present runs, also those that count as spent because the task had ended.
 SELECT r.task, r.hold, r.held_of, r.budget, r.scope, r.window_at, r.amount, r.state
 FROM onceward_reservation r
 JOIN onceward_task t ON t.id = r.task AND t.run = r.run
@@ -271,13 +270,13 @@ ON CONFLICT (task, token, budget, scope, hold, held_of, run, window_at, state)
 DO UPDATE SET amount = onceward_reservation.amount + excluded.amount
 
 -- name: drop_asked
--- Tasks ask again, or nobody asks any more.
+-- Delete the refused holds of tasks that ask again or go on without.
 DELETE FROM onceward_reservation
 WHERE task IN :ids
   AND state = 1
 
 -- name: take_holds
--- Rows of holds, to be settled or set aside again. Who deletes a row decides what becomes of it.
+-- Delete rows of holds, to settle them or set them aside again. The transaction that deletes a row decides over it.
 DELETE FROM onceward_reservation
 WHERE hold <> ''
   AND state <> 1
@@ -285,7 +284,7 @@ WHERE hold <> ''
 RETURNING task, hold, held_of, budget, scope, window_at, amount, state
 
 -- name: drop_lost_holds
--- Those of runs that are over for good, and what was asked for in vain.
+-- Delete holds of runs that will not go on, and refused holds of ended tasks.
 DELETE FROM onceward_reservation
 WHERE task IN :ids
   AND hold <> ''
@@ -299,7 +298,7 @@ WHERE task IN :ids
 RETURNING budget, scope, window_at, amount, state
 
 -- name: lose_holds
--- Those of tasks that have ended count as spent; an operator may open the task again, and then they can be settled.
+-- Count holds of ended tasks as spent; after an operator has opened the task again they can be settled.
 UPDATE onceward_reservation
 SET state = 2
 WHERE task IN :ids
@@ -315,7 +314,7 @@ WHERE task IN :ids
 RETURNING budget, scope, window_at, amount
 
 -- name: read_holds
--- As people look at them.
+-- For reports: holds, oldest first.
 SELECT r.task, r.hold, r.held_of, r.scope, r.amount, r.state, r.at, t.kind
 FROM onceward_reservation r
 LEFT JOIN onceward_task t ON t.id = r.task

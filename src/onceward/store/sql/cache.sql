@@ -1,7 +1,7 @@
--- The response cache: answers of sources, and who asks for those that are not there.
+-- The response cache: answers of sources, and the attempts that fetch missing ones (decision 28).
 
 -- name: look_up
--- An answer, or that an attempt which still holds its task asks for it.
+-- An answer, or whether an attempt that still holds its task is fetching it.
 SELECT coalesce(c.value, b.data), c.stored_at, c.expires_at, c.used_at,
     EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = c.filler AND t.token = c.filling_token AND t.status = 1)
 FROM onceward_cache c
@@ -10,7 +10,7 @@ WHERE c.source = :source
   AND c.hash = :hash
 
 -- name: holds_task
--- Whether the attempt that asks for an answer is still that of its task.
+-- Whether the attempt that fetches an answer still holds its task.
 SELECT 1
 FROM onceward_task
 WHERE id = :task
@@ -24,7 +24,7 @@ ON CONFLICT (source, hash) DO NOTHING
 RETURNING hash
 
 -- name: fill_again
--- What is there is of no use to anybody any more. The row is locked.
+-- Replace a useless answer, or a lost attempt, by this attempt. The row is locked.
 UPDATE onceward_cache
 SET value = NULL, value_blob = NULL, size = 0, filler = :task, filling_token = :token, stored_at = :now,
     expires_at = :until, used_at = :now
@@ -32,7 +32,7 @@ WHERE source = :source
   AND hash = :hash
 
 -- name: store_answer
--- Only by whom the others wait for: an answer that came too late, or that was cleared meanwhile, is not kept.
+-- Store an answer for the attempt that the others wait for; a late or cleared answer is not stored.
 UPDATE onceward_cache
 SET value = :value, value_blob = :value_blob, size = :size, filler = NULL, filling_token = NULL, stored_at = :now,
     expires_at = :until, used_at = :now
@@ -69,7 +69,7 @@ SELECT CAST(coalesce(sum(size), 0) AS bigint)
 FROM onceward_cache
 
 -- name: oldest_answers
--- Those that were not used for longest. One that is being asked for takes no room.
+-- The longest unused answers. One that is being fetched takes no room.
 SELECT source, hash, used_at, size
 FROM onceward_cache
 WHERE size > 0

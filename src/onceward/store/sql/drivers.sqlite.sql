@@ -1,12 +1,12 @@
 -- Queries of the room drivers as SQLite spells them; each comment says why they differ from PostgreSQL's.
 
 -- name: begin
--- IMMEDIATE, because a transaction that reads first and writes later fails when another has written in between.
--- The comment in the text keeps it apart from a BEGIN of the application's, which ctx.write denies.
+-- IMMEDIATE, because a transaction that reads first and writes later fails if another has written in between.
+-- The comment in the text tells it from a BEGIN of the application, which ctx.write denies.
 BEGIN IMMEDIATE /* onceward */
 
 -- name: begin_reading
--- DEFERRED, because it must not keep anybody from writing.
+-- DEFERRED, because it must not block writers.
 BEGIN DEFERRED /* onceward */
 
 -- name: commit
@@ -31,7 +31,7 @@ ROLLBACK /* onceward */
 -- Nothing, likewise.
 
 -- name: has_schema
--- Whether Onceward has ever been here.
+-- Whether the tables of Onceward exist.
 SELECT 1
 FROM sqlite_schema
 WHERE type = 'table' AND name = 'onceward_schema'

@@ -1,4 +1,4 @@
--- Gates of governed work: whose turn it is, what may pass, who is inside.
+-- Gates of governed tasks: turns of lines, tokens, and slots of the tasks inside.
 
 -- name: known_gates
 SELECT name
@@ -11,8 +11,8 @@ ROWS (name text)
 ON CONFLICT (name) DO NOTHING
 
 -- name: inside_gates
--- Who is inside, and how many of them to see how things stand. A place counts as long as its task carries its token, so
--- that nobody has to tidy up after a worker that died.
+-- Count the tasks inside each gate, and the probes among them. A slot counts as long as its task carries its token, so
+-- slots of a dead worker need no cleaning up.
 SELECT s.gate, count(*), sum(s.is_probe)
 FROM onceward_slot s
 JOIN onceward_task t ON t.id = s.task AND t.token = s.token
@@ -28,19 +28,19 @@ WHERE gate = :gate
   AND token = :token
 
 -- name: insert_slots
--- A task that was inside before, under a lease that is over, is inside anew.
+-- Give tasks slots; a task with a slot of an earlier lease gets it anew.
 INSERT INTO onceward_slot (gate, task, token, is_probe, at)
 ROWS (gate text, task bigint, token bytea, is_probe smallint, at bigint)
 ON CONFLICT (gate, task) DO UPDATE SET token = excluded.token, is_probe = excluded.is_probe, at = excluded.at
 
 -- name: leave_gates
--- Who leaves makes room.
+-- Free the slots of tasks that leave their gates.
 DELETE FROM onceward_slot
 WHERE task IN :ids
 RETURNING gate
 
 -- name: report_success
--- All is well: noted now and then, and at once where it was not.
+-- Report a success: at once to gates that were not healthy, else now and then.
 UPDATE onceward_gate
 SET streak = 0, last_success_at = :now,
     is_half_open = CASE WHEN paused_until <= :now THEN 0 ELSE is_half_open END,
@@ -49,7 +49,7 @@ WHERE name IN TEXTS :gates
   AND (streak > 0 OR is_half_open = 1 OR last_success_at IS NULL OR last_success_at < :before)
 
 -- name: gates_of_tasks
--- Those of some tasks that have gates to pass.
+-- The gates of these tasks, where they have any.
 SELECT id, queue, kind, band, company, gates
 FROM onceward_task
 WHERE id IN :ids
@@ -60,7 +60,7 @@ INSERT INTO onceward_turn (line, lane, gate, next_at)
 ROWS (line text, lane text, gate text, next_at bigint)
 
 -- name: set_gate_back
--- The clock was set back, and the times of a gate go with it.
+-- Move the times of a gate back with the clock.
 UPDATE onceward_gate
 SET tat = :tat, paused_until = :paused_until, taken_at = :now
 WHERE name = :gate
@@ -76,7 +76,7 @@ SET tat = :tat, taken_at = :taken_at, enabled = :enabled, streak = :streak, paus
 WHERE name = :gate
 
 -- name: close_gate
--- A source has asked to be left alone until a time.
+-- Close a gate until the time that its source has asked for.
 UPDATE onceward_gate
 SET why = CASE WHEN paused_until < :until THEN :why ELSE why END,
     paused_until = CASE WHEN paused_until < :until THEN :until ELSE paused_until END
@@ -84,7 +84,7 @@ WHERE name = :gate
 RETURNING name
 
 -- name: turns_to_come
--- Whether somebody stands in a governed line that will be served some time.
+-- Whether a task stands in a governed line that will be served some time.
 SELECT 1
 FROM onceward_turn t
 LEFT JOIN onceward_gate g ON g.name = t.gate
@@ -110,7 +110,8 @@ WHERE scope = :scope
 RETURNING scope
 
 -- name: source_gates
--- The gates of all sources, or of one and its instances: those of pipelines, keys, budgets and weights begin with a sign.
+-- The gates of all sources, or of one and its instances. Gates of pipelines, keys, budgets and weights begin with a
+-- sign.
 SELECT name
 FROM onceward_gate
 WHERE substr(name, 1, 1) NOT IN ('=', '#', '$', '~')
@@ -121,7 +122,7 @@ WHERE substr(name, 1, 1) NOT IN ('=', '#', '$', '~')
   )
 
 -- name: emptier_gates
--- The gates of a source whose buckets are full again later than at a time.
+-- The gates of a source whose buckets are full again only after a time.
 SELECT name
 FROM onceward_gate
 WHERE (
@@ -144,7 +145,7 @@ FROM onceward_gate
 WHERE name IN TEXTS :names
 
 -- name: governed_lines
--- How many stand in each governed line, and since when. A line in which somebody stands has a turn.
+-- How many tasks stand in each governed line, and since when. A line that is not empty has a turn.
 SELECT lane, count(*), min(at)
 FROM onceward_ready
 WHERE lane IN (SELECT lane FROM onceward_turn)
@@ -156,15 +157,14 @@ SET enabled = 1, streak = 0, is_half_open = 0, paused_until = 0, why = NULL
 WHERE name IN TEXTS :names
 
 -- name: disable_gates
--- In one statement with the making of those that are not there, because one that nobody has used for long may be pruned
--- at the same time.
+-- Disable gates, and insert missing ones in the same statement: an unused gate may be pruned at the same time.
 INSERT INTO onceward_gate (enabled, why, name)
 ROWS (same enabled smallint, same why text, name text)
 ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled, why = excluded.why
 
 -- name: verify_lines
--- Governed lines in which somebody stands: an @ parts a line from its gates. With the first of their turns, and the gate
--- that one waits for which never comes.
+-- Governed lines that are not empty (an @ parts a line from its gates), each with its first turn, and with the gate of
+-- a turn that never comes.
 SELECT r.lane, min(r.task), count(*),
     (SELECT min(t.next_at) FROM onceward_turn t WHERE t.lane = r.lane),
     (SELECT min(t.gate) FROM onceward_turn t WHERE t.lane = r.lane AND t.next_at >= 4611686018427387904)
@@ -173,7 +173,7 @@ WHERE replace(r.lane, '@', '') <> r.lane
 GROUP BY r.lane
 
 -- name: verify_slots
--- Places, and whether their task is there.
+-- Slots, and whether their task exists.
 SELECT s.gate, s.task, EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = s.task)
 FROM onceward_slot s
 
@@ -182,8 +182,8 @@ SELECT name, enabled, streak, is_half_open, calls, failures, hits, misses, why
 FROM onceward_gate
 
 -- name: prune_slots
--- Places of tasks that no longer carry their token: those of workers that were lost, and of what was cancelled. By their
--- tokens, which no task carries again: a place that somebody takes anew meanwhile is his.
+-- Delete slots of lost attempts and cancelled tasks, which no longer carry their token. By token, because no task
+-- carries one twice: a slot that is taken anew meanwhile stays.
 DELETE FROM onceward_slot
 WHERE (gate, task, token) IN (
     SELECT s.gate, s.task, s.token
@@ -194,8 +194,8 @@ WHERE (gate, task, token) IN (
 RETURNING gate
 
 -- name: prune_gates
--- Gates of keys, and of instances of sources that were not used since a time, where nobody stands or is inside. They
--- are made anew when they are needed; one that an operator has to enable stays.
+-- Delete unused gates of keys and of source instances, without turns or slots. They are inserted again when needed; a
+-- disabled gate stays.
 DELETE FROM onceward_gate
 WHERE (
     substr(name, 1, 1) = '#'

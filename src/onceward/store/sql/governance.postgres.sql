@@ -1,7 +1,8 @@
 -- Queries of the room governance as PostgreSQL spells them; each comment says why they differ from SQLite's.
 
 -- name: lock_blobs
--- In a statement of its own, because the look for references must begin after the lock; whoever has it needs the blob.
+-- In a statement of its own, because references must be read after the lock. A blob locked by another transaction is in
+-- use, and skipped.
 SELECT hash
 FROM onceward_blob
 WHERE hash IN (ROWS (hash bytea))
@@ -9,11 +10,10 @@ ORDER BY hash
 FOR UPDATE SKIP LOCKED
 
 -- name: due_turns
--- The lines whose turn it is, with all their turns (0); who stands first in each band of them, and how many stand there,
--- counted no further than to a number (1); and their gates, locked, but for those that another claim has locked: it
--- serves the lines behind them (2). In one statement, because the way to the server and back costs more than what it
--- does. For each line of ours by itself, because an index gives the oldest turn of one only. After the last place seen in
--- a line, as in look. Who does not want them locked reads them as they are.
+-- The lines with due turns, with all their turns (0); the head of each band with the number of tasks there, counted up
+-- to a limit (1); and their gates, locked with `locks`, skipping gates that another claim has locked, which serves the
+-- lines behind them (2). In one round trip. Line by line, because the index gives the oldest turn of one line only;
+-- after the last place seen in a line, as in look.
 WITH due AS (
     SELECT oldest.lane
     FROM unnest(:lines::text[]) AS w (line)
@@ -82,7 +82,7 @@ WHERE name = ANY ((SELECT names FROM names)::text[])
   AND NOT :locks::boolean
 
 -- name: lock_gates
--- Skipping what another claim has locked: it serves the lines behind that gate.
+-- Skipping gates that another claim has locked: it serves the lines behind them.
 SELECT name, tat, enabled, streak, paused_until, is_half_open, opened, taken_at
 FROM onceward_gate
 WHERE name IN TEXTS :names
@@ -103,17 +103,17 @@ ORDER BY name
 FOR UPDATE
 
 -- name: pop_governed
--- Nothing: pop_and_lease has done it.
+-- Nothing: pop_and_lease pops.
 
 -- name: popped_first
--- Likewise.
+-- Nothing, likewise.
 
 -- name: pop_and_lease
--- Whoever passes; the tokens of those, and the word for gates that all is well; and their leases with their claim row, as
--- in lease_tasks: in one statement, because the way to the server and back costs more than what it does. Only if all the
--- gates are as we know them; they are locked here if they were not, and whoever holds them is the only one who pops from
--- these lines. By ctid, as in pop. Without a worker nothing is leased. A row for each lease, and one that tells of the
--- lines who was popped and how far that goes, in one value: a column for each of that would be one of every lease, too.
+-- Pop tasks, take their tokens, report successes to gates, and lease the tasks with their claim row as in lease_tasks,
+-- in one round trip. Only if all gates are in the `known` states; it locks them, and only the transaction that holds
+-- them pops from these lines. By ctid, as in pop. Without a worker it leases nothing. Returns a row per lease, and one
+-- more whose single value says for each line which tasks were popped and how far: as columns every lease would carry
+-- them.
 WITH same AS (
     SELECT g.name
     FROM unnest(:names::text[], :known::text[]) AS k (name, state)
@@ -206,8 +206,7 @@ FROM taken
 WHERE g.name = taken.name
 
 -- name: settle_gates
--- Takes tokens from gates, ends turns and leaves others, all in one: the way to the server and back costs more than what
--- it does.
+-- Take tokens from gates, end turns and insert new ones, in one round trip.
 WITH taken AS (
     UPDATE onceward_gate g
     SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now, last_success_at = coalesce(t.healthy, g.last_success_at)
@@ -225,7 +224,7 @@ WITH taken AS (
 SELECT 1
 
 -- name: wake_turns
--- There is room: whoever waits for it is looked at now. Turns that a claim is taking away are none of ours.
+-- Set the turns that wait for these gates to now, but skip turns that a claim is ending.
 UPDATE onceward_turn
 SET next_at = :now
 WHERE seq = ANY (ARRAY (
@@ -237,7 +236,7 @@ WHERE seq = ANY (ARRAY (
 ))
 
 -- name: budget_needs
--- Locked as they are read, because what is set aside for a task is for the claim that follows.
+-- Locked as they are read, because the claim that follows takes the tasks for which amounts are set aside.
 SELECT id, kind, CASE WHEN expiry IS NULL THEN stage ELSE '!' END, gates, estimate, lineage, batch, scopes, queue, band,
     rank, company
 FROM onceward_task
@@ -250,22 +249,22 @@ ORDER BY id
 FOR UPDATE
 
 -- name: hold_budget_limits
--- What operators have made of budgets; they can say nothing else until our transaction ends.
+-- The limits that operators have set for budgets, locked until this transaction ends.
 SELECT name, scope, ceiling
 FROM onceward_budget_limit
 WHERE name IN TEXTS :names
 FOR SHARE
 
 -- name: try_budget_limits
--- An error, instead of a wait for an operator who is just saying something.
+-- Raise an error instead of waiting for an operator's change of a limit.
 LOCK TABLE onceward_budget_limit IN ROW SHARE MODE NOWAIT
 
 -- name: lock_budget_limits
--- Waits for those who are about to open a budget with a limit that they have read, and lets nobody else read one to do so.
+-- Wait for transactions that open a budget with a limit they have read, and let no other read one to do so.
 LOCK TABLE onceward_budget_limit IN EXCLUSIVE MODE
 
 -- name: hold_budgets
--- In order, because many draw from them at once.
+-- In order, because many transactions draw from them at once (decision 46).
 SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed, fails
 FROM onceward_budget
 WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
@@ -273,8 +272,8 @@ ORDER BY name, scope, window_at
 FOR UPDATE
 
 -- name: hold_all_budgets
--- As hold_budgets, but none of them if one is missing that has to be there: whoever opens that asks first what operators
--- have made of it, and these lock that before they lock budgets.
+-- As hold_budgets, but none if one with `has_to_be` is missing: opening it must first lock the limits of operators,
+-- which are locked before budgets.
 WITH wanted (name, scope, window_at, has_to_be) AS (
     ROWS (name text, scope text, window_at bigint, has_to_be bigint)
 )
@@ -292,7 +291,7 @@ ORDER BY b.name, b.scope, b.window_at
 FOR UPDATE OF b
 
 -- name: hold_free_budgets
--- Skipping what others have locked, because whoever has locked one already must not wait for another.
+-- Skipping locked budgets, because a transaction that holds one already must not wait for another.
 SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed, fails
 FROM onceward_budget
 WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
@@ -300,9 +299,8 @@ ORDER BY name, scope, window_at
 FOR UPDATE SKIP LOCKED
 
 -- name: change_budgets
--- What was set aside, spent, or spent beyond what was set aside. The last closes a budget. Where a sum would not fit into a
--- number, it is counted no further. Locked in order first, because
--- many draw from them at once.
+-- Add to the amounts reserved, spent and overcharged; an overcharge closes the budget. Sums stop before they overflow.
+-- Rows are locked in order first (decision 46).
 WITH changed (name, scope, window_at, reserved, spent, overcharged) AS (
     ROWS (name text, scope text, window_at bigint, reserved bigint, spent bigint, overcharged bigint)
 ), locked AS (
@@ -323,7 +321,7 @@ WHERE b.name = c.name
   AND b.window_at = c.window_at
 
 -- name: newest_accounts
--- Budgets as they stand in their newest windows that have begun: those that are not over, if there are such.
+-- Budgets in their newest begun windows; a window that is not over comes before one that is.
 WITH wanted (name, scope, begun_by) AS (
     ROWS (name text, scope text, begun_by bigint)
 )
@@ -351,7 +349,7 @@ WHERE r.task = c.task
   AND r.scope = c.scope
 
 -- name: add_costs
--- Of a task a million is counted, so that the costs of many can be added up.
+-- A task counts a million USD at most, so that the costs of many can be summed.
 WITH changed (task, usd) AS (
     ROWS (task bigint, usd bigint)
 )
@@ -368,7 +366,7 @@ WHERE source = :source
 FOR UPDATE
 
 -- name: use_answers
--- Skipping what somebody else has locked: whoever that is uses it, or takes it away.
+-- Skipping answers that another transaction has locked: it uses or deletes them.
 WITH used (at, source, hash) AS (
     ROWS (same at bigint, source text, hash bytea)
 ), free AS (
@@ -385,7 +383,7 @@ WHERE onceward_cache.source = free.source
   AND onceward_cache.hash = free.hash
 
 -- name: evict_answers
--- If nobody has used or replaced them since. Skipping what somebody has locked, who uses it.
+-- Delete answers that were not used or replaced since they were chosen, skipping locked ones, which are in use.
 DELETE FROM onceward_cache
 WHERE (source, hash) IN (
     SELECT source, hash
@@ -396,7 +394,7 @@ WHERE (source, hash) IN (
 RETURNING value_blob
 
 -- name: clear_answers
--- Those that were there at a time, and those that were being asked for.
+-- Delete answers stored by a time, and those that were being fetched.
 DELETE FROM onceward_cache
 WHERE (source, hash) IN (
     SELECT source, hash

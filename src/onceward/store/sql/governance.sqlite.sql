@@ -7,9 +7,9 @@ FROM onceward_blob
 WHERE hash IN (ROWS (hash bytea))
 
 -- name: due_turns
--- The lines whose turn it is, with all their turns (0); who stands first in each band of them, and how many stand there,
--- counted no further than to a number (1): by a look whether there are as many, because to count the rows of a subquery
--- with a limit is slow here. And who that is: there is one writer, so nobody else takes it.
+-- The lines with due turns, with all their turns (0), and the head of each band with the number of tasks there, counted
+-- up to a limit (1): first a look whether there are that many, because counting a subquery with a limit is slow here.
+-- The head is read whole: with one writer no other claim takes it meanwhile.
 WITH due (lane) AS (
     SELECT DISTINCT lane
     FROM (
@@ -63,7 +63,7 @@ WHERE name = :gate
 -- Nothing to lock, likewise.
 
 -- name: pop_governed
--- Line by line, because SQLite has no join with a limit for each row. Deleted then, as in pop.
+-- Line by line, because SQLite has no LATERAL join; `popped` deletes them.
 SELECT task, rank, seq, at
 FROM onceward_ready
 WHERE lane = :lane AND band = :band
@@ -71,7 +71,7 @@ ORDER BY rank, seq
 LIMIT :count
 
 -- name: popped_first
--- Those who stood first in some lines have been popped.
+-- Delete the popped heads of lines.
 DELETE FROM onceward_ready
 WHERE (lane, band, rank, seq) IN (
     SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3
@@ -79,7 +79,7 @@ WHERE (lane, band, rank, seq) IN (
 )
 
 -- name: pop_and_lease
--- Nothing: here one statement changes one table.
+-- Nothing: one statement writes one table here.
 
 -- name: take_from_gates
 UPDATE onceward_gate
@@ -89,12 +89,12 @@ FROM (ROWS (same at bigint, name text, tat bigint, calls bigint, healthy bigint)
 WHERE onceward_gate.name = taken.column2
 
 -- name: settle_gates
--- Only the turns that are over: one statement changes one table here. The rest follows.
+-- Only end turns; take_from_gates and insert_turns follow, because one statement writes one table here.
 DELETE FROM onceward_turn
 WHERE seq IN :seqs
 
 -- name: wake_turns
--- There is room: whoever waits for it is looked at now.
+-- Set the turns that wait for these gates to now.
 UPDATE onceward_turn
 SET next_at = :now
 WHERE gate IN TEXTS :gates
@@ -112,7 +112,7 @@ WHERE id IN :ids
   AND gates IS NOT NULL
 
 -- name: hold_budget_limits
--- What operators have made of budgets.
+-- The limits that operators have set for budgets.
 SELECT name, scope, ceiling
 FROM onceward_budget_limit
 WHERE name IN TEXTS :names
@@ -130,7 +130,7 @@ FROM onceward_budget
 WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
 
 -- name: hold_all_budgets
--- Those that there are: nobody minds if one is opened afterwards.
+-- Those that exist; with one writer missing ones can be opened afterwards.
 SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed, fails
 FROM onceward_budget
 WHERE (name, scope, window_at) IN (
@@ -139,14 +139,13 @@ WHERE (name, scope, window_at) IN (
 )
 
 -- name: hold_free_budgets
--- As hold_budgets: nobody else can have locked one.
+-- As hold_budgets: there are no row locks.
 SELECT name, scope, window_at, unit, ceiling, spent, reserved, ends_at, is_closed, fails
 FROM onceward_budget
 WHERE (name, scope, window_at) IN (ROWS (name text, scope text, window_at bigint))
 
 -- name: change_budgets
--- What was set aside, spent, or spent beyond what was set aside. The last closes a budget. Where a sum would not fit into a
--- number, it is counted no further.
+-- Add to the amounts reserved, spent and overcharged; an overcharge closes the budget. Sums stop before they overflow.
 UPDATE onceward_budget
 SET reserved = reserved + c.column4,
     spent = min(spent + c.column5, 5000000000000000000),
@@ -158,7 +157,7 @@ WHERE onceward_budget.name = c.column1
   AND onceward_budget.window_at = c.column3
 
 -- name: newest_accounts
--- Budgets as they stand in their newest windows that have begun: those that are not over, if there are such.
+-- Budgets in their newest begun windows; a window that is not over comes before one that is.
 SELECT b.name, b.scope, b.window_at, b.unit, b.ceiling, b.spent, b.reserved, b.ends_at, b.is_closed, b.fails
 FROM (ROWS (name text, scope text, begun_by bigint)) AS w
 JOIN onceward_budget b ON b.name = w.column1 AND b.scope = w.column2
@@ -180,7 +179,7 @@ WHERE onceward_reservation.task = c.column1
   AND onceward_reservation.scope = c.column4
 
 -- name: add_costs
--- Of a task a million is counted, so that the costs of many can be added up.
+-- A task counts a million USD at most, so that the costs of many can be summed.
 UPDATE onceward_task
 SET cost = min(cost + c.column2, 1000000000000000)
 FROM (ROWS (task bigint, usd bigint)) AS c
@@ -202,13 +201,13 @@ WHERE onceward_cache.source = used.column2
   AND onceward_cache.used_at < used.column1
 
 -- name: evict_answers
--- If nobody has used or replaced them since.
+-- Delete answers that were not used or replaced since they were chosen.
 DELETE FROM onceward_cache
 WHERE (source, hash, used_at) IN (ROWS (source text, hash bytea, used_at bigint))
 RETURNING value_blob
 
 -- name: clear_answers
--- Those that were there at a time, and those that were being asked for.
+-- Delete answers stored by a time, and those that were being fetched.
 DELETE FROM onceward_cache
 WHERE rowid IN (
     SELECT rowid

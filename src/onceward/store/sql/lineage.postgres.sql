@@ -1,7 +1,7 @@
 -- Queries of the room lineage as PostgreSQL spells them; each comment says why they differ from SQLite's.
 
 -- name: reserve_room
--- Room for so many more tasks, or for as many as there is. Locked in order first, because many ask at once.
+-- Reserve room for this many more tasks, or for as many as the limit allows. Rows are locked in order first.
 WITH asked (id, wanted) AS (
     ROWS (id uuid, wanted bigint)
 ), locked AS (
@@ -28,7 +28,7 @@ FROM asked
 WHERE l.id = asked.id
 
 -- name: take_in_order
--- As take_identities, of one scope.
+-- Take identities of one scope, in order, as take_identities.
 INSERT INTO onceward_identity (scope, hash, task)
 SELECT :scope, t.hash, t.task
 FROM unnest(:hashes::bytea[], :tasks::bigint[]) AS t (hash, task)
@@ -36,11 +36,11 @@ ON CONFLICT (scope, hash) DO UPDATE SET task = onceward_identity.task
 RETURNING hash, task
 
 -- name: changes_so_far
--- Nothing: take_free_identities says who was met.
+-- Nothing: take_free_identities returns the holders that it met.
 
 -- name: take_free_identities
--- Whoever has an identity keeps it: a holder other than ours comes back. A conflict locks the row, so that what is then
--- read of its holder stays true for us.
+-- Take identities; a task that has one keeps it and is returned. A conflict locks the row, so that its holder cannot
+-- change until this transaction ends.
 WITH given (scope, hash, task) AS (
     ROWS (scope bytea, hash bytea, task bigint)
 ), held AS (
@@ -67,7 +67,7 @@ ROWS (same created_at bigint, id bigint, kind text, version integer, queue text,
       ancestry bytea, limits bytea, scopes bytea, touched smallint, gates text, estimate bigint)
 
 -- name: insert_alike
--- Children that differ in little: what they have in common is sent once.
+-- Insert children that share most values, which are sent once.
 INSERT INTO onceward_task (created_at, kind, version, queue, band, due_at, gates, estimate, lineage, parent, depth, batch,
     ancestry, limits, scopes, id, key, identity, payload, payload_blob)
 OVERRIDING SYSTEM VALUE
@@ -89,18 +89,19 @@ FROM asked
 WHERE t.id = asked.task
 
 -- name: lock_links
--- One at a time, because two links may close a circle that neither closes alone. The number is "links" in ASCII.
+-- One transaction at a time, because two links may close a circle that neither closes alone. The number is "links" in
+-- ASCII.
 SELECT pg_advisory_xact_lock(465658373991)
 
 -- name: lock_limits
--- One at a time, because whoever raises one limit of a lineage writes down the others as it has read them. The number is
--- "limits" in ASCII.
+-- One transaction at a time, because one that raises a limit of a lineage writes the other limits as it has read them.
+-- The number is "limits" in ASCII.
 SELECT pg_advisory_xact_lock(119200062993523)
 
 -- name: who_waits_for
--- Everybody who waits, or may come to wait, for a task: its ancestors, those who were linked to it, what follows the
--- batches that it belongs to (also if that has failed: opened again, it waits again), and so on up. A batch is met on the way as the negative of its number. For each of them on
--- its own, because a join with the union of the tables would read them from end to end.
+-- All tasks that wait, or may come to wait, for a task: its ancestors, the tasks linked to it, the tasks that follow
+-- its batches (also failed ones: opened again, they wait again), and so on up. A batch stands as the negative of its
+-- number. Row by row, because a join with the union of the tables would scan them.
 WITH RECURSIVE waiting (id) AS (
     SELECT id
     FROM onceward_task
@@ -147,8 +148,8 @@ JOIN onceward_task AS t ON t.id = i.task
 WHERE t.status < 4
 
 -- name: lock_tasks
--- In the order of all locks: those that wait come last, and of them whoever came to be last is first, because who ends a
--- task locks those who wait for it.
+-- Lock tasks in the order of all locks (decision 46): waiting tasks last, and of these the newest first, because a
+-- transaction that ends a task then locks the tasks that wait for it.
 SELECT id
 FROM onceward_task
 WHERE id IN :ids
@@ -156,8 +157,8 @@ ORDER BY status = 3, CASE WHEN status = 3 THEN -id ELSE id END
 FOR UPDATE
 
 -- name: lock_parents
--- Of tasks that have ended, whoever waits for them. In a statement of its own: what is read of them afterwards is read
--- after everybody else who ends a child of theirs.
+-- Lock the parents that wait for ended tasks. In a statement of its own: later reads then see all children that other
+-- transactions have ended before.
 SELECT id
 FROM onceward_task
 WHERE id IN (SELECT parent FROM onceward_join WHERE child IN :ids)
@@ -165,8 +166,8 @@ ORDER BY id DESC
 FOR UPDATE
 
 -- name: count_batches
--- Tasks of batches were added, have ended, or are open again (a negative end). Locked in order first, the newest before
--- the others, because many end at once. Only of open batches: one that has ended stays as it ended.
+-- Count tasks of batches that were added, have ended or are open again (a negative end). Rows are locked in order
+-- first, the newest first. An ended batch stays as it ended.
 WITH changed (id, added, succeeded, filtered, skipped, failed, cancelled) AS (
     ROWS (id bigint, added bigint, succeeded bigint, filtered bigint, skipped bigint, failed bigint, cancelled bigint)
 ), locked AS (
@@ -190,14 +191,14 @@ WHERE b.id = c.id
 RETURNING b.id, b.open
 
 -- name: lock_standing
--- Locked, because what a task was before it is opened again is counted.
+-- Locked, because the status of a task before it is opened again is counted.
 SELECT batch, status
 FROM onceward_task
 WHERE id = :task
 FOR UPDATE
 
 -- name: park_new
--- Children that wait for an operator from the start.
+-- Park new children that wait for an operator from the start.
 WITH asked (waiting_for, due_at, task, reason) AS (
     ROWS (same waiting_for text, same due_at bigint, task bigint, reason text)
 )
@@ -207,7 +208,7 @@ FROM asked
 WHERE t.id = asked.task
 
 -- name: advance_ranks
--- The next ranks of lineages: no further ahead than where the claims have come to in the line of most of their tasks.
+-- Advance the next ranks of lineages, from at least the mark in the line of most of their tasks (decision 29).
 WITH asked (id, lane, band, count) AS (
     ROWS (id uuid, lane text, band smallint, count bigint)
 )

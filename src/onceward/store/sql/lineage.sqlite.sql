@@ -1,7 +1,7 @@
 -- Queries of the room lineage as SQLite spells them; each comment says why they differ from PostgreSQL's.
 
 -- name: reserve_room
--- Room for so many more tasks, or for as many as there is.
+-- Reserve room for this many more tasks, or for as many as the limit allows.
 UPDATE onceward_lineage
 SET granted = min(asked.column2, max(0, max_tasks - tasks)),
     tasks = tasks + min(asked.column2, max(0, max_tasks - tasks))
@@ -19,18 +19,18 @@ WHERE onceward_lineage.id = asked.column1
 -- Nothing: one writer at a time needs no order.
 
 -- name: changes_so_far
--- How many rows this connection has written: here it tells whether somebody was met, because rows that an insert returns
--- are stored on the way.
+-- How many rows this connection has written: it tells whether take_free_identities met a holder. RETURNING would store
+-- the rows on the way.
 SELECT total_changes()
 
 -- name: take_free_identities
--- Whoever has an identity keeps it.
+-- Take identities; a task that has one keeps it.
 INSERT INTO onceward_identity (scope, hash, task)
 ROWS (scope bytea, hash bytea, task bigint)
 ON CONFLICT (scope, hash) DO NOTHING
 
 -- name: identities_met
--- Who has those of these identities that we have not got. Byte strings come one after the other in one blob.
+-- The tasks that have these identities instead. Byte strings come joined in one blob.
 SELECT i.scope, i.hash, i.task
 FROM json_each(:tasks) AS given
 CROSS JOIN onceward_identity AS i
@@ -45,7 +45,7 @@ ROWS (same created_at bigint, id bigint, kind text, version integer, queue text,
       ancestry bytea, limits bytea, scopes bytea, touched smallint, gates text, estimate bigint)
 
 -- name: insert_alike
--- Children that differ in little: what they have in common is sent once. Byte strings and rows come as in insert_tasks.
+-- Insert children that share most values, which are sent once. Byte strings and rows come as in insert_tasks.
 INSERT INTO onceward_task (created_at, kind, version, queue, band, due_at, gates, estimate, lineage, parent, depth, batch,
     ancestry, limits, scopes, id, key, identity, payload, payload_blob)
 SELECT :created_at, :kind, :version, :queue, :band, :due_at, :gates, :estimate, :lineage, :parent, :depth, :batch,
@@ -70,9 +70,9 @@ WHERE onceward_task.id = asked.column1
 -- Nothing: the transaction already is the only writer.
 
 -- name: who_waits_for
--- Everybody who waits, or may come to wait, for a task: its ancestors, those who were linked to it, what follows the
--- batches that it belongs to (also if that has failed: opened again, it waits again), and so on up. A batch is met on the way as the negative of its number. A step up for each,
--- because a join with the union of the tables would read them from end to end.
+-- All tasks that wait, or may come to wait, for a task: its ancestors, the tasks linked to it, the tasks that follow
+-- its batches (also failed ones: opened again, they wait again), and so on up. A batch stands as the negative of its
+-- number. One step per table, because a join with their union would scan them.
 WITH RECURSIVE waiting (id) AS (
     SELECT id
     FROM onceward_task
@@ -108,7 +108,7 @@ SELECT id
 FROM waiting
 
 -- name: open_holders
--- Read to be locked, and there is nothing to lock.
+-- Nothing to lock: there is one writer.
 
 -- name: lock_tasks
 -- Nothing to lock: there is one writer.
@@ -117,8 +117,8 @@ FROM waiting
 -- Nothing to lock, likewise.
 
 -- name: count_batches
--- Tasks of batches were added, have ended, or are open again (a negative end). Only of open batches: one that has ended
--- stays as it ended.
+-- Count tasks of batches that were added, have ended or are open again (a negative end). An ended batch stays as it
+-- ended.
 UPDATE onceward_batch
 SET total = total + c.column2,
     open = open + c.column2 - c.column3 - c.column4 - c.column5 - c.column6 - c.column7,
@@ -140,14 +140,14 @@ FROM onceward_task
 WHERE id = :task
 
 -- name: park_new
--- Children that wait for an operator from the start.
+-- Park new children that wait for an operator from the start.
 UPDATE onceward_task
 SET status = 3, waiting_for = asked.column1, due_at = asked.column2, reason = asked.column4
 FROM (ROWS (same waiting_for text, same due_at bigint, task bigint, reason text)) AS asked
 WHERE onceward_task.id = asked.column3
 
 -- name: advance_ranks
--- The next ranks of lineages: no further ahead than where the claims have come to in the line of most of their tasks.
+-- Advance the next ranks of lineages, from at least the mark in the line of most of their tasks (decision 29).
 UPDATE onceward_lineage
 SET next_rank = asked.column4 + max(
     next_rank, coalesce((SELECT max(rank) FROM onceward_mark WHERE lane = asked.column2 AND band = asked.column3), 0)

@@ -1,13 +1,13 @@
 -- Queries of the room lines as PostgreSQL spells them; each comment says why they differ from SQLite's.
 
 -- name: snapshot
--- Which transactions are over: `after` is the first that had not begun, `oldest` the oldest still open.
+-- Which transactions have ended: `after` is the first that had not begun, `oldest` the oldest still open.
 SELECT pg_snapshot_xmax(s)::text::bigint AS after, pg_snapshot_xmin(s)::text::bigint AS oldest
 FROM pg_current_snapshot() AS s
 
 -- name: insert_tasks
--- New tasks, numbered in the order of the rows, and their places in line or in the waiting room: in one statement,
--- because the way to the server and back is most of what an enqueue costs. Nothing is sorted: arrays are read in order.
+-- Insert tasks, numbered in the order of the rows, with their places in line or in the waiting room: in one statement,
+-- because the round trip is most of the cost of an enqueue. Without a sort: arrays are read in order.
 WITH new AS (
     INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
     SELECT :kind::text, :version::integer, :queue::text, :band::smallint, :due_at::bigint, :created_at::bigint, given.key,
@@ -39,13 +39,13 @@ FROM new
 LEFT JOIN told ON true
 
 -- name: where_new_ones_stand
--- Nothing: they stand in line already.
+-- Nothing: insert_tasks has put them in line.
 
 -- name: stand_new
 -- Nothing, likewise.
 
 -- name: enqueue_one
--- insert_tasks for one that is due now, as a transaction of its own.
+-- Insert one due task in a transaction of its own (decision 36).
 WITH receipt AS (
     INSERT INTO onceward_receipt (token, at)
     VALUES (:receipt, :now)
@@ -62,13 +62,13 @@ SELECT id, pg_notify('onceward', :told)
 FROM new
 
 -- name: enqueued_one
--- What enqueue_one has returned.
+-- Read again what enqueue_one has returned.
 SELECT id
 FROM onceward_task
 WHERE lineage = :lineage AND parent IS NULL
 
 -- name: insert_governed
--- New tasks that have gates to pass, each its own.
+-- Insert tasks, each with its own gates, with their places in line and their turns.
 WITH new AS (
     INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage,
         gates, estimate)
@@ -111,8 +111,8 @@ FROM new
 LEFT JOIN told ON true
 
 -- name: stand_in_line
--- The numbers are the sequence's, because many transactions stand in line at once. Whoever waits is told at commit, and
--- in which line to look first.
+-- The sequence numbers the places, because many transactions put tasks in line at once. The notification at commit
+-- names the line in which an idle worker looks first.
 WITH standing AS (
     INSERT INTO onceward_ready (lane, band, rank, at, task)
     SELECT :lane, :band, greatest(:rank, line_rank.rank), :at, t.task
@@ -131,7 +131,7 @@ FROM (SELECT DISTINCT band || ' ' || lane AS line FROM standing) AS lines
 -- Nothing: the sequence numbers them.
 
 -- name: stand_apart
--- As stand_in_line, each at a rank of its own.
+-- As stand_in_line, each task at its own rank.
 WITH standing AS (
     INSERT INTO onceward_ready (lane, band, rank, at, task)
     SELECT :lane, :band, greatest(t.rank, line_rank.rank), :at, t.task
@@ -147,8 +147,8 @@ SELECT pg_notify('onceward', line)
 FROM (SELECT DISTINCT band || ' ' || lane AS line FROM standing) AS lines
 
 -- name: look
--- The first in each line after the last place seen there, because a held snapshot keeps the dead rows before it (R13);
--- then, for the same reason, when the next one is due after the last due time seen.
+-- The head of each line after the last place seen there, because a held snapshot keeps the dead rows before it (R13);
+-- then, for the same reason, the next due time after the last one seen.
 SELECT w.lane, w.band, head.rank, head.seq, head.at
 FROM unnest(:line_lanes::text[], :line_bands::smallint[], :ranks::bigint[], :seqs::bigint[]) AS w (lane, band, rank, seq),
 LATERAL (
@@ -164,7 +164,7 @@ FROM onceward_due
 WHERE due_at > :due_after
 
 -- name: pop
--- By ctid, because the rows are locked here and never updated; skipping what another claim has locked.
+-- By ctid, because the rows are locked here and never updated; skipping rows that another claim has locked.
 DELETE FROM onceward_ready
 WHERE ctid = ANY (ARRAY (
     SELECT ctid
@@ -177,7 +177,7 @@ WHERE ctid = ANY (ARRAY (
 RETURNING task, rank, seq, at
 
 -- name: drop_dead
--- How many dead places there were among the first of a line; by ctid, as in pop.
+-- Delete dead places among the first of a line and count them; by ctid, as in pop.
 WITH first AS (
     SELECT ctid AS place, task
     FROM onceward_ready
@@ -198,7 +198,7 @@ SELECT count(*)
 FROM dropped
 
 -- name: pop_due
--- After the last due time seen, as in heads; a sweep from the start finds what committed late.
+-- After the last due time seen, as in look; a sweep from the start finds rows that committed late.
 DELETE FROM onceward_due
 WHERE ctid = ANY (ARRAY (
     SELECT ctid
@@ -211,10 +211,10 @@ WHERE ctid = ANY (ARRAY (
 RETURNING task, lane, band, rank, due_at
 
 -- name: popped
--- They were deleted when they were popped.
+-- Nothing: `pop` has deleted them.
 
 -- name: kinds_running
--- The kinds of what living workers hold: by claim rows, because no index knows what is running.
+-- The kinds of the tasks that living workers hold: by claim rows, because no index lists running tasks.
 SELECT DISTINCT t.kind
 FROM onceward_worker w
 JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
@@ -223,8 +223,8 @@ JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
 WHERE w.stopped_at IS NULL
 
 -- name: reserve_ids
--- Numbers that the next tasks will have, each the first and the last of its own, because others draw from the sequence at
--- the same time. Its name is looked up once, and not for every number.
+-- Ids of the next tasks, each as a range of one, because other transactions draw from the sequence at the same time.
+-- The sequence's name is looked up once, not for every id.
 SELECT number, number
 FROM (
     SELECT nextval(of_tasks.sequence) AS number
@@ -234,7 +234,7 @@ FROM (
 ) AS drawn
 
 -- name: wake_lines
--- The clock was set back: what was to be looked at soon is looked at now.
+-- After the clock was set back: set the turns of these lines to now, but skip turns that a claim is ending.
 UPDATE onceward_turn
 SET next_at = :now
 WHERE seq = ANY (ARRAY (
@@ -258,15 +258,15 @@ CROSS JOIN LATERAL (
 ) AS oldest
 
 -- name: hold_pauses
--- Locked, so that who resumes waits for the turns that are being written because of a pause.
+-- Lock pauses, so that a resume waits for the turns that are written because of a pause.
 SELECT scope
 FROM onceward_pause
 WHERE scope IN TEXTS :scopes
 FOR SHARE
 
 -- name: wake_source
--- A source is open again: whoever waits behind it, or behind one of its instances, is looked at now. Turns that a claim
--- is taking away are none of ours: it has seen that the source is open.
+-- Set the turns behind a source and its instances to now, but skip turns that a claim is ending: it has seen that the
+-- source is open.
 UPDATE onceward_turn
 SET next_at = :now
 WHERE seq = ANY (ARRAY (

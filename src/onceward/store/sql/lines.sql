@@ -1,7 +1,7 @@
 -- Places in line.
 
 -- name: wait_until_due
--- A task that may run later.
+-- Put tasks into the waiting room until they are due.
 INSERT INTO onceward_due (due_at, task, lane, band, rank)
 ROWS (due_at bigint, task bigint, lane text, band smallint, rank bigint)
 ON CONFLICT DO NOTHING
@@ -15,7 +15,7 @@ WHERE status = 3
 ORDER BY id
 
 -- name: due_besides_signals
--- For tests: a task that is due later without waiting for a signal, or a turn of a governed line.
+-- For tests: a task that is due later and waits for no signal, or a turn of a governed line.
 SELECT 1
 FROM onceward_due d
 JOIN onceward_task t ON t.id = d.task
@@ -27,8 +27,8 @@ FROM onceward_turn
 LIMIT 1
 
 -- name: lanes_due_later
--- The lines of tasks that may run when their time comes; those that wait for something else do not count. No join: it is
--- planned once for tables of any size, and must look up each task of the few, not read the many.
+-- The lines of tasks that time alone brings back in line. No join: the plan is made once for tables of any size, and
+-- must look up each due task, not scan the tasks.
 SELECT DISTINCT d.lane
 FROM onceward_due d
 WHERE (SELECT t.status IN (0, 2) AND t.paused = 0 FROM onceward_task t WHERE t.id = d.task)
@@ -42,7 +42,7 @@ WHERE due_at < :before
 LIMIT 1
 
 -- name: behind
--- Whether anybody stands behind a place that was thought to have nobody behind it.
+-- Whether a row stands behind a floor, where no row should be.
 SELECT 1
 FROM onceward_ready
 WHERE lane = :lane
@@ -51,7 +51,7 @@ WHERE lane = :lane
 LIMIT 1
 
 -- name: line_rank
--- Where in a line the claims have come to.
+-- The highest mark of a line: how far claims have come in it.
 SELECT coalesce(max(rank), 0)
 FROM onceward_mark
 WHERE lane = :lane
@@ -63,14 +63,14 @@ ROWS (lane text, band smallint, rank bigint, at bigint)
 ON CONFLICT (lane, band, rank) DO NOTHING
 
 -- name: forget_marks
--- The last mark of a line stays: whoever stands in it must not fall behind it.
+-- Delete old marks, but never the last one of a line: new tasks must not stand further ahead than that.
 DELETE FROM onceward_mark
 WHERE at < :before
   AND rank < (SELECT max(n.rank) FROM onceward_mark n WHERE n.lane = onceward_mark.lane AND n.band = onceward_mark.band)
 
 -- name: forget_lines
--- All marks of a governed line in which nobody stands and from which nothing was taken for long: there may be one for
--- every host of the world, and no reader remembers a place there any more.
+-- Delete all marks of governed lines that are empty and were not taken from for long: there may be a line for every
+-- host, and no worker remembers a place there any more.
 DELETE FROM onceward_mark
 WHERE at < :before
   AND lane LIKE :governed

@@ -1,9 +1,9 @@
 -- Queries of the room lines as SQLite spells them; each comment says why they differ from PostgreSQL's.
 
 -- name: insert_tasks
--- New tasks, numbered in the order of the rows, in one statement: binding values row by row takes longer than the insert.
--- Byte strings come one after the other in one blob, and a row says where its payload is to be cut (`Cuts` in op.py); the
--- key of a task is the name of its row. They do not stand in line yet: one statement fills one table here.
+-- Insert tasks in one statement, numbered in the order of the rows: binding values row by row takes longer than the
+-- insert. Byte strings come joined in one blob, and each row says where to cut it (`PackedBytes` in op.py); the key of
+-- a task is the name of its row. Their places in line follow: one statement writes one table here.
 INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
 SELECT :kind, :version, :queue, :band, :due_at, :created_at, CASE WHEN :keys IS NOT NULL THEN given.key END,
     substr(:identities, 16 * given.rowid + 1, 16),
@@ -15,28 +15,28 @@ SELECT :kind, :version, :queue, :band, :due_at, :created_at, CASE WHEN :keys IS 
 FROM json_each(:rows) AS given
 
 -- name: where_new_ones_stand
--- The number of the last task, and where the next one goes in its line: because one writer at a time makes that safe.
+-- The id of the last task, and where the next one goes in its line. With one writer at a time that is safe.
 SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'onceward_task'), line.rank, (
         SELECT coalesce(max(seq), 0) FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = line.rank
     )
 FROM (SELECT coalesce(max(rank), 0) AS rank FROM onceward_mark WHERE lane = :lane AND band = :band) AS line
 
 -- name: stand_new
--- Tasks from the first number to the last, in the line and after the place that were just looked up. Their numbers are
--- read from their rows, which are at hand: that is faster than to count.
+-- Put tasks from the first id to the last in line, after the place just read. The ids come from their rows, which are
+-- in memory: that is faster than counting.
 INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
 SELECT :lane, :band, :rank, :at, :seq + 1 + id - :first, id
 FROM onceward_task
 WHERE id BETWEEN :first AND :last
 
 -- name: enqueue_one
--- Nothing: where no message goes to a server, none is saved.
+-- Nothing: there is no server, so one statement saves no round trip.
 
 -- name: enqueued_one
 -- Nothing, likewise.
 
 -- name: insert_governed
--- New tasks that have gates to pass, each its own. They do not stand in line yet.
+-- Insert tasks, each with its own gates. Their places in line follow.
 INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage,
     gates, estimate)
 ROWS (same kind text, same version integer, same queue text, same band smallint, same due_at bigint,
@@ -45,7 +45,7 @@ ROWS (same kind text, same version integer, same queue text, same band smallint,
 RETURNING id, 0
 
 -- name: stand_in_line
--- Numbered here, in the order given, because one writer at a time makes that safe and no reader starts behind the head.
+-- Number the places in the order given: with one writer at a time that is safe, and claims begin at the head.
 WITH place (rank) AS (
     SELECT max(:rank, coalesce((SELECT max(rank) FROM onceward_mark WHERE lane = :lane AND band = :band), 0))
 )
@@ -57,8 +57,8 @@ FROM place
 CROSS JOIN json_each(:tasks) AS t
 
 -- name: end_of_line
--- The rank from which on new ones stand in a line, and a number beyond all who stand at some ranks there. Asked before:
--- an insert that reads its own table keeps what it has read elsewhere first.
+-- The rank at which new tasks stand in a line, and a number above all places of some ranks. Read before the insert,
+-- because an INSERT that reads its own table copies the rows first.
 WITH line (rank) AS (
     SELECT coalesce(max(rank), 0) FROM onceward_mark WHERE lane = :lane AND band = :band
 )
@@ -71,13 +71,13 @@ FROM line
 CROSS JOIN json_each(:ranks) AS given
 
 -- name: stand_apart
--- As stand_in_line, each at a rank of its own: by the numbers of the tasks, in the order of their ranks.
+-- As stand_in_line, each task at its own rank.
 INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
 SELECT :lane, :band, max(given.value, :rank), :at, :seq + 1 + given.rowid, given.key
 FROM json_each(:apart) AS given
 
 -- name: look
--- The first in each line, then when the next one is due. No lower bounds, because SQLite has no dead rows to step over.
+-- The head of each line, then the next due time. Without lower bounds, because SQLite has no dead rows to step over.
 SELECT r.lane, r.band, r.rank, r.seq, r.at
 FROM json_each(:lanes) AS l
 CROSS JOIN json_each(:bands) AS b
@@ -94,7 +94,7 @@ SELECT NULL, NULL, NULL, NULL, min(due_at)
 FROM onceward_due
 
 -- name: pop
--- Read first and deleted then, as one range: there is one writer, and rows that a delete returns are stored on the way.
+-- Read the first tasks; `popped` deletes them as one range. RETURNING would store the rows on the way.
 SELECT task, rank, seq, at
 FROM onceward_ready
 WHERE lane = :lane AND band = :band AND rank <= :rank_max
@@ -102,12 +102,12 @@ ORDER BY rank, seq
 LIMIT :count
 
 -- name: popped
--- Whoever stood up to here has been popped.
+-- Delete the places that `pop` has read.
 DELETE FROM onceward_ready
 WHERE lane = :lane AND band = :band AND (rank, seq) <= (:rank, :seq)
 
 -- name: drop_dead
--- A row for each dead place among the first of a line.
+-- Delete dead places among the first of a line; returns a row for each.
 DELETE FROM onceward_ready
 WHERE (lane, band, rank, seq) IN (
     SELECT first.lane, first.band, first.rank, first.seq
@@ -134,7 +134,7 @@ WHERE (due_at, task) IN (
 RETURNING task, lane, band, rank, due_at
 
 -- name: kinds_running
--- The kinds of what living workers hold: by claim rows, because no index knows what is running.
+-- The kinds of the tasks that living workers hold: by claim rows, because no index lists running tasks.
 SELECT DISTINCT t.kind
 FROM onceward_worker w
 JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
@@ -143,12 +143,12 @@ JOIN onceward_task t ON t.id = claimed.value AND t.token = c.token
 WHERE w.stopped_at IS NULL
 
 -- name: reserve_ids
--- The first and the last of the numbers that the next tasks will have. One writer at a time makes that safe.
+-- The first and last id of the next tasks. With one writer at a time that is safe.
 SELECT last.id + 1, last.id + :count
 FROM (SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'onceward_task'), 0) AS id) AS last
 
 -- name: wake_lines
--- The clock was set back: what was to be looked at soon is looked at now.
+-- After the clock was set back: set the turns of these lines to now.
 UPDATE onceward_turn
 SET next_at = :now
 WHERE line IN TEXTS :lines
@@ -167,7 +167,7 @@ FROM onceward_pause
 WHERE scope IN TEXTS :scopes
 
 -- name: wake_source
--- A source is open again: whoever waits behind it, or behind one of its instances, is looked at now.
+-- Set the turns behind a source and its instances to now.
 UPDATE onceward_turn
 SET next_at = :now
 WHERE (gate = :gate OR (gate >= :gate || '/' AND gate < :gate || '0'))

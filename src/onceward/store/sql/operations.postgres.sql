@@ -1,8 +1,8 @@
 -- Queries of the room operations as PostgreSQL spells them; each comment says why they differ from SQLite's.
 
 -- name: old_transactions
--- Transactions of this database that have seen, or may have written, something, and began before a time. Those of other
--- users show only to whoever may read all statistics.
+-- Transactions of this database with a snapshot or writes that began before a time. Those of other users show only to a
+-- role that may read all statistics.
 SELECT coalesce(nullif(application_name, ''), 'unnamed'), pid, (extract(epoch FROM xact_start) * 1000)::bigint AS since
 FROM pg_stat_activity
 WHERE datname = current_database()
@@ -14,7 +14,7 @@ ORDER BY since, pid
 LIMIT :limit
 
 -- name: prune_claims
--- Claims of which every task is gone, and which no living worker looks through; what is left proves every fence.
+-- Delete claims whose tasks are all gone and which no living worker still searches; the rest proves every fence.
 DELETE FROM onceward_claim
 WHERE seq > :after
   AND seq <= :upto
@@ -34,7 +34,7 @@ WHERE seq > :after
 RETURNING seq
 
 -- name: count_pruned
--- How many of the tasks of a lineage are gone. Its counter goes on counting them: a limit is about all there ever were.
+-- Count pruned tasks of a lineage; `tasks` still counts them, because a limit is about all tasks ever made.
 WITH gone (id, count) AS (
     ROWS (id uuid, count bigint)
 )
@@ -53,6 +53,6 @@ FROM fired
 WHERE t.id = fired.task
 
 -- name: lock_settings
--- One at a time, because two values may contradict each other of which neither does alone; SQLite has one writer anyway.
+-- One transaction at a time, because two new values may contradict each other although neither does alone.
 -- The number is "settings" in ASCII.
 SELECT pg_advisory_xact_lock(8315180330343360371)

@@ -1,10 +1,10 @@
 -- Queries of the room operations as SQLite spells them; each comment says why they differ from PostgreSQL's.
 
 -- name: old_transactions
--- Nothing: SQLite does not tell who reads. What piles up meanwhile is its log, a file.
+-- Nothing: SQLite does not list readers. Its log, a file, grows meanwhile.
 
 -- name: prune_claims
--- Claims of which every task is gone, and which no living worker looks through; what is left proves every fence.
+-- Delete claims whose tasks are all gone and which no living worker still searches; the rest proves every fence.
 DELETE FROM onceward_claim
 WHERE seq > :after
   AND seq <= :upto
@@ -24,7 +24,7 @@ WHERE seq > :after
 RETURNING seq
 
 -- name: count_pruned
--- How many of the tasks of a lineage are gone. Its counter goes on counting them: a limit is about all there ever were.
+-- Count pruned tasks of a lineage; `tasks` still counts them, because a limit is about all tasks ever made.
 UPDATE onceward_lineage
 SET pruned = pruned + gone.column2
 FROM (ROWS (id uuid, count bigint)) AS gone

@@ -1,7 +1,7 @@
 -- Queries of the room reports as PostgreSQL spells them; each comment says why they differ from SQLite's.
 
 -- name: find_stuck
--- Running tasks whose worker is silent for longer than its lease: by claim rows, as in kinds_running.
+-- Running tasks whose worker has been silent for longer than its lease: by claim rows, as in kinds_running.
 SELECT t.id
 FROM onceward_worker w
 JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
@@ -12,7 +12,7 @@ WHERE w.stopped_at IS NULL
 ORDER BY t.id DESC
 
 -- name: report_workers
--- The living, and how many tasks each of them holds.
+-- The living workers, and how many tasks each holds.
 SELECT w.id, w.name, w.host, w.pid, w.kinds, w.queues, w.lease_ms, w.started_at, w.beat_at, (
     SELECT count(*)
     FROM onceward_claim c

@@ -7,7 +7,7 @@ CROSS JOIN LATERAL unnest(c.tasks, c.fences) AS claimed (task, fence)
 ORDER BY 1, 2
 
 -- name: open_twice
--- Tasks whose work is open twice or more often in a lineage that knows it by its identity, each with the first of them.
+-- Open tasks with the same identity in one lineage that has registered it, each with the first of them.
 SELECT first, id
 FROM (
     SELECT t.id, min(t.id) OVER same AS first, count(*) OVER same AS times
@@ -20,7 +20,7 @@ WHERE times > 1
 ORDER BY id
 
 -- name: misheld_aliases
--- Open tasks that have not got an identity which they had got with an alias, and who has it.
+-- Open tasks that have lost an identity registered with an alias, and the task that has it.
 SELECT a.task, i.task
 FROM onceward_alias a
 JOIN onceward_task t ON t.id = a.task
@@ -42,7 +42,7 @@ ORDER BY 1
 -- Nothing: an array cannot be malformed.
 
 -- name: check_pages
--- Nothing: the server looks after its files.
+-- Nothing: the server checks its own files.
 
 -- name: check_foreign_keys
 -- Nothing: they cannot be switched off here.

@@ -13,7 +13,7 @@ FROM onceward_claim
 WHERE NOT (json_valid(tasks) AND json_valid(fences))
 
 -- name: open_twice
--- Tasks whose work is open twice or more often in a lineage that knows it by its identity, each with the first of them.
+-- Open tasks with the same identity in one lineage that has registered it, each with the first of them.
 SELECT first, id
 FROM (
     SELECT t.id, min(t.id) OVER same AS first, count(*) OVER same AS times
@@ -26,7 +26,7 @@ WHERE times > 1
 ORDER BY id
 
 -- name: misheld_aliases
--- Open tasks that have not got an identity which they had got with an alias, and who has it.
+-- Open tasks that have lost an identity registered with an alias, and the task that has it.
 SELECT a.task, i.task
 FROM onceward_alias a
 JOIN onceward_task t ON t.id = a.task
@@ -45,7 +45,7 @@ WHERE a.everywhere = 1
 ORDER BY 1
 
 -- name: check_pages
--- Only here: PostgreSQL has no such question.
+-- Only here: PostgreSQL has no such check.
 PRAGMA quick_check
 
 -- name: check_foreign_keys

@@ -113,8 +113,9 @@ MUTANTS = (
     Mutant(
         "hold lost with its worker",
         "a hold of a task that is open counts as spent",
-        (Edit("store/sql/budgets.sql", "(t.status >= 4 AND r.state <> 2)", "r.state <> 2", "orphaned_reservations"),
-         Edit("store/sql/budgets.sql", "      AND t.status >= 4\n", "", "lose_holds")),
+        (Edit("store/sql/budgets.sql", "(t.status >= #ended AND r.state <> 2)", "r.state <> 2",
+              "orphaned_reservations"),
+         Edit("store/sql/budgets.sql", "      AND t.status >= #ended\n", "", "lose_holds")),
         ("tests/worker/test_holds.py::test_a_hold_is_kept_through_deaths_and_set_aside_once",),
     ),
     Mutant(
@@ -160,13 +161,13 @@ MUTANTS = (
     Mutant(
         "unconditional cancel",
         "what has ended is cancelled",
-        (Edit(TASKS, "  AND status IN (0, 1, 2, 3)\n", "", "cancel"),),
+        (Edit(TASKS, "  AND status IN #open\n", "", "cancel"),),
         ("tests/worker/test_operating.py::test_what_has_ended_cannot_be_cancelled",),
     ),
     Mutant(
         "unconditional batch decrement",
         "a batch that has ended goes on counting",
-        _on_both("lineage", "count_batches", "\n  AND status = 0", "\n  AND b.status = 0"),
+        _on_both("lineage", "count_batches", "\n  AND status = #batch_open", "\n  AND b.status = #batch_open"),
         ("tests/worker/test_batches.py::test_a_task_that_is_opened_again_after_the_end_changes_nothing",),
     ),
     Mutant(
@@ -203,7 +204,7 @@ MUTANTS = (
         "a late success overwrites a cancel",
         (
             Edit(TASKS, "ended_at = :now, token = NULL, ", "ended_at = :now, ", "cancel"),
-            *_on_both("attempts", "finish_group", "\n  AND status = 1", "\n      AND status = 1"),
+            *_on_both("attempts", "finish_group", "\n  AND status = #running", "\n      AND status = #running"),
         ),
         ("tests/worker/test_operating.py::test_nothing_of_a_running_task_commits_after_cancel_has_answered",),
     ),
@@ -254,7 +255,7 @@ MUTANTS = (
     Mutant(
         "claim from a replica",
         "what stood in line when somebody looked is leased, whatever has become of it since",
-        _on_both("attempts", "lease_tasks", "  AND status IN (0, 2)\n", "      AND t.status IN (0, 2)\n"),
+        _on_both("attempts", "lease_tasks", "  AND status IN #startable\n", "      AND t.status IN #startable\n"),
         ("tests/worker/test_operating.py::test_a_pending_task_is_cancelled_and_never_runs",),
     ),
     Mutant(

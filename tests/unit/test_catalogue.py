@@ -60,6 +60,11 @@ def test_a_list_of_ids_is_an_array_or_a_json_text() -> None:
     assert spell_out(text, "sqlite") == "SELECT 1 FROM t WHERE id IN (SELECT value FROM json_each(:ids))"
 
 
+def test_statuses_are_words_in_the_text_and_numbers_in_the_database() -> None:
+    text = "UPDATE t SET status = #waiting WHERE status IN #startable AND gates <> '#'"
+    assert spell_out(text, "postgres") == "UPDATE t SET status = 3 WHERE status IN (0, 2) AND gates <> '#'"
+
+
 def test_many_rows_are_arrays_in_order_or_values() -> None:
     text = "INSERT INTO t (a, b) ROWS (a bigint, b double precision)"
     assert spell_out(text, "sqlite") == "INSERT OR FAIL INTO t (a, b) VALUES (:a, :b)"

@@ -1,12 +1,14 @@
 """The query catalogue: named queries from `.sql` files, spelled for each database and each driver's parameters.
 
-A query is a block that begins with `-- name: …`. Parameters are written `:name`. Three short forms keep one text for
-both databases where only the spelling differs:
+A query is a block that begins with `-- name: …`. Parameters are written `:name`. Short forms keep one text for both
+databases where only the spelling differs:
 
 `IN :ids`            a list of task ids: an array on PostgreSQL, a JSON text on SQLite
 `IN TEXTS :names`    a list of texts, likewise
 `ROWS (a type, …)`   the rows of a `Many`: `VALUES` on SQLite, `unnest` of arrays on PostgreSQL; columns marked
                      `same` are its `same` values and stand first
+`#waiting`           the number of a status, on both; `IN #open` and `IN #startable` are sets of statuses, `#ended` is
+                     the lowest number of an ended task, `#batch_open` and `#batch_failed` are of batches
 
 On SQLite every write is `OR FAIL`: a failed statement is undone with its transaction or by a savepoint, never by
 itself. Otherwise SQLite would journal every page that a statement with several rows changes.
@@ -21,12 +23,23 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from onceward.model.batch import BatchOutcome
 from onceward.model.connection import Dialect
+from onceward.model.status import Status
 
 _FOLDER = Path(__file__).parent / "sql"
 _BLOCK = re.compile(r"^-- name: (\w+)\n", re.M)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _LIST = re.compile(r"\bIN (TEXTS )?:(\w+)")
+_STATUS = re.compile(r"#([a-z_]+)")
+_STATUSES = {
+    **{status.word: str(int(status)) for status in Status},
+    "open": "(0, 1, 2, 3)",
+    "startable": "(0, 2)",
+    "ended": str(int(Status.SUCCEEDED)),
+    "batch_open": str(int(BatchOutcome.OPEN)),
+    "batch_failed": str(int(BatchOutcome.FAILED)),
+}
 _ROWS = re.compile(r"ROWS \(([^()]*)\)")
 _WRITE = re.compile(r"^(INSERT(?= INTO)|UPDATE(?= onceward_))", re.M)
 
@@ -115,6 +128,7 @@ def _list_as_array(match: re.Match[str]) -> str:
 
 def spell_out(text: str, dialect: Dialect, *, one_row: bool = False) -> str:
     """Write out the short forms of a query for a database; its parameters stay `:name`."""
+    text = _STATUS.sub(lambda match: _STATUSES[match[1]], text)
     if dialect == "postgres":
         return _ROWS.sub(_row_as_values if one_row else _rows_as_arrays, _LIST.sub(_list_as_array, text))
     in_json = _LIST.sub(r"IN (SELECT value FROM json_each(:\2))", text)

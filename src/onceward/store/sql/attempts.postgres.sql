@@ -28,12 +28,12 @@ WITH living AS (
     FOR SHARE
 ), leased AS (
     UPDATE onceward_task t
-    SET status = 1, fence = fence + 1, token = :token, worker = living.id,
+    SET status = #running, fence = fence + 1, token = :token, worker = living.id,
         started_at = coalesce(started_at, :now),
         clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
     FROM living
     WHERE t.id IN :ids
-      AND t.status IN (0, 2)
+      AND t.status IN #startable
       AND t.paused = 0
       AND t.due_at <= :due_by
       AND (:suspects::boolean OR t.company = 0)
@@ -75,12 +75,12 @@ WITH first AS (
     FOR SHARE
 ), leased AS (
     UPDATE onceward_task t
-    SET status = 1, fence = fence + 1, token = :token, worker = living.id,
+    SET status = #running, fence = fence + 1, token = :token, worker = living.id,
         started_at = coalesce(started_at, :now),
         clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
     FROM living
     WHERE t.id = ANY (ARRAY (SELECT task FROM first))
-      AND t.status IN (0, 2)
+      AND t.status IN #startable
       AND t.paused = 0
       AND t.due_at <= greatest(:now, (SELECT max(at) FROM first))
       AND t.gates IS NULL
@@ -136,7 +136,7 @@ WITH ended AS (
     WHERE id IN :ids
       AND fence = :fence
       AND token = ANY (:tokens::bytea[])
-      AND status = 1
+      AND status = #running
     RETURNING id, run, fence, worker, awaited, batch
 ), logged AS (
     INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
@@ -162,11 +162,11 @@ WITH advanced AS (
     WHERE id IN :ids
       AND fence = :fence
       AND token = ANY (:tokens::bytea[])
-      AND status = 1
+      AND status = #running
     RETURNING id, paused, run, fence, worker
 ), logged AS (
     INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
-    SELECT id, run, fence, :event, 1, :done::jsonb ->> id::text, worker, :now, NULL
+    SELECT id, run, fence, :event, #running, :done::jsonb ->> id::text, worker, :now, NULL
     FROM advanced
 )
 SELECT id, paused
@@ -184,7 +184,7 @@ SELECT id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, st
 FROM onceward_task
 WHERE id IN :ids
   AND token = :token
-  AND status = 1
+  AND status = #running
 ORDER BY id
 FOR UPDATE
 

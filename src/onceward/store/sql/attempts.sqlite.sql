@@ -20,7 +20,7 @@ SELECT id, fence + 1, run, kind, version, queue, band, rank, stage, payload, pay
     ancestry, limits, children - members, NULL
 FROM onceward_task
 WHERE id IN :ids
-  AND status IN (0, 2)
+  AND status IN #startable
   AND paused = 0
   AND due_at <= :due_by
   AND (:suspects OR company = 0)
@@ -29,7 +29,7 @@ WHERE id IN :ids
 
 -- name: lease_these
 UPDATE onceward_task
-SET status = 1, fence = fence + 1, token = :token, worker = :worker,
+SET status = #running, fence = fence + 1, token = :token, worker = :worker,
     started_at = coalesce(started_at, :now),
     clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
 WHERE id IN :ids
@@ -42,7 +42,7 @@ FROM onceward_task
 WHERE id IN :ids
   AND fence = :fence
   AND instr(:tokens, token)
-  AND status = 1
+  AND status = #running
 
 -- name: end_group
 UPDATE onceward_task
@@ -63,7 +63,7 @@ FROM onceward_task
 WHERE id IN :ids
   AND fence = :fence
   AND instr(:tokens, token)
-  AND status = 1
+  AND status = #running
 
 -- name: go_on_group
 -- Advance tasks, each to its own next stage, under the same lease.
@@ -76,7 +76,7 @@ WHERE onceward_task.id = CAST(given.key AS integer)
 -- name: log_advance_group
 -- One statement fills one table here.
 INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
-SELECT t.id, t.run, t.fence, :event, 1, given.atom, t.worker, :now, NULL
+SELECT t.id, t.run, t.fence, :event, #running, given.atom, t.worker, :now, NULL
 FROM json_each(:done) AS given
 CROSS JOIN onceward_task AS t ON t.id = CAST(given.key AS integer)
 
@@ -91,7 +91,7 @@ SELECT id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, st
 FROM onceward_task
 WHERE id IN :ids
   AND token = :token
-  AND status = 1
+  AND status = #running
 ORDER BY id
 
 -- name: leave_waiting_room

@@ -32,7 +32,7 @@ WHERE id = :batch
 UPDATE onceward_batch
 SET status = status
 WHERE name = :name
-  AND status = 0
+  AND status = #batch_open
 RETURNING id
 
 -- name: batches_around
@@ -61,13 +61,13 @@ WHERE id = :batch
 UPDATE onceward_batch
 SET status = :status, then_task = :then_task, ended_at = :now
 WHERE id = :batch
-  AND status = 0
+  AND status = #batch_open
   AND open = 0
 
 -- name: overdue_batches
 SELECT id, name, created_at, deadline_at
 FROM onceward_batch
-WHERE status = 0
+WHERE status = #batch_open
   AND deadline_at <= :now
 ORDER BY deadline_at
 LIMIT 100
@@ -77,7 +77,7 @@ LIMIT 100
 UPDATE onceward_batch
 SET reason = :reason
 WHERE id = :batch
-  AND status = 0
+  AND status = #batch_open
 
 -- name: open_in_batch
 -- The open tasks of a batch, and of those inside it. Those that are at what is done at expiry have their own time.
@@ -94,7 +94,7 @@ SELECT t.id
 FROM within
 JOIN onceward_task t ON t.batch = within.id
 WHERE t.id > :after
-  AND t.status IN (0, 1, 2, 3)
+  AND t.status IN #open
   AND t.expiry IS NULL
 ORDER BY t.id
 LIMIT :count
@@ -126,7 +126,7 @@ SELECT b.id, b.name, b.status, b.total, b.open, b.succeeded + b.filtered + b.ski
         FROM within
         JOIN onceward_task t ON t.batch = within.id
         WHERE within.batch = b.id
-          AND t.status IN (0, 1, 2, 3)
+          AND t.status IN #open
     ),
     (SELECT min(t.id) FROM onceward_task t WHERE t.batch = b.id), b.opener,
     (SELECT count(*) FROM onceward_task t WHERE t.id = b.then_task AND t.waiting_for = 'batch:' || b.name)

@@ -45,7 +45,7 @@ LEFT JOIN onceward_task t ON t.id = r.task
 WHERE CASE
     WHEN t.id IS NULL THEN 1
     WHEN r.hold = '' THEN CASE WHEN t.token = r.token THEN 0 ELSE 1 END
-    WHEN t.run <> r.run OR (t.status >= 4 AND r.state <> 2) THEN 1
+    WHEN t.run <> r.run OR (t.status >= #ended AND r.state <> 2) THEN 1
     ELSE 0
 END = 1
 ORDER BY r.task
@@ -59,7 +59,7 @@ RETURNING task, token, budget, scope, window_at, amount
 -- name: park_for_budget
 -- Park unclaimed tasks for which a budget has not enough left; their clock stands still meanwhile (decision 27).
 UPDATE onceward_task
-SET status = 3, waiting_for = :waiting_for, due_at = :never, reason = :reason,
+SET status = #waiting, waiting_for = :waiting_for, due_at = :never, reason = :reason,
     clock_at = CASE
         WHEN clock_at < 0
         THEN clock_at
@@ -68,7 +68,7 @@ SET status = 3, waiting_for = :waiting_for, due_at = :never, reason = :reason,
         ELSE -1
     END
 WHERE id IN :ids
-  AND status IN (0, 2)
+  AND status IN #startable
 RETURNING id, run, fence, stage
 
 -- name: budget_waits
@@ -116,9 +116,9 @@ LIMIT :count
 
 -- name: wake_for_budget
 UPDATE onceward_task
-SET status = 0, waiting_for = NULL, due_at = :now, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
+SET status = #pending, waiting_for = NULL, due_at = :now, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
 WHERE id IN :ids
-  AND status = 3
+  AND status = #waiting
   AND waiting_for = :waiting_for
 RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage, company
 
@@ -293,7 +293,7 @@ WHERE task IN :ids
     FROM onceward_task t
     WHERE t.id = onceward_reservation.task
       AND t.run = onceward_reservation.run
-      AND (t.status < 4 OR onceward_reservation.state <> 1)
+      AND (t.status < #ended OR onceward_reservation.state <> 1)
   )
 RETURNING budget, scope, window_at, amount, state
 
@@ -309,7 +309,7 @@ WHERE task IN :ids
     FROM onceward_task t
     WHERE t.id = onceward_reservation.task
       AND t.run = onceward_reservation.run
-      AND t.status >= 4
+      AND t.status >= #ended
   )
 RETURNING budget, scope, window_at, amount
 

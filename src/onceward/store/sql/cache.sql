@@ -3,7 +3,7 @@
 -- name: look_up
 -- An answer, or whether an attempt that still holds its task is fetching it.
 SELECT coalesce(c.value, b.data), c.stored_at, c.expires_at, c.used_at,
-    EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = c.filler AND t.token = c.filling_token AND t.status = 1)
+    EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = c.filler AND t.token = c.filling_token AND t.status = #running)
 FROM onceward_cache c
 LEFT JOIN onceward_blob b ON b.hash = c.value_blob
 WHERE c.source = :source
@@ -15,7 +15,7 @@ SELECT 1
 FROM onceward_task
 WHERE id = :task
   AND token = :token
-  AND status = 1
+  AND status = #running
 
 -- name: begin_filling
 INSERT INTO onceward_cache (source, hash, filler, filling_token, stored_at, expires_at, used_at)

@@ -4,19 +4,19 @@
 -- Nothing of an expired task is written any more: its token is gone. One that was at what is done at expiry has the
 -- reason for which it came there.
 UPDATE onceward_task
-SET status = 7, ended_at = :now, token = NULL, waiting_for = NULL, reason = coalesce(expiry, :reason)
+SET status = #failed, ended_at = :now, token = NULL, waiting_for = NULL, reason = coalesce(expiry, :reason)
 WHERE id IN :ids
-  AND status IN (0, 1, 2, 3)
+  AND status IN #open
 RETURNING id, run, fence, stage, awaited, batch, reason
 
 -- name: expire_into_last_stage
 -- Tasks that have begun and whose pipelines have something to do at expiry: that alone is left for them. Whatever their
 -- attempts were about to write, it is refused.
 UPDATE onceward_task
-SET status = 0, token = NULL, waiting_for = NULL, due_at = :now, reason = :reason, expiry = :reason, gates = NULL,
+SET status = #pending, token = NULL, waiting_for = NULL, due_at = :now, reason = :reason, expiry = :reason, gates = NULL,
     estimate = NULL, touched = 1, failures = 0, crashes = 0, company = 0, same_errors = 0, clock_at = -1
 WHERE id IN :ids
-  AND status IN (0, 1, 2, 3)
+  AND status IN #open
   AND started_at IS NOT NULL
   AND expiry IS NULL
   AND kind IN (SELECT kind FROM onceward_at_expiry)
@@ -46,7 +46,7 @@ SELECT id
 FROM onceward_task
 WHERE lineage = :lineage
   AND id > :after
-  AND status IN (0, 1, 2, 3)
+  AND status IN #open
   AND expiry IS NULL
 ORDER BY id
 LIMIT :count
@@ -58,7 +58,7 @@ FROM onceward_task t
 WHERE t.lineage = :lineage
   AND t.id >= :task
   AND (:whole = 1 OR t.id = :task OR substr(t.ancestry, :offset, 8) = :mark)
-  AND t.status IN (0, 1, 2, 3)
+  AND t.status IN #open
   AND t.expiry IS NULL
 ORDER BY t.id
 LIMIT :count
@@ -110,7 +110,7 @@ WHERE (at, task) IN (ROWS (at bigint, task bigint))
 SELECT id, kind, queue, gates, paused, coalesce(clock_at, progressed_at, started_at), expiry
 FROM onceward_task
 WHERE id IN :ids
-  AND status IN (0, 2)
+  AND status IN #startable
   AND started_at IS NOT NULL
   AND coalesce(clock_at, 0) >= 0
 

@@ -32,7 +32,7 @@ ORDER BY j.parent, j.child
 -- Tasks that wait for children of which none is open: nobody would ever wake them.
 SELECT t.id
 FROM onceward_task t
-WHERE t.status = 3
+WHERE t.status = #waiting
   AND t.waiting_for = 'children'
   AND NOT EXISTS (SELECT 1 FROM onceward_join j WHERE j.parent = t.id)
 ORDER BY t.id

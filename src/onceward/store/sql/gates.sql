@@ -17,7 +17,7 @@ SELECT s.gate, count(*), sum(s.is_probe)
 FROM onceward_slot s
 JOIN onceward_task t ON t.id = s.task AND t.token = s.token
 WHERE s.gate IN TEXTS :names
-  AND t.status = 1
+  AND t.status = #running
 GROUP BY s.gate
 
 -- name: is_inside
@@ -188,7 +188,7 @@ DELETE FROM onceward_slot
 WHERE (gate, task, token) IN (
     SELECT s.gate, s.task, s.token
     FROM onceward_slot s
-    LEFT JOIN onceward_task t ON t.id = s.task AND t.token = s.token AND t.status = 1
+    LEFT JOIN onceward_task t ON t.id = s.task AND t.token = s.token AND t.status = #running
     WHERE t.id IS NULL
 )
 RETURNING gate

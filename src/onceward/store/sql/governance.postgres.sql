@@ -157,12 +157,12 @@ WITH same AS (
     FOR SHARE
 ), leased AS (
     UPDATE onceward_task t
-    SET status = 1, fence = fence + 1, token = :token, worker = living.id,
+    SET status = #running, fence = fence + 1, token = :token, worker = living.id,
         started_at = coalesce(started_at, :now),
         clock_at = CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END
     FROM living
     WHERE t.id = ANY (ARRAY (SELECT task FROM popped))
-      AND t.status IN (0, 2)
+      AND t.status IN #startable
       AND t.paused = 0
       AND t.due_at <= greatest(:now, (SELECT max(at) FROM popped))
       AND t.company = 0
@@ -241,7 +241,7 @@ SELECT id, kind, CASE WHEN expiry IS NULL THEN stage ELSE '!' END, gates, estima
     rank, company
 FROM onceward_task
 WHERE id IN :ids
-  AND status IN (0, 2)
+  AND status IN #startable
   AND paused = 0
   AND due_at <= :due_by
   AND gates IS NOT NULL

@@ -106,7 +106,7 @@ SELECT id, kind, CASE WHEN expiry IS NULL THEN stage ELSE '!' END, gates, estima
     rank, company
 FROM onceward_task
 WHERE id IN :ids
-  AND status IN (0, 2)
+  AND status IN #startable
   AND paused = 0
   AND due_at <= :due_by
   AND gates IS NOT NULL

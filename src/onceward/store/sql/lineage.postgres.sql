@@ -133,7 +133,7 @@ WITH RECURSIVE waiting (id) AS (
         FROM onceward_batch b
         JOIN onceward_task t ON t.id = b.then_task
         WHERE b.id = -waiting.id
-          AND (t.waiting_for = 'batch:' || b.name OR (t.status = 7 AND b.status = 0))
+          AND (t.waiting_for = 'batch:' || b.name OR (t.status = #failed AND b.status = #batch_open))
     ) AS edge
 )
 SELECT id
@@ -145,7 +145,7 @@ SELECT DISTINCT t.id
 FROM unnest(:scopes::bytea[], :hashes::bytea[]) AS given (scope, hash)
 JOIN onceward_identity AS i ON i.scope = given.scope AND i.hash = given.hash
 JOIN onceward_task AS t ON t.id = i.task
-WHERE t.status < 4
+WHERE t.status < #ended
 
 -- name: lock_tasks
 -- Lock tasks in the order of all locks (decision 46): waiting tasks last, and of these the newest first, because a
@@ -153,7 +153,7 @@ WHERE t.status < 4
 SELECT id
 FROM onceward_task
 WHERE id IN :ids
-ORDER BY status = 3, CASE WHEN status = 3 THEN -id ELSE id END
+ORDER BY status = #waiting, CASE WHEN status = #waiting THEN -id ELSE id END
 FOR UPDATE
 
 -- name: lock_parents
@@ -187,7 +187,7 @@ SET total = b.total + c.added,
     cancelled = b.cancelled + c.cancelled
 FROM locked c
 WHERE b.id = c.id
-  AND b.status = 0
+  AND b.status = #batch_open
 RETURNING b.id, b.open
 
 -- name: lock_standing
@@ -203,7 +203,7 @@ WITH asked (waiting_for, due_at, task, reason) AS (
     ROWS (same waiting_for text, same due_at bigint, task bigint, reason text)
 )
 UPDATE onceward_task t
-SET status = 3, waiting_for = asked.waiting_for, due_at = asked.due_at, reason = asked.reason
+SET status = #waiting, waiting_for = asked.waiting_for, due_at = asked.due_at, reason = asked.reason
 FROM asked
 WHERE t.id = asked.task
 

@@ -102,7 +102,7 @@ WITH RECURSIVE waiting (id) AS (
     JOIN onceward_batch b ON b.id = -waiting.id
     JOIN onceward_task t ON t.id = b.then_task
     WHERE t.waiting_for = 'batch:' || b.name
-       OR (t.status = 7 AND b.status = 0)
+       OR (t.status = #failed AND b.status = #batch_open)
 )
 SELECT id
 FROM waiting
@@ -130,7 +130,7 @@ SET total = total + c.column2,
 FROM (ROWS (id bigint, added bigint, succeeded bigint, filtered bigint, skipped bigint, failed bigint,
             cancelled bigint)) AS c
 WHERE onceward_batch.id = c.column1
-  AND status = 0
+  AND status = #batch_open
 RETURNING id, open
 
 -- name: lock_standing
@@ -142,7 +142,7 @@ WHERE id = :task
 -- name: park_new
 -- Park new children that wait for an operator from the start.
 UPDATE onceward_task
-SET status = 3, waiting_for = asked.column1, due_at = asked.column2, reason = asked.column4
+SET status = #waiting, waiting_for = asked.column1, due_at = asked.column2, reason = asked.column4
 FROM (ROWS (same waiting_for text, same due_at bigint, task bigint, reason text)) AS asked
 WHERE onceward_task.id = asked.column3
 

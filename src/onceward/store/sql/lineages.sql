@@ -182,7 +182,7 @@ SELECT t.id
 FROM onceward_batch b
 JOIN onceward_task t ON t.batch = b.id
 WHERE b.name = :name
-  AND t.status IN (0, 1, 2, 3)
+  AND t.status IN #open
 ORDER BY t.id
 LIMIT 20
 
@@ -208,7 +208,7 @@ FROM onceward_ready r
 JOIN onceward_task t ON t.id = r.task
 WHERE r.lane = :lane
   AND r.band = :band
-  AND t.status IN (0, 2)
+  AND t.status IN #startable
   AND t.paused = 0
   AND (r.rank, r.seq) < (
     SELECT own.rank, own.seq
@@ -223,9 +223,9 @@ WHERE r.lane = :lane
 -- name: cancel_many
 -- As cancel.
 UPDATE onceward_task
-SET status = 8, ended_at = :now, token = NULL, waiting_for = NULL, reason = :reason
+SET status = #cancelled, ended_at = :now, token = NULL, waiting_for = NULL, reason = :reason
 WHERE id IN :ids
-  AND status IN (0, 1, 2, 3)
+  AND status IN #open
 RETURNING id, run, fence, stage, awaited, batch
 
 -- name: pause_head
@@ -240,13 +240,13 @@ UPDATE onceward_task
 SET paused = 1
 WHERE id IN :ids
   AND paused = 0
-  AND status IN (0, 1, 2, 3)
+  AND status IN #open
 RETURNING id
 
 -- name: resume_tasks
 -- The time in which they were paused does not count.
 UPDATE onceward_task
-SET paused = 0, clock_at = CASE WHEN status = 1 THEN clock_at ELSE -1 END
+SET paused = 0, clock_at = CASE WHEN status = #running THEN clock_at ELSE -1 END
 WHERE id IN :ids
   AND paused = 1
 RETURNING id, status, kind || coalesce('@' || gates, ''), queue, band, rank, company, due_at

@@ -190,7 +190,7 @@ WITH first AS (
     WHERE ctid = ANY (ARRAY (
         SELECT first.place
         FROM first
-        WHERE NOT EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = first.task AND t.status IN (0, 2) AND t.paused = 0)
+        WHERE NOT EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = first.task AND t.status IN #startable AND t.paused = 0)
     ))
     RETURNING 1
 )

@@ -10,7 +10,7 @@ ON CONFLICT DO NOTHING
 -- For tests: tasks that wait for a signal.
 SELECT id, waiting_for, due_at
 FROM onceward_task
-WHERE status = 3
+WHERE status = #waiting
   AND substr(waiting_for, 1, 7) = 'signal:'
 ORDER BY id
 
@@ -19,7 +19,7 @@ ORDER BY id
 SELECT 1
 FROM onceward_due d
 JOIN onceward_task t ON t.id = d.task
-WHERE t.status <> 3
+WHERE t.status <> #waiting
    OR substr(t.waiting_for, 1, 7) <> 'signal:'
 UNION ALL
 SELECT 1
@@ -31,7 +31,7 @@ LIMIT 1
 -- must look up each due task, not scan the tasks.
 SELECT DISTINCT d.lane
 FROM onceward_due d
-WHERE (SELECT t.status IN (0, 2) AND t.paused = 0 FROM onceward_task t WHERE t.id = d.task)
+WHERE (SELECT t.status IN #startable AND t.paused = 0 FROM onceward_task t WHERE t.id = d.task)
 
 -- name: due_before
 -- Whether anything in these lines is due before a time.

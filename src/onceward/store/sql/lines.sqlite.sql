@@ -118,7 +118,7 @@ WHERE (lane, band, rank, seq) IN (
         ORDER BY rank, seq
         LIMIT :count
     ) AS first
-    WHERE NOT EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = first.task AND t.status IN (0, 2) AND t.paused = 0)
+    WHERE NOT EXISTS (SELECT 1 FROM onceward_task t WHERE t.id = first.task AND t.status IN #startable AND t.paused = 0)
   )
 RETURNING 1
 

@@ -7,20 +7,20 @@ SELECT id
 FROM onceward_task
 WHERE id > :after
   AND id < :upto
-  AND status >= 4
+  AND status >= #ended
   AND ended_at < :before
   AND NOT EXISTS (
     SELECT 1
     FROM onceward_task p
     WHERE p.id = onceward_task.parent
-      AND (p.status < 4 OR p.ended_at >= :before)
+      AND (p.status < #ended OR p.ended_at >= :before)
   )
   AND NOT EXISTS (
     SELECT 1
     FROM onceward_link l
     JOIN onceward_task p ON p.id = l.parent
     WHERE l.child = onceward_task.id
-      AND (p.status < 4 OR p.ended_at >= :before)
+      AND (p.status < #ended OR p.ended_at >= :before)
   )
 ORDER BY id
 LIMIT :count
@@ -39,27 +39,27 @@ SELECT (
 -- Asked again, because an operator may have opened one of them since.
 DELETE FROM onceward_task
 WHERE id IN :ids
-  AND status >= 4
+  AND status >= #ended
   AND ended_at < :before
   AND NOT EXISTS (
     SELECT 1
     FROM onceward_task p
     WHERE p.id = onceward_task.parent
-      AND (p.status < 4 OR p.ended_at >= :before)
+      AND (p.status < #ended OR p.ended_at >= :before)
   )
   AND NOT EXISTS (
     SELECT 1
     FROM onceward_link l
     JOIN onceward_task p ON p.id = l.parent
     WHERE l.child = onceward_task.id
-      AND (p.status < 4 OR p.ended_at >= :before)
+      AND (p.status < #ended OR p.ended_at >= :before)
   )
 RETURNING id, payload_blob, lineage, scopes, identity
 
 -- name: prune_batches
 -- Batches that ended before a time, and of which no task and no batch inside is left.
 DELETE FROM onceward_batch
-WHERE status > 0
+WHERE status > #batch_open
   AND ended_at < :before
   AND NOT EXISTS (
     SELECT 1

@@ -63,7 +63,7 @@ SELECT count(*)
 FROM onceward_task
 WHERE waiting_for >= 'code:'
   AND waiting_for < 'code;'
-  AND status = 3
+  AND status = #waiting
 
 -- name: report_progress_of
 SELECT stage, done, total, note, at
@@ -88,7 +88,7 @@ ORDER BY status
 SELECT r.lane, r.band, count(DISTINCT r.task), min(r.at)
 FROM onceward_ready r
 JOIN onceward_task t ON t.id = r.task
-WHERE t.status IN (0, 2)
+WHERE t.status IN #startable
   AND t.paused = 0
 GROUP BY r.lane, r.band
 ORDER BY r.lane, r.band
@@ -98,7 +98,7 @@ ORDER BY r.lane, r.band
 SELECT d.lane, count(DISTINCT d.task), min(d.due_at)
 FROM onceward_due d
 JOIN onceward_task t ON t.id = d.task AND t.due_at = d.due_at
-WHERE t.status IN (0, 2)
+WHERE t.status IN #startable
   AND t.paused = 0
 GROUP BY d.lane
 ORDER BY d.lane

@@ -80,7 +80,7 @@ SELECT parent, identity, id
 FROM onceward_task
 WHERE (parent, identity) IN (ROWS (parent bigint, identity bytea))
   AND parent IS NOT NULL
-  AND status <> 8
+  AND status <> #cancelled
 ORDER BY id
 
 -- name: parked_children
@@ -135,7 +135,7 @@ FROM onceward_task t
 JOIN onceward_checkpoint c ON c.task = t.id AND c.run = t.run AND c.stage = t.stage AND c.part = ''
 LEFT JOIN onceward_blob b ON b.hash = c.value_blob
 WHERE t.id IN :ids
-  AND t.status = 4
+  AND t.status = #succeeded
 
 -- name: last_wait
 -- Whether a task waited when it was heard of last (6, parked), or had been woken (12) or opened again (15) since. By a
@@ -159,7 +159,7 @@ WHERE parent = :task
 UPDATE onceward_task
 SET awaited = 1
 WHERE id IN :ids
-  AND status IN (0, 1, 2, 3)
+  AND status IN #open
 RETURNING id
 
 -- name: insert_joins

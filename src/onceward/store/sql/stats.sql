@@ -56,7 +56,7 @@ SELECT t.id, t.token, t.kind, t.stage,
     coalesce((SELECT p.at FROM onceward_progress p WHERE p.task = t.id), 0)
 FROM onceward_task t
 WHERE t.id IN :ids
-  AND t.status = 1
+  AND t.status = #running
 
 -- name: waits_without_end
 -- Tasks that wait for something of a sort, with no time at which that is over, and since when.
@@ -65,7 +65,7 @@ SELECT t.id, t.kind, t.stage, t.waiting_for,
 FROM onceward_task t
 WHERE t.waiting_for >= :first
   AND t.waiting_for < :last
-  AND t.status = 3
+  AND t.status = #waiting
   AND t.paused = 0
   AND t.due_at >= :never
 ORDER BY t.waiting_for, t.kind, t.id
@@ -79,7 +79,7 @@ FROM (
     SELECT id, kind, stage, waiting_for, created_at
     FROM onceward_task
     WHERE waiting_for = 'children'
-      AND status = 3
+      AND status = #waiting
     LIMIT :rows
 ) AS parked
 WHERE NOT EXISTS (SELECT 1 FROM onceward_join j WHERE j.parent = parked.id)
@@ -89,7 +89,7 @@ LIMIT :count
 SELECT name
 FROM onceward_batch
 WHERE name IN TEXTS :names
-  AND status = 0
+  AND status = #batch_open
 
 -- name: heads_of_lines
 -- The first of every line who could run. From line to line by the index: a line may be very long.
@@ -103,7 +103,7 @@ SELECT (
     FROM onceward_ready r
     JOIN onceward_task t ON t.id = r.task
     WHERE r.lane = line.lane
-      AND t.status IN (0, 2)
+      AND t.status IN #startable
       AND t.paused = 0
     ORDER BY r.band, r.rank, r.seq
     LIMIT 1
@@ -117,7 +117,7 @@ LIMIT :count
 SELECT id, kind, stage, status, due_at
 FROM onceward_task
 WHERE id IN :ids
-  AND status IN (0, 2)
+  AND status IN #startable
   AND due_at < :before
 
 -- name: totals_of_spending

@@ -12,7 +12,7 @@ ON CONFLICT (hash) DO UPDATE SET data = excluded.data WHERE false
 SELECT id, queue, kind || coalesce('@' || gates, ''), band, rank, company, due_at
 FROM onceward_task
 WHERE id IN :ids
-  AND status IN (0, 2)
+  AND status IN #startable
   AND paused = 0
 
 -- name: read_blobs
@@ -37,7 +37,7 @@ SET stage = :stage, queue = coalesce(:queue, queue), gates = :gates, touched = 1
     same_errors = 0, progressed_at = :now, clock_at = NULL
 WHERE id IN :ids
   AND token = :token
-  AND status = 1
+  AND status = #running
 RETURNING id, paused
 
 -- name: finish
@@ -46,34 +46,34 @@ UPDATE onceward_task
 SET status = :status, stage = :stage, reason = :reason, ended_at = :now, touched = 1, token = NULL
 WHERE id IN :ids
   AND token = :token
-  AND status = 1
+  AND status = #running
 RETURNING id, awaited, batch
 
 -- name: hand_over
 -- A stage is done and the next one belongs to another queue, or has gates to pass. Its clock stands still until then.
 UPDATE onceward_task
-SET status = 0, stage = :stage, queue = :queue, gates = :gates, estimate = :estimate, due_at = :now, token = NULL,
+SET status = #pending, stage = :stage, queue = :queue, gates = :gates, estimate = :estimate, due_at = :now, token = NULL,
     touched = 1, failures = 0, crashes = 0, company = 0, same_errors = 0, progressed_at = :now, clock_at = -1
 WHERE id = :task
   AND token = :token
-  AND status = 1
+  AND status = #running
 RETURNING id
 
 -- name: wait_for_children
 -- A task that was handed over to a stage that joins, and whose children have not all ended.
 UPDATE onceward_task
-SET status = 3, waiting_for = 'children', due_at = :never
+SET status = #waiting, waiting_for = 'children', due_at = :never
 WHERE id = :task
-  AND status = 0
+  AND status = #pending
 
 -- name: try_again
 -- A stage has failed and will be tried again. An error that is known to pass does not count as one more in a row.
 UPDATE onceward_task
-SET status = 2, stage = :stage, company = 0, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL,
+SET status = #retryable, stage = :stage, company = 0, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL,
     same_errors = CASE WHEN error = :error THEN same_errors + :counted ELSE :counted END, error = :error
 WHERE id = :task
   AND token = :token
-  AND status = 1
+  AND status = #running
 RETURNING id
 
 -- name: error_history
@@ -104,16 +104,16 @@ ON CONFLICT (lineage, identity, fingerprint) DO NOTHING
 -- name: defer
 -- Nothing has failed; the stage runs again later.
 UPDATE onceward_task
-SET status = 0, stage = :stage, company = 0, deferrals = deferrals + 1, due_at = :due_at, reason = :reason, token = NULL
+SET status = #pending, stage = :stage, company = 0, deferrals = deferrals + 1, due_at = :due_at, reason = :reason, token = NULL
 WHERE id = :task
   AND token = :token
-  AND status = 1
+  AND status = #running
 RETURNING id
 
 -- name: park
 -- The task waits for something other than time. Meanwhile its clock stands still.
 UPDATE onceward_task
-SET status = 3, stage = :stage, touched = 1, company = 0, waiting_for = :waiting_for, due_at = :due_at, reason = :reason, token = NULL,
+SET status = #waiting, stage = :stage, touched = 1, company = 0, waiting_for = :waiting_for, due_at = :due_at, reason = :reason, token = NULL,
     clock_at = CASE
         WHEN coalesce(clock_at, progressed_at, started_at) < :now
         THEN coalesce(clock_at, progressed_at, started_at) - :now
@@ -121,7 +121,7 @@ SET status = 3, stage = :stage, touched = 1, company = 0, waiting_for = :waiting
     END
 WHERE id = :task
   AND token = :token
-  AND status = 1
+  AND status = #running
 RETURNING id
 
 -- name: end_wait
@@ -129,12 +129,12 @@ RETURNING id
 UPDATE onceward_task
 SET due_at = :now
 WHERE id = :task
-  AND status = 3
+  AND status = #waiting
 
 -- name: release
 -- Leases are given back; nothing has happened. Until the next claim the clock of the tasks stands still.
 UPDATE onceward_task
-SET status = 0, queue = coalesce(:queue, queue), token = NULL,
+SET status = #pending, queue = coalesce(:queue, queue), token = NULL,
     clock_at = CASE
         WHEN coalesce(clock_at, progressed_at, started_at) < :now
         THEN coalesce(clock_at, progressed_at, started_at) - :now
@@ -144,7 +144,7 @@ SET status = 0, queue = coalesce(:queue, queue), token = NULL,
     estimate = CASE WHEN :queue IS NULL THEN estimate ELSE :estimate END
 WHERE id IN :ids
   AND token = :token
-  AND status = 1
+  AND status = #running
 RETURNING id
 
 -- name: record_crash
@@ -153,7 +153,7 @@ UPDATE onceward_task
 SET status = :status, crashes = crashes + 1, company = :company, reason = :reason, ended_at = :ended_at, token = NULL
 WHERE id = :task
   AND token = :token
-  AND status = 1
+  AND status = #running
 RETURNING id, awaited, batch
 
 -- name: crash_marks
@@ -171,10 +171,10 @@ WHERE task = :task
 -- name: record_timeout
 -- A stage ignored its time limit and its worker was killed for it: one failure, judged when it is claimed again.
 UPDATE onceward_task
-SET status = 2, company = 0, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL
+SET status = #retryable, company = 0, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL
 WHERE id = :task
   AND token = :token
-  AND status = 1
+  AND status = #running
 RETURNING id
 
 -- name: read_fallen
@@ -194,7 +194,7 @@ UPDATE onceward_task
 SET touched = 1
 WHERE id = :task
   AND token = :token
-  AND status = 1
+  AND status = #running
 RETURNING id
 
 -- name: still_held
@@ -202,7 +202,7 @@ RETURNING id
 SELECT id, token
 FROM onceward_task
 WHERE id IN :ids
-  AND status = 1
+  AND status = #running
 
 -- name: insert_checkpoints
 -- Results of stages, cursors and parts; a cursor replaces the one before it.
@@ -265,35 +265,35 @@ DO UPDATE SET number = excluded.number, value = excluded.value, at = excluded.at
 -- name: wake
 -- Tasks that wait are put back in line. Their clock goes on with the next claim.
 UPDATE onceward_task
-SET status = 0, waiting_for = NULL, due_at = :now, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
+SET status = #pending, waiting_for = NULL, due_at = :now, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
 WHERE id IN :ids
-  AND status = 3
+  AND status = #waiting
 RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
 
 -- name: wake_joined
 -- Tasks whose children have all ended.
 UPDATE onceward_task
-SET status = 0, waiting_for = NULL, due_at = :now
+SET status = #pending, waiting_for = NULL, due_at = :now
 WHERE id IN :ids
-  AND status = 3
+  AND status = #waiting
   AND waiting_for = 'children'
 RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
 
 -- name: wake_follower
 -- A task that follows a batch, which has ended.
 UPDATE onceward_task
-SET status = 0, waiting_for = NULL, due_at = :now
+SET status = #pending, waiting_for = NULL, due_at = :now
 WHERE id = :task
-  AND status = 3
+  AND status = #waiting
   AND waiting_for = :waiting_for
 RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
 
 -- name: wake_due
 -- Tasks whose wait was ended by time.
 UPDATE onceward_task
-SET status = 0, waiting_for = NULL, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
+SET status = #pending, waiting_for = NULL, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
 WHERE id IN :ids
-  AND status = 3
+  AND status = #waiting
   AND due_at <= :now
 RETURNING id, run, fence, stage
 
@@ -312,9 +312,9 @@ LIMIT 1000
 -- Asked again what they wait for: somebody else may have woken one of them since, and it may have come to wait for its
 -- children.
 UPDATE onceward_task
-SET status = 0, waiting_for = NULL, due_at = :now, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
+SET status = #pending, waiting_for = NULL, due_at = :now, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
 WHERE id IN :ids
-  AND status = 3
+  AND status = #waiting
   AND waiting_for >= 'code:'
   AND waiting_for < 'code;'
   AND waiting_for <> :present
@@ -323,15 +323,15 @@ RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank,
 -- name: cancel
 -- Nothing of a cancelled task is written any more: its token is gone.
 UPDATE onceward_task
-SET status = 8, ended_at = :now, token = NULL, waiting_for = NULL, reason = :reason
+SET status = #cancelled, ended_at = :now, token = NULL, waiting_for = NULL, reason = :reason
 WHERE id = :task
-  AND status IN (0, 1, 2, 3)
+  AND status IN #open
 RETURNING id, run, fence, stage, awaited, batch
 
 -- name: reopen
 -- An operator opens an ended or waiting task again: with a clock that begins anew.
 UPDATE onceward_task
-SET status = 0, ended_at = NULL, waiting_for = NULL, reason = NULL, due_at = :now, clock_at = -1, expiry = NULL,
+SET status = #pending, ended_at = NULL, waiting_for = NULL, reason = NULL, due_at = :now, clock_at = -1, expiry = NULL,
     failures = 0, crashes = 0, company = 0, same_errors = 0,
     queue = coalesce(:queue, queue),
     run = run + :fresh,
@@ -339,7 +339,7 @@ SET status = 0, ended_at = NULL, waiting_for = NULL, reason = NULL, due_at = :no
     gates = CASE WHEN :fresh = 1 OR :stage IS NOT NULL THEN NULL ELSE gates END,
     touched = CASE WHEN :fresh = 1 AND limits IS NULL AND children = 0 THEN 0 ELSE touched END
 WHERE id = :task
-  AND status IN (3, 4, 5, 6, 7, 8)
+  AND status IN (#waiting, #succeeded, #filtered, #skipped, #failed, #cancelled)
 RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
 
 -- name: status_of

@@ -18,7 +18,7 @@ SELECT first, id
 FROM (
     SELECT t.id, min(t.id) OVER same AS first, count(*) OVER same AS times
     FROM onceward_task t
-    WHERE t.status IN (0, 1, 2, 3)
+    WHERE t.status IN #open
       AND EXISTS (SELECT 1 FROM onceward_identity i WHERE i.scope = t.lineage AND i.hash = t.identity)
     WINDOW same AS (PARTITION BY t.lineage, t.identity)
 ) AS open
@@ -32,7 +32,7 @@ FROM onceward_alias a
 JOIN onceward_task t ON t.id = a.task
 LEFT JOIN onceward_identity i ON i.scope = a.lineage AND i.hash = a.identity
 WHERE a.here = 1
-  AND t.status IN (0, 1, 2, 3)
+  AND t.status IN #open
   AND (i.task = a.task) IS NOT TRUE
 UNION ALL
 SELECT a.task, i.task
@@ -40,7 +40,7 @@ FROM onceward_alias a
 JOIN onceward_task t ON t.id = a.task
 LEFT JOIN onceward_identity i ON i.scope = :everywhere AND i.hash = a.identity
 WHERE a.everywhere = 1
-  AND t.status IN (0, 1, 2, 3)
+  AND t.status IN #open
   AND (i.task = a.task) IS NOT TRUE
 ORDER BY 1
 

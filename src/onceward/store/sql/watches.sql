@@ -143,7 +143,7 @@ SELECT kind, count(*)
 FROM onceward_task
 WHERE waiting_for >= 'code:'
   AND waiting_for < 'code;'
-  AND status = 3
+  AND status = #waiting
 GROUP BY kind
 ORDER BY kind
 LIMIT :limit
@@ -153,7 +153,7 @@ SELECT id
 FROM onceward_task
 WHERE waiting_for >= 'code:'
   AND waiting_for < 'code;'
-  AND status = 3
+  AND status = #waiting
   AND kind = :kind
 ORDER BY id
 LIMIT :limit
@@ -212,8 +212,8 @@ FROM onceward_batch b
 CROSS JOIN onceward_task t
 WHERE t.batch = b.id
   AND b.ended_at >= :since
-  AND b.status = 3
-  AND t.status = 7
+  AND b.status = #batch_failed
+  AND t.status = #failed
 LIMIT :limit
 
 -- name: count_ended_workers

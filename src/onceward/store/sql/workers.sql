@@ -79,10 +79,10 @@ ORDER BY seq
 -- name: take_back
 -- Back into line, whether it had started or not.
 UPDATE onceward_task
-SET status = 0, token = NULL, due_at = :now
+SET status = #pending, token = NULL, due_at = :now
 WHERE id IN :ids
   AND token = :token
-  AND status = 1
+  AND status = #running
 RETURNING id
 
 -- name: any_suspects

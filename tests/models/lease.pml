@@ -4,7 +4,7 @@
  * a standby that is behind takes over, so that the last commits are gone and a fence is given out a second time.
  *
  * here                 in src/onceward
- * Worker, claim        worker/writer.py Writer._operation -> store/attempts/claims.py claim: pop, lease_tasks, lease_these
+ * Worker, claim        worker/writer.py Writer._operation -> store/attempts/claims.py claim: pop, lease_tasks, write_leases
  * Attempt, commit      store/attempts/commits.py commit: advance_group and finish_group
  * IS_MINE              their WHERE: id, fence, one of the tokens of this process, status = running
  * Sweeper, bury        worker/housekeeping.py -> store/attempts/workers.py bury: bury_worker, claims_of_worker, held_by_claim,

@@ -115,7 +115,7 @@ def test_what_committed_late_in_a_governed_line_is_found(
     late = open_session()
     late.opened().execute("BEGIN")  # it has a number, and nobody can see it
     place = {"lane": LANE, "band": 2, "at": hands.now, "tasks": [early], "rank": 0}
-    late.run(Query("stand_in_line", place))
+    late.run(Query("put_in_line", place))
     late.run(Many("insert_turns", [("default:note", LANE, "shop", hands.now)]))
     others = hands.enqueue(60, gates=SHOP)
     one = worker()

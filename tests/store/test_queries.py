@@ -36,7 +36,7 @@ HOT: dict[str, dict[str, Any]] = {
         "due_after": NOON,
     },
     "pop_due": {"after": 0, "now": NOON, "count": 500},
-    "behind": {"lane": "default:note", "band": 2, "rank": 0, "seq": 10},
+    "rows_behind": {"lane": "default:note", "band": 2, "rank": 0, "seq": 10},
     "lease_tasks": {
         "ids": [5, 500, 5_000],
         "token": b"t" * 16,
@@ -65,7 +65,7 @@ HOT: dict[str, dict[str, Any]] = {
         "queue": "default",
         "band": 2,
         "lane": "default:note",
-        "told": "2 default:note",
+        "notification": "2 default:note",
         "key": None,
         "identity": b"i" * 16,
         "payload": b"{}",
@@ -74,8 +74,8 @@ HOT: dict[str, dict[str, Any]] = {
         "receipt": b"r" * 16,
     },
     "enqueued_one": {"lineage": "00000000-0000-0000-0000-000000000001"},
-    "popped": {"lane": "default:note", "band": 2, "rank": 0, "seq": 10_000},
-    "popped_first": {"places": [("default:note", 2, 0, 10_000), ("default:page", 2, 0, 1)]},
+    "drop_popped": {"lane": "default:note", "band": 2, "rank": 0, "seq": 10_000},
+    "drop_popped_heads": {"places": [("default:note", 2, 0, 10_000), ("default:page", 2, 0, 1)]},
     "pop_and_lease": {
         "lanes": ["default:note"],
         "bands": [2],
@@ -91,7 +91,7 @@ HOT: dict[str, dict[str, Any]] = {
         "token": b"t" * 16,
         "now": NOON,
     },
-    "lease_these": {"ids": [5, 500, 5_000], "token": b"t" * 16, "worker": 1, "now": NOON},
+    "write_leases": {"ids": [5, 500, 5_000], "token": b"t" * 16, "worker": 1, "now": NOON},
     "finish_group": {
         "ids": [5, 500, 5_000],
         "fence": 1,
@@ -150,7 +150,7 @@ HOT: dict[str, dict[str, Any]] = {
     "read_blobs": {"ids": [5, 500, 5_000]},
     "spawning_tasks": {"ids": [5, 500, 5_000]},
     "holders": {"ids": [5, 500, 5_000]},
-    "who_waits_for": {"task": 5_000},
+    "tasks_waiting_for": {"task": 5_000},
     "child_ids": {"task": 5_000},
     "still_joined": {"ids": [5, 500, 5_000]},
 }

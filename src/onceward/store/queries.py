@@ -180,13 +180,13 @@ class Statements(Mapping[str, Statement]):
         kinds = tuple(column.kind for column in declared)
         places: list[str] = []
 
-        def place(match: re.Match[str]) -> str:
+        def placeholder(match: re.Match[str]) -> str:
             if match[1] not in places:
                 places.append(match[1])
             return self._placeholder(match[1], places.index(match[1]) + 1)
 
-        spelled_out = _PARAMETER.sub(place, spell_out(text, self._dialect))
-        for_one = _PARAMETER.sub(place, spell_out(text, self._dialect, one_row=True))
+        spelled_out = _PARAMETER.sub(placeholder, spell_out(text, self._dialect))
+        for_one = _PARAMETER.sub(placeholder, spell_out(text, self._dialect, one_row=True))
         self._made[name] = made = Statement(spelled_out, tuple(places), columns, for_one, kinds)
         return made
 

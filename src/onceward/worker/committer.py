@@ -301,7 +301,7 @@ class Committer:
                 self._lost_everything()
                 return _unwritten(batch)
             except (StoreError, ConnectionLost, TryAgainLater) as error:
-                database.lost(self._writer.session, error)
+                database.note_failure(self._writer.session, error)
                 self._writer.session.discard()
                 if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
                     # The leases end by themselves, and what was not written is done again: nothing is lost.

@@ -123,7 +123,7 @@ class Keeper:
             try:
                 self._step()
             except (StoreError, ConnectionLost, TryAgainLater) as error:
-                database.lost(self._session, error)
+                database.note_failure(self._session, error)
                 self._session.discard()
                 self._stopping.wait(PAUSE_AFTER_TROUBLE_S)
             except Exception:  # a loop that must live: the trace is logged, the next step may do better

@@ -300,7 +300,7 @@ class WorkerProcess:
                     return None
                 if not self.summary.worker and time.monotonic() >= give_up_at:
                     raise StoreUnavailable(f"the worker could not begin: {error}") from error
-                database.lost(session, error)
+                database.note_failure(session, error)
                 time.sleep(random.uniform(0.5, 1.5))
 
     def _introduce(self, session: Session, here: presence.Presence | None) -> int:

@@ -138,7 +138,7 @@ class SeparateWriter:
             self._lost_everything()
             return False
         except (StoreError, ConnectionLost, TryAgainLater) as error:
-            database.lost(self.session, error)
+            database.note_failure(self.session, error)
             self.session.discard()
             self._pause_s = min(max(FIRST_PAUSE_S, 2 * self._pause_s), LONGEST_PAUSE_S)
             return None

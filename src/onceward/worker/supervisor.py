@@ -345,7 +345,7 @@ class Supervisor:
             self._troubles.pop(name, None)
         except Exception as error:
             if isinstance(error, StoreError | ConnectionLost | TryAgainLater):
-                database.lost(self._session, error)
+                database.note_failure(self._session, error)
             else:
                 self._tell_trouble(name, "a duty of the supervisor failed, trying again", error)
             self._session.discard()

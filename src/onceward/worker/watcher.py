@@ -81,7 +81,7 @@ class Watcher:
             self._pruner.step()
             return min(max(SHORTEST_PAUSE_S, to_next_ms / 1_000), LONGEST_PAUSE_S)
         except _AWAY as error:
-            database.lost(self._session, error)
+            database.note_failure(self._session, error)
         except Exception:
             logger.exception("looking at the watches, or deleting old tasks, failed")
         finally:
@@ -117,7 +117,7 @@ class Watcher:
         except KeyboardInterrupt:
             raise
         except (ConnectionLost, TryAgainLater) as error:
-            database.lost(self._session, error)
+            database.note_failure(self._session, error)
         except BaseException as error:  # it is the application's code: a verdict or an exit must not end ours
             self._keep([_failed(name, error)], [], [], config, now)
         else:

@@ -228,7 +228,7 @@ def _lease(memory: LineMemory, popped: Sequence[int], leasing: Leasing, now: int
         place = {"passed": passed, "suspects": memory.takes_suspects}
         more = yield Query("lease_tasks", {**lease, **place, "ids": rest, "due_by": memory.due_by(now)})
         if more:
-            yield Query("lease_these", {**lease, "ids": [row[0] for row in more]})
+            yield Query("write_leases", {**lease, "ids": [row[0] for row in more]})
         rows = [*rows, *more]
     if not rows and not (yield Query("is_living", {"worker": worker})):
         raise WorkerBuried(f"worker {worker} was declared dead and may not claim any more")

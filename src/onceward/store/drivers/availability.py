@@ -23,7 +23,7 @@ class Availability:
         self._troubled: WeakSet[object] = WeakSet()
         self._lock = threading.Lock()
 
-    def lost(self, session: object, error: Exception) -> None:
+    def note_failure(self, session: object, error: Exception) -> None:
         """Note that a session has failed; log the first failure."""
         with self._lock:
             self._troubled.add(session)
@@ -33,7 +33,7 @@ class Availability:
         if is_news:
             logger.warning("the database cannot be used, trying again", error=str(error).strip())
 
-    def found(self, session: object) -> None:
+    def note_success(self, session: object) -> None:
         """Note that a session has succeeded; log it when no session is in trouble any more."""
         with self._lock:
             self._troubled.discard(session)

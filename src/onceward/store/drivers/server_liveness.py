@@ -67,12 +67,12 @@ class WatchedConnection(psycopg.Connection[Any]):
     _ask: Callable[[], BackendState] = staticmethod(lambda: BackendState.NO_ANSWER)
 
     @classmethod
-    def to(cls, place: Mapping[str, Any]) -> WatchedConnection:
+    def to(cls, address: Mapping[str, Any]) -> WatchedConnection:
         """A connection on which every statement is a transaction of its own."""
-        connection = cls.connect(autocommit=True, **place)
+        connection = cls.connect(autocommit=True, **address)
         try:
             connection.backend = _backend(connection)
-            connection._ask = partial(ask_backend_state, place, connection.backend)
+            connection._ask = partial(ask_backend_state, address, connection.backend)
         except BaseException:
             quietly(connection.close)
             raise
@@ -121,18 +121,18 @@ class Watch:
         if self._inquiry is None:
             if now >= self._ask_at:
                 self._inquiry = _Inquiry(self._ask)
-        elif self._inquiry.found is not None:
-            self._heed(self._inquiry.found, now)
+        elif self._inquiry.state is not None:
+            self._heed(self._inquiry.state, now)
             self._inquiry = None
         if now - self._alive_at >= LOST_AFTER_S:
             self._give_up(f"no server has answered for {LOST_AFTER_S:g} s: the server stands still")
 
-    def _heed(self, found: BackendState, now: float) -> None:
-        if found is BackendState.NOT_AT_WORK and self._was_missed:
+    def _heed(self, state: BackendState, now: float) -> None:
+        if state is BackendState.NOT_AT_WORK and self._was_missed:
             self._give_up("the server that was asked is not at work on it any more, if it is still there")
-        self._was_missed = found is BackendState.NOT_AT_WORK
-        self._ask_at = now + (ASK_AFTER_S if found is BackendState.AT_WORK else ASK_AGAIN_S)
-        if found is not BackendState.NO_ANSWER:
+        self._was_missed = state is BackendState.NOT_AT_WORK
+        self._ask_at = now + (ASK_AFTER_S if state is BackendState.AT_WORK else ASK_AGAIN_S)
+        if state is not BackendState.NO_ANSWER:
             self._alive_at = now
 
     def _give_up(self, why: str) -> None:
@@ -144,12 +144,12 @@ class _Inquiry:
     """A question on a second connection, while the first may still answer."""
 
     def __init__(self, ask: Callable[[], BackendState]) -> None:
-        self.found: BackendState | None = None
+        self.state: BackendState | None = None
         self._ask = ask
         threading.Thread(target=self._run, name="onceward inquiry", daemon=True).start()
 
     def _run(self) -> None:
-        self.found = self._ask()
+        self.state = self._ask()
 
 
 class _QuestionConnection(psycopg.Connection[Any]):
@@ -160,10 +160,10 @@ class _QuestionConnection(psycopg.Connection[Any]):
         return super().wait(gen, interval, timeout)
 
 
-def ask_backend_state(place: Mapping[str, Any], backend: Backend | None) -> BackendState:
+def ask_backend_state(address: Mapping[str, Any], backend: Backend | None) -> BackendState:
     """Ask the primary whether a backend is at work; without a backend, whether the server answers."""
     try:
-        connection = _QuestionConnection.connect(autocommit=True, **place)
+        connection = _QuestionConnection.connect(autocommit=True, **address)
         try:
             if backend is None:
                 connection.execute(_IS_THERE)

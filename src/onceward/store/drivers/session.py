@@ -111,7 +111,7 @@ class Patience:
             return
         if not self._has_told and time.monotonic() - self._began >= TELL_AFTER_S:
             self._has_told = True
-            database.lost(self._session, error)
+            database.note_failure(self._session, error)
         time.sleep(self._pause_s * (0.5 + secrets.randbelow(1000) / 1000))
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
 
@@ -225,7 +225,7 @@ class Session(ABC):
             else:
                 self._lend_for_a_while(connection, request)
         except Exception as error:
-            raise self._of_lending(error, connection, is_open and not self.has_transaction())  # noqa: B904 - it has its cause, or is the error itself
+            raise self._lending_error(error, connection, is_open and not self.has_transaction())  # noqa: B904 - it has its cause, or is the error itself
         finally:
             connection.shut()
         if self.is_lost():
@@ -248,24 +248,24 @@ class Session(ABC):
         finally:
             self._lending_left_s -= time.monotonic() - began
 
-    def _of_lending(self, error: Exception, connection: GuardedConnection, is_lost: bool) -> Exception:
+    def _lending_error(self, error: Exception, connection: GuardedConnection, is_lost: bool) -> Exception:
         """The error to raise for an error of a function that had the connection."""
         if isinstance(error, NoTimeLeft):
             return error
         meaning = self.engine_error(error)
-        found: Exception = error
+        outcome: Exception = error
         if is_lost:
-            found = WriteLost(f"a function given to ctx.write has lost its transaction: {error}")
+            outcome = WriteLost(f"a function given to ctx.write has lost its transaction: {error}")
         elif isinstance(meaning, WriteRefused | TryAgainLater):
-            found = meaning
+            outcome = meaning
         elif connection.raised is error:  # raised by this database, not by another one
             if isinstance(meaning, StoreFull):
-                found = meaning
+                outcome = meaning
             elif isinstance(meaning, ConnectionLost) and self.is_near:
-                found = TryAgainLater(str(meaning))
-        if found is not error:
-            found.__cause__ = error
-        return found
+                outcome = TryAgainLater(str(meaning))
+        if outcome is not error:
+            outcome.__cause__ = error
+        return outcome
 
     def has_transaction(self) -> bool:
         """Whether the transaction that was begun is still open, with all its savepoints."""
@@ -385,7 +385,7 @@ class Session(ABC):
                 raise
             else:
                 if database.is_away:
-                    database.found(self)
+                    database.note_success(self)
                 return done
 
     def insist_for(self, seconds: float) -> None:
@@ -425,7 +425,7 @@ class Session(ABC):
                 raise
             else:
                 if database.is_away:
-                    database.found(self)
+                    database.note_success(self)
                 return done
 
     def ask(self, operation: Callable[[], Op[Result]]) -> Result:

@@ -67,17 +67,17 @@ def _briefly(operation: Op[int]) -> Op[int]:
 
 def _with_room(waits: Iterable[str], now: int) -> Op[dict[str, Account | None]]:
     """The budgets that tasks wait for and that have something left; None where none was drawn from yet."""
-    wanted = {account_waited_for(one): one for one in waits}
+    wanted = {account_waited_for(wait): wait for wait in waits}
     rows = yield Many("newest_accounts", [(*account, now) for account in sorted(wanted)])
-    found: dict[str, Account | None] = dict.fromkeys(wanted.values())
+    accounts: dict[str, Account | None] = dict.fromkeys(wanted.values())
     for row in rows:
         account = Account(*row)
         waiting_for = wanted[account.name, account.scope]
         if account.left_at(now) > 0:
-            found[waiting_for] = account
+            accounts[waiting_for] = account
         else:
-            del found[waiting_for]
-    return found
+            del accounts[waiting_for]
+    return accounts
 
 
 def wake_for_budgets(now: int) -> Op[int]:
@@ -95,9 +95,9 @@ def _oldest_that_fit(waiting_for: str, account: Account | None, now: int) -> Op[
     """The oldest waiting tasks that together fit into a budget, past any that are too large for it."""
     name, scope = account_waited_for(waiting_for)
     most = None if account is None or account.unit == CALLS else account.left_at(now)
-    asked = {"waiting_for": waiting_for, "name": name, "scope": scope, "most": most, "count": WOKEN_AT_ONCE}
+    wanted = {"waiting_for": waiting_for, "name": name, "scope": scope, "most": most, "count": WOKEN_AT_ONCE}
     after = 0
-    while rows := (yield Query("oldest_that_may_fit", {**asked, "after": after})):
+    while rows := (yield Query("oldest_that_may_fit", {**wanted, "after": after})):
         amounts = [_needed(name, account, *row[1:]) for row in rows]
         fitting = may_fit(amounts, sum(amounts) if account is None else account.left_at(now))
         if fitting:

@@ -72,7 +72,7 @@ class SetAside:
     @property
     def turned_away(self) -> set[int]:
         """The tasks that do not run."""
-        return {*self.waiting, *self.failing, *(one.task for one in self.put_back)}
+        return {*self.waiting, *self.failing, *(placement.task for placement in self.put_back)}
 
 
 def set_aside(tasks: Sequence[int], rules_of: BudgetsOf, due_by: int, now: int, *, waits: bool) -> Op[SetAside]:
@@ -125,16 +125,16 @@ def _draws(row: Row, rules_of: BudgetsOf, now: int) -> list[_Draw]:
     passing = read_gates(gates)
     named = {gate.name[1:]: gate.tokens for gate in passing if gate.name[0] == BUDGET}
     source = next((gate.name for gate in passing if gate.is_source), None)
-    found = []
+    draws = []
     for rule in rules_of(kind, stage):
         whose = rule.whose(kind, source, str(as_uuid(lineage)), batch)
         if rule.name in named and whose is not None:
             # Without an estimate a stage may cost all of the budget.
             amount = named[rule.name] * WHOLE if rule.unit == CALLS else rule.ceiling if estimate is None else estimate
-            found.append(_Draw((rule.name, whose, rule.window(now)[0]), amount, rule))
+            draws.append(_Draw((rule.name, whose, rule.window(now)[0]), amount, rule))
     if LINEAGE in named or any(rule.unit == USD for rule in rules_of(kind, stage)):
-        found += [_Draw((LINEAGE, scope, 0), estimate or 0) for scope in scopes_of(lineage, scopes)]
-    return found
+        draws += [_Draw((LINEAGE, scope, 0), estimate or 0) for scope in scopes_of(lineage, scopes)]
+    return draws
 
 
 def scopes_of(lineage: object, scopes: bytes | None) -> list[str]:
@@ -241,15 +241,15 @@ def lock_accounts(
         rows = yield Many("hold_all_budgets", [(*key, int(wanted[key] is not None)) for key in sorted(wanted)])
     else:
         rows = yield Many("hold_free_budgets", sorted(wanted))
-    found = [Account(*row) for row in rows]
-    known = {account.key for account in found}
+    accounts = [Account(*row) for row in rows]
+    known = {account.key for account in accounts}
     missing = {key: rule for key, rule in wanted.items() if key not in known and rule is not None}
     if missing and waits:
         yield from _open(missing, now)
-        found = [Account(*row) for row in (yield Many("hold_budgets", sorted(wanted)))]
+        accounts = [Account(*row) for row in (yield Many("hold_budgets", sorted(wanted)))]
     elif missing and (yield from _open_briefly(missing, now)):
-        found = [Account(*row) for row in (yield Many("hold_free_budgets", sorted(wanted)))]
-    return {account.key: account for account in found}
+        accounts = [Account(*row) for row in (yield Many("hold_free_budgets", sorted(wanted)))]
+    return {account.key: account for account in accounts}
 
 
 def _open_briefly(missing: Mapping[AccountKey, BudgetRule], now: int) -> Op[bool]:
@@ -263,7 +263,7 @@ def _open_briefly(missing: Mapping[AccountKey, BudgetRule], now: int) -> Op[bool
         yield Query("rollback_to_savepoint")
         yield Query("release_savepoint")
         return False
-    yield Query("wait_as_ever")
+    yield Query("wait_normally")
     yield Query("release_savepoint")
     return True
 
@@ -380,12 +380,12 @@ def task_budgets(
     counted: Iterable[Counted], kind: str, lineage: str, batch: int | None, now: int
 ) -> dict[AccountKey, BudgetRule]:
     """The budgets that count a new task."""
-    found = {}
-    for rule, source in ((one.rule, one.source) for one in counted):
+    rules = {}
+    for rule, source in ((count.rule, count.source) for count in counted):
         whose = rule.whose(kind, source, lineage, batch)
         if whose is not None:
-            found[rule.name, whose, rule.window(now)[0]] = rule
-    return found
+            rules[rule.name, whose, rule.window(now)[0]] = rule
+    return rules
 
 
 def count_tasks(counts: Mapping[AccountKey, int]) -> Op[None]:

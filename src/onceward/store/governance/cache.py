@@ -35,14 +35,14 @@ def look_up(source: str, hashed: bytes) -> Op[Cached | None]:
 
 def begin_fill(lease: Lease, move: Fill, now: int) -> Op[AnswerTaken | None]:
     """Make this attempt the one that asks the source, unless another does or the answer is there."""
-    place = {"source": move.source, "hash": move.hash}
-    mine = {**place, "task": lease.task, "token": lease.token, "now": now, "until": now + move.limit_ms}
+    key = {"source": move.source, "hash": move.hash}
+    mine = {**key, "task": lease.task, "token": lease.token, "now": now, "until": now + move.limit_ms}
     if (yield Query("begin_filling", mine)):
         return None
-    rows = yield Query("hold_answer", place)
+    rows = yield Query("hold_answer", key)
     if not rows or not (yield from _is_useless(rows[0], move.unfit, now)):
         return AnswerTaken()
-    yield Query("fill_again", mine)
+    yield Query("refill", mine)
     yield from _drop_blobs([rows[0][1]])
     return None
 
@@ -69,18 +69,18 @@ def end_fill(lease: Lease, move: Filled, now: int) -> Op[None]:
         yield from _drop_blobs([blob])
 
 
-def count_lookups(left: Sequence[Commit], now: int) -> Op[None]:
+def count_lookups(ended: Sequence[Commit], now: int) -> Op[None]:
     """Count cache hits and misses per source for stages that have ended, and note the answers used."""
     counted: dict[str, Counter[str]] = {}
     used: set[tuple[str, bytes]] = set()
-    for each in left:
-        for one in each.reports:
-            if one.hits or one.misses:
-                here = counted.setdefault(one.gate, Counter())
-                here.update(hits=one.hits, misses=one.misses)
-                if each.lease.failures or each.lease.crashes:
-                    here.update(retry_hits=one.hits, retry_misses=one.misses)
-            used.update(one.used)
+    for commit in ended:
+        for report in commit.reports:
+            if report.hits or report.misses:
+                counter = counted.setdefault(report.gate, Counter())
+                counter.update(hits=report.hits, misses=report.misses)
+                if commit.lease.failures or commit.lease.crashes:
+                    counter.update(retry_hits=report.hits, retry_misses=report.misses)
+            used.update(report.used)
     if used:
         yield Many("use_answers", sorted(used), (now,))
     if counted:

@@ -78,13 +78,13 @@ def _look(memory: LineMemory, room: int, now: int, *, locks: bool) -> Op[GatePla
         "seen_ranks": [rank for _, (rank, _) in seen],
         "seen_seqs": [seq for _, (_, seq) in seen],
     }
-    asked = {"lines": list(memory.open_lanes), "now": now, "count": limit, "all_turns": ALL_TURNS, "most": most}
-    found = yield Query("due_turns", {**asked, **places, "locks": locks})
+    wanted = {"lines": list(memory.open_lanes), "now": now, "count": limit, "all_turns": ALL_TURNS, "most": most}
+    rows = yield Query("due_turns", {**wanted, **places, "locks": locks})
     lanes: dict[str, GovernedLine] = {}
     heads: dict[str, list[BandHead]] = {}
     states: dict[str, GateState] = {}
     turns = 0
-    for what, name, line, *numbers in found:
+    for what, name, line, *numbers in rows:
         if what == _TURN:
             known = lanes.get(name)
             if known is None:
@@ -167,14 +167,14 @@ def _report_recovered(plan: GatePlan) -> Op[None]:
 
 
 def _correct_clocks(plan: GatePlan) -> Op[None]:
-    for name, found in list(plan.states.items()):
-        plan.states[name] = plan.stored[name] = yield from correct_gate_clock(name, found, plan.now)
+    for name, state in list(plan.states.items()):
+        plan.states[name] = plan.stored[name] = yield from correct_gate_clock(name, state, plan.now)
 
 
-def correct_gate_clock(gate: str, found: GateState, now: int) -> Op[GateState]:
+def correct_gate_clock(gate: str, stored: GateState, now: int) -> Op[GateState]:
     """The state of a locked gate by the present clock; if that was set back, write the corrected times."""
-    state = found.as_of(now)
-    if state is not found:
+    state = stored.as_of(now)
+    if state is not stored:
         yield Query("set_gate_back", {"gate": gate, "tat": state.tat, "paused_until": state.paused_until, "now": now})
     return state
 
@@ -229,13 +229,13 @@ def pop(plan: GatePlan, leasing: Leasing, room: int, before: int | None = None) 
         wanted.append((lane, many))
     if not wanted:
         return []
-    found = yield from _pop(plan, wanted, leasing)
+    popped_by_lane = yield from _pop(plan, wanted, leasing)
     for lane, many in wanted:
-        here = found.get(lane.name)
-        if here is not None:
-            lane.popped = here.tasks
-            leasing.passed.update(dict.fromkeys(here.tasks, lane.name[len(lane.line) + 1 :]))
-            yield from _remember(plan, (lane.name, lane.head.band), here)
+        popped = popped_by_lane.get(lane.name)
+        if popped is not None:
+            lane.popped = popped.tasks
+            leasing.passed.update(dict.fromkeys(popped.tasks, lane.name[len(lane.line) + 1 :]))
+            yield from _remember(plan, (lane.name, lane.head.band), popped)
         if len(lane.popped) < many:
             plan.take(lane, len(lane.popped) - many)
         standing = lane.head.standing
@@ -255,9 +255,9 @@ def _remember(plan: GatePlan, line: Line, popped: Popped) -> Op[None]:
 
 def _pop(plan: GatePlan, wanted: Sequence[tuple[GovernedLine, int]], leasing: Leasing) -> Op[dict[str, Popped]]:
     """Pop the wanted number of tasks from each line."""
-    found = (yield from _pop_and_lease(plan, wanted, leasing)) if plan.memory.sweeps else None
-    if found is not None:
-        return found
+    popped_by_lane = (yield from _pop_and_lease(plan, wanted, leasing)) if plan.memory.sweeps else None
+    if popped_by_lane is not None:
+        return popped_by_lane
     if plan.is_remembered:
         plan.is_stale = True
         return {}
@@ -300,31 +300,33 @@ def _pop_and_lease(
     plan.memory.healthy_gates.clear()
     plan.stored |= {name: plan.states[name] for name in names}
     leasing.rows += [row for row in rows if row[0] is not None]
-    [told] = [row[_LINES] for row in rows if row[0] is None]
-    found = {lane: Popped(tasks, (rank, seq), at) for lane, tasks, rank, seq, at in msgspec.json.decode(told)}
+    [summary] = [row[_LINES] for row in rows if row[0] is None]
+    popped_by_lane = {
+        lane: Popped(tasks, (rank, seq), at) for lane, tasks, rank, seq, at in msgspec.json.decode(summary)
+    }
     if leases:
-        leasing.tried += [task for popped in found.values() for task in popped.tasks]
-    return found
+        leasing.tried += [task for popped in popped_by_lane.values() for task in popped.tasks]
+    return popped_by_lane
 
 
 def _pop_alone(wanted: Sequence[tuple[GovernedLine, int]]) -> Op[dict[str, Popped]]:
     """Pop on SQLite, where no other claim can pop meanwhile; a head that was looked at is known already."""
-    found: dict[str, Popped] = {}
+    popped_by_lane: dict[str, Popped] = {}
     places = []
     for lane, many in wanted:
         _, band, _, first = lane.head
         if many == 1 and first is not None:
-            found[lane.name] = first
+            popped_by_lane[lane.name] = first
             places.append((lane.name, band, *first.last))
             continue
         rows = yield Query("pop_governed", {"lane": lane.name, "band": band, "count": many})
         if rows:
             tasks, ranks, seqs, times = zip(*rows, strict=True)
-            yield Query("popped", {"lane": lane.name, "band": band, "rank": ranks[-1], "seq": seqs[-1]})
-            found[lane.name] = Popped(list(tasks), (ranks[-1], seqs[-1]), max(times))
+            yield Query("drop_popped", {"lane": lane.name, "band": band, "rank": ranks[-1], "seq": seqs[-1]})
+            popped_by_lane[lane.name] = Popped(list(tasks), (ranks[-1], seqs[-1]), max(times))
     if places:
-        yield Query("popped_first", {"places": places})
-    return found
+        yield Query("drop_popped_heads", {"places": places})
+    return popped_by_lane
 
 
 def settle(plan: GatePlan, passages: Sequence[Passage], leases: Sequence[Lease]) -> Op[set[int]]:
@@ -374,8 +376,8 @@ def _write_down(
     now: int,
 ) -> Op[None]:
     """Take tokens from gates, end turns and insert new ones, in one statement on PostgreSQL."""
-    names, tats, calls, healthy = ([row[place] for row in taken] for place in range(4))
-    lines, lanes, gates, times = ([row[place] for row in left] for place in range(4))
+    names, tats, calls, healthy = ([row[column] for row in taken] for column in range(4))
+    lines, lanes, gates, times = ([row[column] for row in left] for column in range(4))
     change = {"names": names, "tats": tats, "calls": calls, "healthy": healthy, "seqs": seqs, "now": now}
     is_done = yield Query("settle_gates", {**change, "lines": lines, "lanes": lanes, "gates": gates, "times": times})
     if is_done:

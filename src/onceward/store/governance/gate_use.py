@@ -58,23 +58,23 @@ def take_tokens(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: i
 
 
 def leave_gates(
-    left: Sequence[Commit], said: Sequence[SourceReport], now: int, claimer: LineMemory | None = None
+    ended: Sequence[Commit], reports: Sequence[SourceReport], now: int, claimer: LineMemory | None = None
 ) -> Op[None]:
     """Free the slots of stages that have ended, and report to their gates how their sources served them.
 
-    Most reports are equal; `said` has each once. A claim in the same transaction reports successes to the gates that
+    Most reports are equal; `reports` has each once. A claim in the same transaction reports successes to the gates that
     it passes anyway. Several gates with different reports are locked first, in order, together with those whose cache
     lookups are counted afterwards (decision 46).
     """
-    inside = sorted([one.lease.task for one in left if one.lease.is_inside])
+    inside = sorted([commit.lease.task for commit in ended if commit.lease.is_inside])
     if inside:
         freed = sorted({row[0] for row in (yield Query("leave_gates", {"ids": inside}))})
         if freed:
             yield Query("wake_turns", {"gates": freed, "now": now})
-    gates = {one.gate for one in said if one.says_something}
-    others = {one.gate for one in said if one.says_something and not one.is_plain_success}
+    gates = {report.gate for report in reports if report.says_something}
+    others = {report.gate for report in reports if report.says_something and not report.is_plain_success}
     healthy = gates - others
-    counted = {one.gate for one in said if one.hits or one.misses}
+    counted = {report.gate for report in reports if report.hits or report.misses}
     if (others or counted) and len(gates | counted) > 1:
         yield Query("hold_gates", {"names": sorted(gates | counted)})
     elif claimer is not None:
@@ -84,25 +84,24 @@ def leave_gates(
     if healthy:
         yield Query("report_success", {"gates": sorted(healthy), "now": now, "before": now - REPORT_EVERY_MS})
     for gate in sorted(others):
-        yield from _report_to_gate(
-            gate, [one for each in left for one in each.reports if one.gate == gate and one.says_something], now
-        )
+        mine = [report for commit in ended for report in commit.reports if report.gate == gate]
+        yield from _report_to_gate(gate, [report for report in mine if report.says_something], now)
 
 
-def _report_to_gate(gate: str, all_told: Sequence[SourceReport], now: int) -> Op[None]:
+def _report_to_gate(gate: str, reports: Sequence[SourceReport], now: int) -> Op[None]:
     """Write the outcomes of calls through one gate: breaker, pause asked for, unused tokens."""
     rows = yield Query("hold_gate", {"gate": gate})
     if not rows:
         return
     state = GateState.stored(*rows[0][1:]).as_of(now)
-    outcomes = [outcome for one in all_told for outcome in one.outcomes]
-    breaker = next((one.breaker for one in all_told if False in one.outcomes), None)
+    outcomes = [outcome for report in reports for outcome in report.outcomes]
+    breaker = next((report.breaker for report in reports if False in report.outcomes), None)
     after = after_outcomes(breaker, state, outcomes, now)
-    asked_ms = [min(one.pause_ms, LONGEST_WISH_MS) for one in all_told if one.pause_ms is not None]
+    asked_ms = [min(report.pause_ms, LONGEST_WISH_MS) for report in reports if report.pause_ms is not None]
     asked_until = now + max(asked_ms) if asked_ms else 0
     failures = outcomes.count(False)
-    error = next((one.error for one in reversed(all_told) if one.error is not None), None)
-    unused_us = sum(one.unused_us for one in all_told)
+    error = next((report.error for report in reversed(reports) if report.error is not None), None)
+    unused_us = sum(report.unused_us for report in reports)
     if unused_us:  # tasks that wait for tokens may pass earlier
         yield Query("wake_turns", {"gates": [gate], "now": now})
     opened = after.opened > state.opened

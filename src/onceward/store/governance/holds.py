@@ -47,12 +47,12 @@ class HoldLocked(Exception):
 
 
 def set_aside_beyond(
-    asked: Sequence[tuple[Lease, Hold]], now: int, *, waits: bool
+    holds: Sequence[tuple[Lease, Hold]], now: int, *, waits: bool
 ) -> Op[list[bool | NotEnough | HoldLocked]]:
     """Set aside the amounts that tasks hold beyond their stages, in order; returns the outcome of each."""
-    ids = sorted({lease.task for lease, _ in asked})
-    requests = yield from _read(asked, ids, now)
-    yield Query("drop_asked", {"ids": ids})
+    ids = sorted({lease.task for lease, _ in holds})
+    requests = yield from _read(holds, ids, now)
+    yield Query("drop_refused_holds", {"ids": ids})
     wanted = {key: rule for request in requests for key, rule in request.keys.items()}
     accounts = yield from lock_accounts(wanted, now, waits=waits)
     locked = set() if waits else (yield from locked_by_others(wanted, accounts))
@@ -74,13 +74,13 @@ def set_aside_beyond(
     return answers
 
 
-def _read(asked: Sequence[tuple[Lease, Hold]], ids: Sequence[int], now: int) -> Op[list[_HoldRequest]]:
+def _read(holds: Sequence[tuple[Lease, Hold]], ids: Sequence[int], now: int) -> Op[list[_HoldRequest]]:
     facts = {row[0]: row[1:] for row in (yield Query("hold_needs", {"ids": list(ids)}))}
     held: dict[tuple[int, str, str], list[HeldRow]] = {}
     for task, name, held_of, *row in (yield Query("holds_of", {"ids": list(ids)})):
         held.setdefault((task, name, held_of), []).append(HeldRow(*row))
     requests = []
-    for lease, move in asked:
+    for lease, move in holds:
         lineage, batch, scopes = facts[lease.task]
         rule = move.rule
         whose = rule.whose(lease.kind, move.source, str(as_uuid(lineage)), batch)
@@ -169,10 +169,12 @@ def settle_holds(settling: Sequence[tuple[Lease, Settlement]], now: int) -> Op[N
     """Settle holds: the amount is spent, and the rest is free again or stays held."""
     changes: list[tuple[AccountKey, tuple[int, int, int]]] = []
     costs: dict[int, int] = {}
-    for lease, one in settling:
+    for lease, settlement in settling:
         staying: list[tuple[object, ...]] = []
         for rest in settle_rows(
-            (yield from _take([(lease.task, one.name, one.budget, lease.run)])), one.amount, keeps_rest=one.keeps_rest
+            (yield from _take([(lease.task, settlement.name, settlement.budget, lease.run)])),
+            settlement.amount,
+            keeps_rest=settlement.keeps_rest,
         ):
             row = rest.row
             key = (row.budget, row.scope, row.window_at)
@@ -180,11 +182,11 @@ def settle_holds(settling: Sequence[tuple[Lease, Settlement]], now: int) -> Op[N
             if rest.above:
                 warn_of_overcharge(lease.task, row.budget, row.scope, rest.above)
             if rest.stays:
-                staying.append((lease.task, lease.run, one.name, one.budget, *key, rest.stays, row.state))
+                staying.append((lease.task, lease.run, settlement.name, settlement.budget, *key, rest.stays, row.state))
         if staying:
             yield Many("insert_holds", staying, (NO_TOKEN, now))
-        if one.unit == USD:
-            costs[lease.task] = costs.get(lease.task, 0) + one.amount
+        if settlement.unit == USD:
+            costs[lease.task] = costs.get(lease.task, 0) + settlement.amount
     yield from change_accounts(changes)
     if spent := sorted((task, usd) for task, usd in costs.items() if usd):
         yield Many("add_costs", spent)

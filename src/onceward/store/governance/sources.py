@@ -74,21 +74,21 @@ def read_sources(source: str | None, known: Sequence[str]) -> Op[list[GateFacts]
     waiting = yield from _waiting(source)
     facts = yield from gate_facts(sorted(names | set(waiting) | set(known)), pauses)
     return [
-        one._replace(waiting=count, waiting_since=since)
-        for name, one in sorted(facts.items())
+        gate._replace(waiting=count, waiting_since=since)
+        for name, gate in sorted(facts.items())
         for count, since in [waiting.get(name, (0, None))]
     ]
 
 
 def _waiting(source: str | None) -> Op[dict[str, tuple[int, int | None]]]:
     """How many tasks wait behind each gate of a source, and since when the first one does."""
-    found: dict[str, tuple[int, int | None]] = {}
+    waiting: dict[str, tuple[int, int | None]] = {}
     for lane, count, since in (yield Query("governed_lines")):
         for gate in read_gates(gates_in(lane) or ""):
             if gate.is_source and (source is None or belongs(gate, source)):
-                before, first = found.get(gate.name, (0, since))
-                found[gate.name] = before + count, min(since, first or since)
-    return found
+                before, first = waiting.get(gate.name, (0, since))
+                waiting[gate.name] = before + count, min(since, first or since)
+    return waiting
 
 
 def belongs(gate: Gate, source: str) -> bool:

@@ -395,7 +395,7 @@ class _Guard:
             yield Query("lock_links")
         for place, holder in self.links:
             one = self.asked[place]
-            above = yield Query("who_waits_for", {"task": one.lease.task})
+            above = yield Query("tasks_waiting_for", {"task": one.lease.task})
             if holder.task in {row[0] for row in above}:
                 reason = f"task {holder.task} waits for the spawning task; waiting for it would close a circle"
                 self.decided[place] = Decision(None, refused=Refused(Rule.CYCLE, reason, existing=holder.task))

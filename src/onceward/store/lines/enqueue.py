@@ -47,9 +47,9 @@ def enqueue(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
         if is_governed:
             numbers = yield from _enqueue_governed(some, now)
         else:
-            one = some[0]
+            first = some[0]
             new = Alike(
-                one.kind, one.version, one.queue, one.band, one.due_at, one.created_at,
+                first.kind, first.version, first.queue, first.band, first.due_at, first.created_at,
                 None if has_no_key else [task.key or "" for task in some], [task.identity for task in some],
                 [task.payload for task in some], [task.lineage.bytes for task in some],
             )  # fmt: skip
@@ -77,26 +77,26 @@ def enqueue_alike(new: Alike) -> Op[list[int]]:
 
 
 def _enqueue_some(new: Alike) -> Op[list[int]]:
-    kind, version, queue, band, due_at, created_at, keys, identities, given, lineages = new
-    payloads, in_blob = yield from store_payloads(given)
-    place = {"lane": lane_of(queue, kind), "band": band}
+    kind, version, queue, band, due_at, created_at, keys, identities, values, lineages = new
+    payloads, in_blob = yield from store_payloads(values)
+    line = {"lane": lane_of(queue, kind), "band": band}
     rows = yield Query(
         "insert_tasks",
         {
-            **place, "kind": kind, "version": version, "queue": queue, "due_at": due_at, "created_at": created_at,
+            **line, "kind": kind, "version": version, "queue": queue, "due_at": due_at, "created_at": created_at,
             "keys": keys, "identities": identities, "payloads": payloads, "in_blob": in_blob,
             "lineages": Uuids(lineages), "rows": PackedBytes(payloads, in_blob, keys),
         },
     )  # fmt: skip
     if rows:
         return sorted([row[0] for row in rows])
-    [(last, rank, seq)] = yield Query("where_new_ones_stand", place)
+    [(last, rank, seq)] = yield Query("place_of_new", line)
     first = last - len(payloads) + 1
     if due_at <= created_at:
-        where = {**place, "rank": rank, "at": created_at, "seq": seq}
-        yield Query("stand_new", {**where, "first": first, "last": last})
+        where = {**line, "rank": rank, "at": created_at, "seq": seq}
+        yield Query("put_new_in_line", {**where, "first": first, "last": last})
     else:
-        yield Many("wait_until_due", [(due_at, task, place["lane"], band, 0) for task in range(first, last + 1)])
+        yield Many("wait_until_due", [(due_at, task, line["lane"], band, 0) for task in range(first, last + 1)])
     return list(range(first, last + 1))
 
 
@@ -110,7 +110,7 @@ def enqueue_at_once(new: Alike) -> AtomicStatement | None:
             "enqueue_one",
             {
                 "kind": new.kind, "version": new.version, "queue": new.queue, "band": new.band, "lane": lane,
-                "told": f"{new.band} {lane}", "key": None if new.keys is None else new.keys[0],
+                "notification": f"{new.band} {lane}", "key": None if new.keys is None else new.keys[0],
                 "identity": new.identities[0], "payload": new.payloads[0], "lineage": lineage, "now": new.created_at,
             },
         ),
@@ -133,14 +133,14 @@ def store_payloads(payloads: list[bytes]) -> Op[tuple[list[bytes], list[int | No
 def _enqueue_governed(tasks: Sequence[NewTask], now: int) -> Op[list[int]]:
     """Insert tasks of one kind with different gates, and put each in its governed line."""
     payloads = yield from store_values([task.payload for task in tasks])
-    one = tasks[0]
+    first = tasks[0]
     rows = yield Many(
         "insert_governed",
         [
             (task.key, task.identity, *payload, task.lineage, task.gates, task.estimate)
             for task, payload in zip(tasks, payloads, strict=True)
         ],
-        (one.kind, one.version, one.queue, one.band, one.due_at, one.created_at),
+        (first.kind, first.version, first.queue, first.band, first.due_at, first.created_at),
     )
     # Numbered in the order of the rows, but not always returned in it.
     numbered = sorted((task, stands) for task, stands in rows)

@@ -59,15 +59,15 @@ def put_ranked_in_line(ready: Mapping[Line, list[tuple[int, int]]], now: int) ->
     """Put due tasks in their lines, each at its rank; tasks of one rank keep their order."""
     for (lane, band), places in ready.items():
         ranks, tasks = [rank for rank, _ in places], [task for _, task in places]
-        place = {"lane": lane, "band": band, "at": now, "tasks": tasks}
+        line = {"lane": lane, "band": band, "at": now, "tasks": tasks}
         if ranks.count(ranks[0]) == len(ranks):
-            yield Query("stand_in_line", {**place, "rank": ranks[0]})
+            yield Query("put_in_line", {**line, "rank": ranks[0]})
         else:
-            apart = {**place, "ranks": ranks, "apart": dict(zip(tasks, ranks, strict=True))}
+            apart = {**line, "ranks": ranks, "apart": dict(zip(tasks, ranks, strict=True))}
             ends = yield Query("end_of_line", {"lane": lane, "band": band, "ranks": sorted(set(ranks))})
             for rank, seq in ends:
                 apart |= {"rank": rank, "seq": seq}
-            yield Query("stand_apart", apart)
+            yield Query("put_apart_in_line", apart)
     if governed := {(lane, gates) for lane, _ in ready if (gates := gates_in(lane)) is not None}:
         yield from append_turns(governed, now)
 
@@ -244,7 +244,7 @@ def _pop_line(memory: LineMemory, line: Line, count: int, rank_max: int, marks_a
     With `marks_at` ranks are shares in this line, and the claim marks how far it has come.
     """
     lane, band = line
-    asked, needs_threads = count, lane in memory.threaded
+    wanted, needs_threads = count, lane in memory.threaded
     if needs_threads:
         count = min(count, memory.threads)
         if count <= 0:
@@ -257,7 +257,7 @@ def _pop_line(memory: LineMemory, line: Line, count: int, rank_max: int, marks_a
     in_order = sorted([(rank, seq, task) for task, rank, seq, _ in popped])
     if in_order:
         last = in_order[-1][:2]
-        yield Query("popped", {"lane": lane, "band": band, "rank": last[0], "seq": last[1]})
+        yield Query("drop_popped", {"lane": lane, "band": band, "rank": last[0], "seq": last[1]})
         memory.took(line, last)
         memory.popped_from.append(line)
         memory.stood_at = max(memory.stood_at, max([row[3] for row in popped]))
@@ -265,7 +265,7 @@ def _pop_line(memory: LineMemory, line: Line, count: int, rank_max: int, marks_a
             yield from mark(memory, line, last[0], marks_at)
     if needs_threads:
         memory.threads -= len(in_order)
-        memory.wants_thread = memory.wants_thread or len(in_order) == count < asked
+        memory.wants_thread = memory.wants_thread or len(in_order) == count < wanted
     return [task for _, _, task in in_order]
 
 
@@ -280,8 +280,8 @@ def drop_dead(memory: LineMemory) -> Op[None]:
         while left > 0:
             many = min(many, left)
             rank, seq = memory.start(line)
-            place = {"lane": line[0], "band": line[1], "rank": rank, "seq": seq, "count": many}
-            dropped = yield Query("drop_dead", place)
+            start = {"lane": line[0], "band": line[1], "rank": rank, "seq": seq, "count": many}
+            dropped = yield Query("drop_dead", start)
             left -= many
             if sum([row[0] for row in dropped]) < many:
                 break
@@ -295,7 +295,7 @@ def look_for_stragglers(memory: LineMemory, now: int) -> Op[bool]:
     """
     behind = []
     for (lane, band), (rank, seq) in list(memory.floor.items()):
-        if (yield Query("behind", {"lane": lane, "band": band, "rank": rank, "seq": seq})):
+        if (yield Query("rows_behind", {"lane": lane, "band": band, "rank": rank, "seq": seq})):
             behind.append(lane)
     if not behind:
         return False

@@ -13,7 +13,7 @@ LEFT JOIN pg_locks l ON l.locktype = 'advisory'
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND l.granted
 
--- name: lease_these
+-- name: write_leases
 -- Nothing: lease_tasks has written them.
 
 -- name: lease_tasks

@@ -10,7 +10,7 @@
 -- Nothing, likewise.
 
 -- name: lease_tasks
--- Read the popped tasks that may run as their leases will be, with a new fence; only for a living worker. lease_these
+-- Read the popped tasks that may run as their leases will be, with a new fence; only for a living worker. write_leases
 -- then writes them (RETURNING would store the rows on the way), and insert_claim the claim row. A governed task must
 -- have been popped from the line behind its gates and a suspect from a line of suspects: a place left in another line
 -- leads past no gate and into no company.
@@ -27,7 +27,7 @@ WHERE id IN :ids
   AND (:suspects OR gates IS NULL OR id || '@' || gates IN TEXTS :passed)
   AND EXISTS (SELECT 1 FROM onceward_worker w WHERE w.id = :worker AND w.stopped_at IS NULL)
 
--- name: lease_these
+-- name: write_leases
 UPDATE onceward_task
 SET status = #running, fence = fence + 1, token = :token, worker = :worker,
     started_at = coalesce(started_at, :now),

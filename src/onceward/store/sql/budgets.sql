@@ -269,7 +269,7 @@ ROWS (same token bytea, same at bigint, task bigint, run integer, hold text, hel
 ON CONFLICT (task, token, budget, scope, hold, held_of, run, window_at, state)
 DO UPDATE SET amount = onceward_reservation.amount + excluded.amount
 
--- name: drop_asked
+-- name: drop_refused_holds
 -- Delete the refused holds of tasks that ask again or go on without.
 DELETE FROM onceward_reservation
 WHERE task IN :ids

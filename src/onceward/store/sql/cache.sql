@@ -23,7 +23,7 @@ VALUES (:source, :hash, :task, :token, :now, :until, :now)
 ON CONFLICT (source, hash) DO NOTHING
 RETURNING hash
 
--- name: fill_again
+-- name: refill
 -- Replace a useless answer, or a lost attempt, by this attempt. The row is locked.
 UPDATE onceward_cache
 SET value = NULL, value_blob = NULL, size = 0, filler = :task, filling_token = :token, stored_at = :now,

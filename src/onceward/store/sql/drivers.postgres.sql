@@ -33,7 +33,7 @@ SELECT CASE WHEN pg_try_advisory_lock_shared(
 -- Limit lock waits to half a second for the rest of this transaction.
 SET LOCAL lock_timeout = 500
 
--- name: wait_as_ever
+-- name: wait_normally
 -- Lift that limit for the rest of this transaction.
 SET LOCAL lock_timeout = DEFAULT
 

@@ -27,7 +27,7 @@ ROLLBACK /* onceward */
 -- name: wait_briefly
 -- Nothing: the transaction already is the only writer.
 
--- name: wait_as_ever
+-- name: wait_normally
 -- Nothing, likewise.
 
 -- name: has_schema

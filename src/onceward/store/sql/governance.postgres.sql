@@ -105,7 +105,7 @@ FOR UPDATE
 -- name: pop_governed
 -- Nothing: pop_and_lease pops.
 
--- name: popped_first
+-- name: drop_popped_heads
 -- Nothing, likewise.
 
 -- name: pop_and_lease

@@ -63,14 +63,14 @@ WHERE name = :gate
 -- Nothing to lock, likewise.
 
 -- name: pop_governed
--- Line by line, because SQLite has no LATERAL join; `popped` deletes them.
+-- Line by line, because SQLite has no LATERAL join; `drop_popped` deletes them.
 SELECT task, rank, seq, at
 FROM onceward_ready
 WHERE lane = :lane AND band = :band
 ORDER BY rank, seq
 LIMIT :count
 
--- name: popped_first
+-- name: drop_popped_heads
 -- Delete the popped heads of lines.
 DELETE FROM onceward_ready
 WHERE (lane, band, rank, seq) IN (

@@ -98,7 +98,7 @@ SELECT pg_advisory_xact_lock(465658373991)
 -- The number is "limits" in ASCII.
 SELECT pg_advisory_xact_lock(119200062993523)
 
--- name: who_waits_for
+-- name: tasks_waiting_for
 -- All tasks that wait, or may come to wait, for a task: its ancestors, the tasks linked to it, the tasks that follow
 -- its batches (also failed ones: opened again, they wait again), and so on up. A batch stands as the negative of its
 -- number. Row by row, because a join with the union of the tables would scan them.

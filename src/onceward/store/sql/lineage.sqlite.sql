@@ -69,7 +69,7 @@ WHERE onceward_task.id = asked.column1
 -- name: lock_limits
 -- Nothing: the transaction already is the only writer.
 
--- name: who_waits_for
+-- name: tasks_waiting_for
 -- All tasks that wait, or may come to wait, for a task: its ancestors, the tasks linked to it, the tasks that follow
 -- its batches (also failed ones: opened again, they wait again), and so on up. A batch stands as the negative of its
 -- number. One step per table, because a join with their union would scan them.

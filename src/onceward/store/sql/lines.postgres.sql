@@ -30,18 +30,18 @@ WITH new AS (
     SELECT :due_at::bigint, new.id, :lane::text, :band::smallint, 0
     FROM new
     WHERE :due_at::bigint > :created_at::bigint
-), told AS (
+), notified AS (
     SELECT pg_notify('onceward', :band::smallint || ' ' || :lane::text)
     WHERE :due_at::bigint <= :created_at::bigint
 )
 SELECT new.id
 FROM new
-LEFT JOIN told ON true
+LEFT JOIN notified ON true
 
--- name: where_new_ones_stand
+-- name: place_of_new
 -- Nothing: insert_tasks has put them in line.
 
--- name: stand_new
+-- name: put_new_in_line
 -- Nothing, likewise.
 
 -- name: enqueue_one
@@ -58,7 +58,7 @@ WITH receipt AS (
     SELECT :lane, :band, coalesce((SELECT max(rank) FROM onceward_mark WHERE lane = :lane AND band = :band), 0), :now, id
     FROM new
 )
-SELECT id, pg_notify('onceward', :told)
+SELECT id, pg_notify('onceward', :notification)
 FROM new
 
 -- name: enqueued_one
@@ -98,7 +98,7 @@ WITH new AS (
     FROM new
     WHERE gates IS NOT NULL
       AND due_at <= created_at
-), told AS (
+), notified AS (
     SELECT pg_notify('onceward', line)
     FROM (
         SELECT DISTINCT band || ' ' || line || CASE WHEN gates IS NULL THEN '' ELSE '@' END AS line
@@ -108,9 +108,9 @@ WITH new AS (
 )
 SELECT new.id, 1
 FROM new
-LEFT JOIN told ON true
+LEFT JOIN notified ON true
 
--- name: stand_in_line
+-- name: put_in_line
 -- The sequence numbers the places, because many transactions put tasks in line at once. The notification at commit
 -- names the line in which an idle worker looks first.
 WITH standing AS (
@@ -130,8 +130,8 @@ FROM (SELECT DISTINCT band || ' ' || lane AS line FROM standing) AS lines
 -- name: end_of_line
 -- Nothing: the sequence numbers them.
 
--- name: stand_apart
--- As stand_in_line, each task at its own rank.
+-- name: put_apart_in_line
+-- As put_in_line, each task at its own rank.
 WITH standing AS (
     INSERT INTO onceward_ready (lane, band, rank, at, task)
     SELECT :lane, :band, greatest(t.rank, line_rank.rank), :at, t.task
@@ -210,7 +210,7 @@ WHERE ctid = ANY (ARRAY (
 ))
 RETURNING task, lane, band, rank, due_at
 
--- name: popped
+-- name: drop_popped
 -- Nothing: `pop` has deleted them.
 
 -- name: kinds_running

@@ -41,7 +41,7 @@ WHERE due_at < :before
   AND lane IN TEXTS :lanes
 LIMIT 1
 
--- name: behind
+-- name: rows_behind
 -- Whether a row stands behind a floor, where no row should be.
 SELECT 1
 FROM onceward_ready

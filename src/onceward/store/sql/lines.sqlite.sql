@@ -14,14 +14,14 @@ SELECT :kind, :version, :queue, :band, :due_at, :created_at, CASE WHEN :keys IS 
     substr(:lineages, 16 * given.rowid + 1, 16)
 FROM json_each(:rows) AS given
 
--- name: where_new_ones_stand
+-- name: place_of_new
 -- The id of the last task, and where the next one goes in its line. With one writer at a time that is safe.
 SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'onceward_task'), line.rank, (
         SELECT coalesce(max(seq), 0) FROM onceward_ready WHERE lane = :lane AND band = :band AND rank = line.rank
     )
 FROM (SELECT coalesce(max(rank), 0) AS rank FROM onceward_mark WHERE lane = :lane AND band = :band) AS line
 
--- name: stand_new
+-- name: put_new_in_line
 -- Put tasks from the first id to the last in line, after the place just read. The ids come from their rows, which are
 -- in memory: that is faster than counting.
 INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
@@ -44,7 +44,7 @@ ROWS (same kind text, same version integer, same queue text, same band smallint,
       estimate bigint)
 RETURNING id, 0
 
--- name: stand_in_line
+-- name: put_in_line
 -- Number the places in the order given: with one writer at a time that is safe, and claims begin at the head.
 WITH place (rank) AS (
     SELECT max(:rank, coalesce((SELECT max(rank) FROM onceward_mark WHERE lane = :lane AND band = :band), 0))
@@ -70,8 +70,8 @@ SELECT line.rank, max((
 FROM line
 CROSS JOIN json_each(:ranks) AS given
 
--- name: stand_apart
--- As stand_in_line, each task at its own rank.
+-- name: put_apart_in_line
+-- As put_in_line, each task at its own rank.
 INSERT INTO onceward_ready (lane, band, rank, at, seq, task)
 SELECT :lane, :band, max(given.value, :rank), :at, :seq + 1 + given.rowid, given.key
 FROM json_each(:apart) AS given
@@ -94,14 +94,14 @@ SELECT NULL, NULL, NULL, NULL, min(due_at)
 FROM onceward_due
 
 -- name: pop
--- Read the first tasks; `popped` deletes them as one range. RETURNING would store the rows on the way.
+-- Read the first tasks; `drop_popped` deletes them as one range. RETURNING would store the rows on the way.
 SELECT task, rank, seq, at
 FROM onceward_ready
 WHERE lane = :lane AND band = :band AND rank <= :rank_max
 ORDER BY rank, seq
 LIMIT :count
 
--- name: popped
+-- name: drop_popped
 -- Delete the places that `pop` has read.
 DELETE FROM onceward_ready
 WHERE lane = :lane AND band = :band AND (rank, seq) <= (:rank, :seq)

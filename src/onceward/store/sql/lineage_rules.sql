@@ -1,4 +1,4 @@
--- What verify asks about lineages: who comes from whom, who counts whom, who waits for whom.
+-- Facts about lineages for verify: parents and children, counts, joins.
 
 -- name: verify_families
 -- Tasks that have a parent, have had children or wait for them, in the order of ids, each with what its parent's row says.

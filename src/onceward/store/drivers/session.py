@@ -117,7 +117,7 @@ class Patience:
 
 
 class Session(ABC):
-    """A connection that one thread uses at a time; it opens at its first use, and again after it was lost."""
+    """A connection for one thread at a time; it opens at its first use, and again after a loss."""
 
     dialect: Dialect
     is_near = False

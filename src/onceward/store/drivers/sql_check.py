@@ -16,7 +16,7 @@ OWN_PREFIX = "onceward_"
 OWN_TABLES = "the tables onceward_… are the engine's own; ctx.write may only read them"
 _SPACE = r"(?:[ \t\n\r\f\v]|--[^\n\r]*)"
 _LETTER = r"[^\x00-\x40\x5b-\x5e\x60\x7b-\x7f]"
-"""A letter, an underscore or what is beyond ASCII, by what it is not: a range up to U+10FFFF takes long to compile."""
+"""A letter, an underscore or a sign beyond ASCII. By exclusion: a range up to U+10FFFF takes long to compile."""
 _TAG = r"[^\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f]"
 """The same, or a digit."""
 _TOKEN = re.compile(

@@ -20,8 +20,8 @@ from onceward.store.drivers.session import quietly
 from onceward.store.op import Rows
 
 MOST_PREPARED = 1_000
-"""How many statements stay prepared: more than there are, but a statement has one form for each width of its numbers.
-A forgotten one is planned again, which takes longer than running it."""
+"""How many statements stay prepared. There are fewer, but each has a form for every width of its numbers; a
+forgotten one is planned again, which takes longer than running it."""
 _CANCEL_LIMIT_S = 2.0
 _LOOK_EVERY_MS = 100
 _FINE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)

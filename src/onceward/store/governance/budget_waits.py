@@ -1,4 +1,4 @@
-"""Tasks that wait for a budget wake when its limit is raised, a new window begins or money is free again.
+"""Tasks that wait for a budget wake after a raised limit, a new window or freed money.
 
 The oldest tasks wake, as many as may fit. A task whose share other tasks have taken by then waits again.
 """
@@ -160,7 +160,7 @@ def declare(rules: Iterable[BudgetRule], now: int) -> Op[None]:
 
 
 def _declare_windows(rule: BudgetRule, now: int) -> Op[None]:
-    """End windows of a budget that do not fit its declared period; one that began with the present one goes on."""
+    """End windows that do not fit a budget's declared period; one begun with the present one goes on."""
     window_at, ends_at = rule.window(now)
     length_ms = 0 if ends_at is None else ends_at - window_at
     declared = {"name": rule.name, "window_at": window_at, "until": ends_at or 0, "length_ms": length_ms, "now": now}

@@ -1,4 +1,4 @@
-"""The plan of one claim for its governed lines: how many tasks of each may pass, and what their gates become.
+"""The plan of one claim for its governed lines: how many tasks may pass, and what gates become.
 
 Nothing is read or written here: `gate_claim` reads what a plan begins with, and writes its outcome (decision 26).
 """
@@ -82,7 +82,7 @@ class Leasing:
     tried: list[int] = field(default_factory=list)
     """The tasks that the statement has tried to lease."""
     passed: dict[int, str] = field(default_factory=dict)
-    """By governed task the gates of the line it was popped from: only a task with just these gates has passed them."""
+    """The gates of the line that each governed task was popped from; a task must have just these."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""A running stage and its gates: pass one more for an outside call, leave all, and report what its sources did.
+"""A running stage and its gates: pass one more, leave all, and report what the sources did.
 
 A task that leaves a gate frees its slot for the tasks that wait; its outcomes are reported to the breaker of its source
 (decisions 26 and 35).

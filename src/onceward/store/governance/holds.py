@@ -29,7 +29,7 @@ NO_TOKEN = b""
 
 
 class _HoldRequest(NamedTuple):
-    """A hold that a stage asks for, what its task holds under that name, and the budgets that it draws from."""
+    """A hold that a stage asks for, its task's present rows of that name, and its budgets."""
 
     lease: Lease
     move: Hold

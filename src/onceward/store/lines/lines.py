@@ -22,7 +22,7 @@ from onceward.store.op import Many, Op, Query
 
 COMPARE_EVERY_MS = 20
 FEWEST_LOOKED_AT, MOST_LOOKED_AT = 100, 10_000
-"""How many places of a line are searched for dead ones: by the first look, and by all looks of one claim."""
+"""How many places of a line are searched for dead ones: by the first look, and by one claim."""
 DUE_BATCH = 500
 ANY_RANK = 1 << 62
 

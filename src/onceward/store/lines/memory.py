@@ -115,7 +115,7 @@ class LineMemory:
     latest: int = 0
     """The time of the last look."""
     stood_at: int = 0
-    """When the last task of this claim came into line; it was due then, even if the clock was set back since."""
+    """When the last task of this claim came into line; it was due then, whatever the clock says now."""
     threaded: frozenset[str] = frozenset()
     """The lanes whose tasks need one of the worker's few threads as soon as they begin."""
     threads: int = ANY_NUMBER
@@ -180,7 +180,7 @@ class LineMemory:
         return state is not None and state.is_well
 
     def start(self, line: Line) -> Place:
-        """Where the next look at a line begins: after the last place seen, no further than the mark before the last.
+        """Where the next look at a line begins: after the last place seen, but behind the mark before last.
 
         A task that is put in line now has read that mark.
         """
@@ -251,7 +251,7 @@ class LineMemory:
 
 
 def mark(memory: LineMemory, line: Line, rank: int, now: int, *, renews: bool = False) -> Op[None]:
-    """Insert a mark for how far claims have come in a line, every 100 ms at most; later tasks stand behind it.
+    """Insert a mark where claims are in a line, every 100 ms at most; later tasks stand behind it.
 
     With `renews` an old mark is replaced every hour, one rank further, before it can be deleted.
     """
@@ -296,7 +296,7 @@ def sweep_if_time(memory: LineMemory, now: int) -> Op[None]:
 
 
 def must_follow_clock(memory: LineMemory, now: int) -> bool:
-    """Whether the clock may have been set back since the last look or before the first, so turns may be too late."""
+    """Whether the clock may have been set back since the last look or before the first."""
     return memory.limits_of is not None and (not memory.latest or memory.latest - now >= A_STEP_BACK_MS)
 
 

@@ -17,10 +17,10 @@ LEFT JOIN pg_locks l ON l.locktype = 'advisory'
 -- Nothing: lease_tasks has written them.
 
 -- name: lease_tasks
--- Lease the popped tasks that may run, with a new fence and the token of this claim (decision 2), and write the claim
--- row, in one round trip. Only for a living worker, whose row is locked so that it cannot be buried at the same time. A
--- governed task must have been popped from the line behind its gates and a suspect from a line of suspects: a place
--- left in another line leads past no gate and into no company.
+-- Lease the popped tasks that may run, and write the claim row, in one round trip. Each gets a new fence and the token
+-- of this claim (decision 2). Only for a living worker, whose row is locked so that it cannot be buried at the same
+-- time. A governed task must have been popped from the line behind its gates and a suspect from a line of suspects: a
+-- place left in another line leads past no gate and into no company.
 WITH living AS (
     SELECT id
     FROM onceward_worker
@@ -54,9 +54,9 @@ SELECT leased.*, claim.seq
 FROM leased, claim
 
 -- name: claim_at_once
--- Pop and lease the first tasks of a line in a transaction of one statement (decision 36): fresh tasks only, without
--- gates, blobs or checkpoints. Other tasks keep their places, and all do while anything is paused. On an empty line it
--- locks and writes nothing: other workers were notified too.
+-- Pop and lease the first tasks of a line in a transaction of one statement (decision 36). It takes fresh tasks only,
+-- without gates, blobs or checkpoints; other tasks keep their places, and all do while anything is paused. On an empty
+-- line it locks and writes nothing: other workers were notified too.
 WITH first AS (
     SELECT ctid AS place, task, rank, seq, at
     FROM onceward_ready

@@ -37,8 +37,8 @@ WHERE task = :task
 ORDER BY budget, scope
 
 -- name: orphaned_reservations
--- Reservations of lost attempts, whose tasks no longer carry their tokens; and holds that no stage will settle, because
--- their task has ended, is gone or has begun a new run.
+-- Reservations of lost attempts, whose tasks no longer carry their tokens, and holds that no stage will settle. The
+-- task of such a hold has ended, is gone or has begun a new run.
 SELECT r.task, r.token, r.hold
 FROM onceward_reservation r
 LEFT JOIN onceward_task t ON t.id = r.task

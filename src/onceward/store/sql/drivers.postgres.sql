@@ -22,8 +22,9 @@ SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 SELECT pg_notify('onceward', '')
 
 -- name: hold_lock
--- Take a worker's lock for the life of the connection, and return the run of the server: its timeline, which a failover
--- changes, and its start (decision 48). Shared: an older connection of this worker may still hold it.
+-- Take a worker's lock for the life of the connection, and return the run of the server (decision 48). A run is a
+-- timeline, which a failover changes, and a start time. The lock is shared: an older connection of this worker may
+-- still hold it.
 SELECT CASE WHEN pg_try_advisory_lock_shared(
     mod('onceward_worker'::regclass::oid::bigint, 2147483648)::integer, mod(:worker::bigint, 2147483648)::integer
 ) THEN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || ' '

@@ -163,8 +163,8 @@ ROWS (same enabled smallint, same why text, name text)
 ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled, why = excluded.why
 
 -- name: verify_lines
--- Governed lines that are not empty (an @ parts a line from its gates), each with its first turn, and with the gate of
--- a turn that never comes.
+-- Governed lines that are not empty, each with its first turn, and with the gate of a turn that never comes. An @ parts
+-- a line from its gates.
 SELECT r.lane, min(r.task), count(*),
     (SELECT min(t.next_at) FROM onceward_turn t WHERE t.lane = r.lane),
     (SELECT min(t.gate) FROM onceward_turn t WHERE t.lane = r.lane AND t.next_at >= 4611686018427387904)

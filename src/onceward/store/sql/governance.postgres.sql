@@ -10,10 +10,10 @@ ORDER BY hash
 FOR UPDATE SKIP LOCKED
 
 -- name: due_turns
--- The lines with due turns, with all their turns (0); the head of each band with the number of tasks there, counted up
--- to a limit (1); and their gates, locked with `locks`, skipping gates that another claim has locked, which serves the
--- lines behind them (2). In one round trip. Line by line, because the index gives the oldest turn of one line only;
--- after the last place seen in a line, as in look.
+-- Read the lines with due turns, in one round trip. Rows 0 are all turns of these lines, rows 1 the heads of their
+-- bands with the number of tasks there, counted up to a limit. Rows 2 are their gates, locked if `locks`; gates that
+-- another claim has locked are left out, because it serves the lines behind them. Line by line, because the index gives
+-- the oldest turn of one line only; after the last place seen in a line, as in look.
 WITH due AS (
     SELECT oldest.lane
     FROM unnest(:lines::text[]) AS w (line)

@@ -7,9 +7,9 @@ FROM onceward_blob
 WHERE hash IN (ROWS (hash bytea))
 
 -- name: due_turns
--- The lines with due turns, with all their turns (0), and the head of each band with the number of tasks there, counted
--- up to a limit (1): first a look whether there are that many, because counting a subquery with a limit is slow here.
--- The head is read whole: with one writer no other claim takes it meanwhile.
+-- Read the lines with due turns. Rows 0 are all turns of these lines, rows 1 the heads of their bands with the number
+-- of tasks there, counted up to a limit. A look whether there are that many comes first, because counting a subquery
+-- with a limit is slow here. The heads are read whole: with one writer no other claim takes them meanwhile.
 WITH due (lane) AS (
     SELECT DISTINCT lane
     FROM (

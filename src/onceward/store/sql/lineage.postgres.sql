@@ -99,9 +99,9 @@ SELECT pg_advisory_xact_lock(465658373991)
 SELECT pg_advisory_xact_lock(119200062993523)
 
 -- name: tasks_waiting_for
--- All tasks that wait, or may come to wait, for a task: its ancestors, the tasks linked to it, the tasks that follow
--- its batches (also failed ones: opened again, they wait again), and so on up. A batch stands as the negative of its
--- number. Row by row, because a join with the union of the tables would scan them.
+-- All tasks that wait, or may come to wait, for a task, directly or through others. They are its ancestors, the tasks
+-- linked to it and the tasks that follow its batches (also failed ones: opened again, they wait again). A batch stands
+-- as the negative of its number. Row by row, because a join with the union of the tables would scan them.
 WITH RECURSIVE waiting (id) AS (
     SELECT id
     FROM onceward_task
@@ -148,8 +148,8 @@ JOIN onceward_task AS t ON t.id = i.task
 WHERE t.status < #ended
 
 -- name: lock_tasks
--- Lock tasks in the order of all locks (decision 46): waiting tasks last, and of these the newest first, because a
--- transaction that ends a task then locks the tasks that wait for it.
+-- Lock tasks in the order of all locks (decision 46): waiting tasks last, and of these the newest first. A transaction
+-- that ends a task then locks the tasks that wait for it.
 SELECT id
 FROM onceward_task
 WHERE id IN :ids

@@ -70,9 +70,9 @@ WHERE onceward_task.id = asked.column1
 -- Nothing: the transaction already is the only writer.
 
 -- name: tasks_waiting_for
--- All tasks that wait, or may come to wait, for a task: its ancestors, the tasks linked to it, the tasks that follow
--- its batches (also failed ones: opened again, they wait again), and so on up. A batch stands as the negative of its
--- number. One step per table, because a join with their union would scan them.
+-- All tasks that wait, or may come to wait, for a task, directly or through others. They are its ancestors, the tasks
+-- linked to it and the tasks that follow its batches (also failed ones: opened again, they wait again). A batch stands
+-- as the negative of its number. One step per table, because a join with their union would scan them.
 WITH RECURSIVE waiting (id) AS (
     SELECT id
     FROM onceward_task

@@ -6,7 +6,7 @@ SELECT pg_snapshot_xmax(s)::text::bigint AS after, pg_snapshot_xmin(s)::text::bi
 FROM pg_current_snapshot() AS s
 
 -- name: insert_tasks
--- Insert tasks, numbered in the order of the rows, with their places in line or in the waiting room: in one statement,
+-- Insert tasks, numbered in the order of the rows, with their places in line or in the waiting room. In one statement,
 -- because the round trip is most of the cost of an enqueue. Without a sort: arrays are read in order.
 WITH new AS (
     INSERT INTO onceward_task (kind, version, queue, band, due_at, created_at, key, identity, payload, payload_blob, lineage)
@@ -147,8 +147,8 @@ SELECT pg_notify('onceward', line)
 FROM (SELECT DISTINCT band || ' ' || lane AS line FROM standing) AS lines
 
 -- name: look
--- The head of each line after the last place seen there, because a held snapshot keeps the dead rows before it (R13);
--- then, for the same reason, the next due time after the last one seen.
+-- The head of each line after the last place seen there, and the next due time after the last one seen. A held snapshot
+-- keeps the dead rows before them (R13).
 SELECT w.lane, w.band, head.rank, head.seq, head.at
 FROM unnest(:line_lanes::text[], :line_bands::smallint[], :ranks::bigint[], :seqs::bigint[]) AS w (lane, band, rank, seq),
 LATERAL (
@@ -265,8 +265,8 @@ WHERE scope IN TEXTS :scopes
 FOR SHARE
 
 -- name: wake_source
--- Set the turns behind a source and its instances to now, but skip turns that a claim is ending: it has seen that the
--- source is open.
+-- Set the turns behind a source and its instances to now. Turns that a claim is ending are skipped: that claim has seen
+-- that the source is open.
 UPDATE onceward_turn
 SET next_at = :now
 WHERE seq = ANY (ARRAY (

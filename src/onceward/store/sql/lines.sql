@@ -69,7 +69,7 @@ WHERE at < :before
   AND rank < (SELECT max(n.rank) FROM onceward_mark n WHERE n.lane = onceward_mark.lane AND n.band = onceward_mark.band)
 
 -- name: forget_lines
--- Delete all marks of governed lines that are empty and were not taken from for long: there may be a line for every
+-- Delete all marks of governed lines that are empty and were not taken from for long. There may be a line for every
 -- host, and no worker remembers a place there any more.
 DELETE FROM onceward_mark
 WHERE at < :before

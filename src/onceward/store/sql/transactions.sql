@@ -15,16 +15,16 @@ INSERT INTO onceward_receipt (token, at)
 VALUES (:token, :now)
 
 -- name: write_next_receipt
--- Write the receipt, and again that of the transaction before it, which is there already unless the database has gone
--- back behind it (decision 40). So one row comes back, or two.
+-- Write the receipt, and again that of the transaction before it (decision 40). That one is there already unless the
+-- database has gone back behind it, so one row comes back, or two.
 INSERT INTO onceward_receipt (token, at)
 VALUES (:token, :now), (:before, - CAST(:now AS bigint))
 ON CONFLICT (token) DO NOTHING
 RETURNING at
 
 -- name: bar_receipt
--- After a commit without a reply: wait for that transaction, take its key if it did not commit, and return the time on
--- the receipt. It writes in both cases: a commit without writes waits for no standby, and would confirm what only this
+-- After a commit without a reply, wait for that transaction and return the time on its receipt. If it did not commit,
+-- take its key. It writes in both cases: a commit without writes waits for no standby, and would confirm what only this
 -- server knows.
 INSERT INTO onceward_receipt (token, at)
 VALUES (:token, - CAST(:now AS bigint))

@@ -13,8 +13,9 @@ from functools import lru_cache
 from onceward_apps.jobfinder import completeness
 from onceward_apps.jobfinder.completeness import Known
 from onceward_apps.jobfinder.listing import Listing
-from onceward_apps.jobfinder.places import names_place, way_of
-from onceward_apps.jobfinder.positions import employment_of, level_of
+from onceward_apps.jobfinder.matching import demands_of, languages_missing
+from onceward_apps.jobfinder.places import bound_to, is_in, is_open_to, way_of
+from onceward_apps.jobfinder.positions import employment_of, levels_of
 from onceward_apps.jobfinder.profile import Profile
 from onceward_apps.jobfinder.reasons import Reason
 from onceward_apps.jobfinder.settings import Numbers
@@ -35,9 +36,13 @@ def strikes(listing: Listing, profile: Profile, numbers: Numbers, today: date) -
 
 
 def _position(listing: Listing, profile: Profile, numbers: Numbers) -> Iterator[Reason]:
-    level, wanted = level_of(listing.title), profile.person.levels
-    if wanted and level not in wanted:
-        yield Reason(numbers.strikes_seniority, "seniority", f"the level is {level}; wanted: {', '.join(wanted)}")
+    asks, wanted = demands_of(listing, profile), profile.person.levels
+    levels = levels_of(listing.title, asks.years)
+    if wanted and not set(levels) & set(wanted):
+        sentence = f"the level is {' or '.join(levels)}; wanted: {', '.join(wanted)}"
+        yield Reason(numbers.strikes_seniority, "seniority", sentence)
+    if missing := languages_missing(listing, asks, profile):
+        yield Reason(numbers.strikes_language, "language", f"it requires {missing}")
     kind, kinds = employment_of(listing.title, listing.description), profile.person.employment
     if kind is not None and kinds and kind not in kinds:
         yield Reason(numbers.strikes_employment, "employment", f"it is {kind}; wanted: {', '.join(kinds)}")
@@ -53,12 +58,15 @@ def _place(listing: Listing, profile: Profile, numbers: Numbers) -> Iterator[Rea
             yield Reason(numbers.strikes_place_unknown, "place unknown", "it does not say whether the work is remote")
         return
     if way == "remote" and remote == "fine":
+        bound = bound_to(listing.location, listing.description)
+        if not is_open_to(bound, wanted):
+            yield Reason(numbers.strikes_place, "place", f"the work is remote, within {bound}; wanted: {', '.join(wanted)}")
         return
     if way == "remote" and not listing.location:
         yield Reason(numbers.strikes_place, "place", "the work is remote; wanted is work on site")
     elif not listing.location:
         yield Reason(numbers.strikes_place_unknown, "place unknown", "it does not say where")
-    elif wanted and not any(names_place(listing.location, place) for place in wanted):
+    elif wanted and is_in(listing.location, wanted) is None:
         yield Reason(numbers.strikes_place, "place", f"it is in {listing.location}; wanted: {', '.join(wanted)}")
 
 
@@ -81,14 +89,20 @@ def _technologies(listing: Listing, profile: Profile, numbers: Numbers) -> Itera
     if ranks and named - AI_ML and not named & ranks.keys():
         sentence = f"it names {', '.join(sorted(named - AI_ML))}, and none of the skills"
         yield Reason(numbers.strikes_technology_none, "no known technology", sentence)
-    missing = required(listing) - ranks.keys() - profile.excluded_technologies
-    for name in sorted(missing)[: numbers.strikes_technology_missing_most] if ranks else ():
-        yield Reason(numbers.strikes_technology_missing, "technology missing", f"it asks for {name}")
+    missing = [names for names in required(listing, profile) if not set(names) & ranks.keys()] if ranks else []
+    for names in missing[: numbers.strikes_technology_missing_most]:
+        yield Reason(numbers.strikes_technology_missing, "technology missing", f"it asks for {' or '.join(names)}")
 
 
-def required(listing: Listing) -> set[str]:
-    """The technologies that a listing asks for: what stands in its requirements, without words for whole fields."""
-    return set(technologies_in("\n".join(listing.requirements))) - AI_ML
+def required(listing: Listing, profile: Profile) -> list[tuple[str, ...]]:
+    """The technologies that a listing requires, alternatives together; without words for whole fields and what is excluded."""
+    besides = AI_ML | profile.excluded_technologies
+    found = (
+        tuple(name for name in demand.names if name not in besides)
+        for demand in demands_of(listing, profile).technologies
+        if demand.is_required
+    )
+    return sorted({names for names in found if names})
 
 
 def _age(listing: Listing, profile: Profile, numbers: Numbers, today: date) -> Iterator[Reason]:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
-REMOTE = re.compile(r"\b(?:remote|anywhere|work(?:ing)? from home|telecommut\w+|distributed)\b", re.IGNORECASE)
+from onceward_apps.jobfinder.regions import countries_of, holds, lies_in
+
+_MUST_LIVE = re.compile(
+    r"\b(?:must|need to|required to|have to|should)\s+(?:currently\s+)?(?:be\s+(?:based|located|residing|resident)|reside|live|work)\s+(?:with)?in\s+(?:the\s+)?"
+    r"([A-Z][\w. ]{1,40})"
+)
+_LONGEST_TEXT = 30_000
+REMOTE = re.compile(r"\b(?:remote|anywhere|work(?:ing)? from home|telecommut\w+|teletrabajo|remoto|remota|home\s?office|distributed)\b", re.IGNORECASE)
 NOT_REMOTE = re.compile(
     r"\b(?:not\s+(?:a\s+)?remote|no\s+remote|on[\s-]?site\s+only|in[\s-]office\s+only|must\s+be\s+on[\s-]?site)\b",
     re.IGNORECASE,
@@ -25,6 +33,26 @@ Way = Literal["remote", "hybrid", "on site"]
 def names_place(text: str | None, place: str) -> bool:
     """Whether a text names a place, as a whole word."""
     return bool(text and place) and _whole_word(place).search(text or "") is not None
+
+
+def is_in(location: str | None, wanted: Sequence[str]) -> str | None:
+    """The first of the places that are wanted in which a location lies; None if it lies in none of them."""
+    return next((place for place in wanted if location and lies_in(location, place)), None)
+
+
+def bound_to(location: str | None, description: str | None) -> str | None:
+    """Where one has to live for work that is remote: what the location names, or what the text says one must."""
+    if location and countries_of(location):
+        return location
+    said = _MUST_LIVE.search((description or "")[:_LONGEST_TEXT])
+    return said[1].strip() if said and countries_of(said[1].strip()) else None
+
+
+def is_open_to(bound: str | None, wanted: Sequence[str]) -> bool:
+    """Whether remote work that is bound to a place can be done from the places that are wanted, as far as one knows."""
+    theirs = countries_of(bound) if bound else frozenset()
+    mine = frozenset(country for place in wanted for country in countries_of(place))
+    return not theirs or not mine or any(holds(one, other) for one in theirs for other in mine)
 
 
 def is_remote_first(text: str) -> bool:

@@ -15,9 +15,11 @@ import msgspec
 
 from onceward import ConfigError, StopList
 from onceward_apps.jobfinder import settings
+from onceward_apps.jobfinder.languages import NAMES
+from onceward_apps.jobfinder.regions import folded
 from onceward_apps.jobfinder.technologies import plain_name
 
-Level = Literal["intern", "junior", "mid", "senior", "staff", "lead", "manager", "director"]
+Level = Literal["intern", "junior", "mid", "senior", "staff", "principal", "lead", "manager", "director"]
 Employment = Literal["full-time", "part-time", "contract", "temporary", "internship"]
 HIGHEST_RANK = 10
 
@@ -28,6 +30,8 @@ class Person(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     titles: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
     employment: tuple[Employment, ...] = ("full-time",)
+    languages: tuple[str, ...] = ()
+    """Those that one works in. Without any, none that a listing asks for counts."""
     max_age_days: int = 45
 
 
@@ -105,6 +109,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def fingerprint(self) -> str:
         """What is written beside a listing that this profile has judged: 16 hex digits that follow from all of it."""
         return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:16]
+
+    @property
+    def languages(self) -> frozenset[str]:
+        """The languages one works in, under the names that they have here."""
+        return frozenset(NAMES.get(folded(name), folded(name)) for name in self.person.languages)
 
     def stop_list(self) -> StopList:
         """What is not even looked at, as the engine knows it."""

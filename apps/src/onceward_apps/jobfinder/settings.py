@@ -27,14 +27,15 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     match_portland_score: int = 65
     match_high_priority: int = 85
     match_medium_priority: int = 70
-    match_points_skills: int = 60
-    match_points_title: int = 10
-    match_points_seniority: int = 5
-    match_points_place: int = 10
-    match_points_company: int = 10
+    match_points_title: int = 40
+    match_points_skills: int = 25
+    match_points_place: int = 15
+    match_points_seniority: int = 10
+    match_points_company: int = 5
     match_points_salary: int = 5
-    match_minus_missing: int = 3
-    match_full_skills: int = 5
+    match_minus_mismatch: int = 20
+    match_points_verdicts: int = 5
+    match_full_skills: int = 3
     company_portland_bonus: int = 50
     company_tech_max_points: int = 100
     company_remote_first_bonus: int = 15
@@ -68,6 +69,7 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     strikes_age: int = 1
     strikes_expired: int = 5
     strikes_employment: int = 5
+    strikes_language: int = 5
     strikes_incomplete: int = 1
 
     @property
@@ -103,6 +105,7 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
             + self.strikes_word_excluded
             + max(2 * self.strikes_age, self.strikes_expired)
             + self.strikes_employment
+            + self.strikes_language
             + self.strikes_incomplete
         )
 
@@ -113,14 +116,15 @@ _ABOUT: Mapping[str, str] = MappingProxyType({
     "match_portland_score": "The same where the company has an office in the place of the profile, Portland say.",
     "match_high_priority": "From this score on a match has high priority.",
     "match_medium_priority": "From this score on a match has medium priority; below it low.",
-    "match_points_skills": "Points for a listing that asks for the best skills of the profile.",
-    "match_points_title": "Points for a title that is wanted.",
+    "match_points_title": "Points for a title that is wanted, or another for the same work.",
+    "match_points_skills": "Points for a listing that requires the skills of the profile.",
     "match_points_seniority": "Points for a level that is wanted.",
     "match_points_place": "Points for a place that is wanted, or work from anywhere.",
     "match_points_company": "Points for a company of tier S; fewer for A, B and C, none for D.",
     "match_points_salary": "Points for a salary that is stated and high enough.",
-    "match_minus_missing": "Points taken away for each technology that is asked for and not among the skills.",
-    "match_full_skills": "How many of the best skills a listing has to name for all points.",
+    "match_minus_mismatch": "Points taken away for another kind of work, another level, another place or another language.",
+    "match_points_verdicts": "Points, at most, for or against what is like listings that the person has decided about.",
+    "match_full_skills": "How many of the best skills a listing has to name for all of the points for naming them.",
     "company_portland_bonus": "Points for a company with an office in the place of the profile, Portland say.",
     "company_tech_max_points": "Points for a company that works with the best skills of the profile.",
     "company_remote_first_bonus": "Points for a company that works remotely first.",
@@ -154,6 +158,7 @@ _ABOUT: Mapping[str, str] = MappingProxyType({
     "strikes_age": "Strikes for a listing older than the profile's max_age_days; twice for one twice as old.",
     "strikes_expired": "Strikes for a listing whose time is over.",
     "strikes_employment": "Strikes for a kind of employment that is not wanted.",
+    "strikes_language": "Strikes for a language that is required, and that the profile does not have.",
     "strikes_incomplete": "Strikes for a listing that is not even minimally known.",
 })  # fmt: skip
 

@@ -38,6 +38,18 @@ _ANY_CASE = {
     "mongodb": (r"mongo(?:db)?", "mongo"),
     "redis": ("redis", "redis"),
     "sqlite": ("sqlite", "sqlite"),
+    "sql": ("sql", "sql"),
+    "cassandra": ("cassandra", "cassandra"),
+    "elasticsearch": (r"elastic\s?search", "elastic"),
+    "snowflake": ("snowflake", "snowflake"),
+    "bigquery": (r"big\s?query", "query"),
+    "airflow": (r"(?:apache\s+)?airflow", "airflow"),
+    "hadoop": ("hadoop", "hadoop"),
+    "tableau": ("tableau", "tableau"),
+    "salesforce": (r"salesforce(?:\.com)?", "salesforce"),
+    ".net": (r"(?:asp)?\.net(?:\s+core)?", ".net"),
+    "laravel": ("laravel", "laravel"),
+    "flutter": ("flutter", "flutter"),
     "graphql": ("graphql", "graphql"),
     "tensorflow": ("tensorflow", "tensorflow"),
     "pytorch": ("pytorch", "pytorch"),
@@ -47,9 +59,11 @@ _ANY_CASE = {
 """How each is written, and what of it must be there for it to be worth looking."""
 _AS_WRITTEN = {
     "go": (
-        r"Golang|golang|Go(?![\s-]+(?:to|for|ahead|beyond|further|through|with|live|above|on|back|big|behind)\b)",
+        r"[Gg][Oo][Ll][Aa][Nn][Gg]|Go(?![\s-]+(?:to|for|ahead|beyond|further|through|with|live|above|on|back|big|behind)\b)",
         "Go",
-        "golang",
+        "olang",
+        "OLANG",
+        "oLang",
     ),
     "rust": ("Rust", "Rust"),
     "react": (r"React(?:\.js|JS)?", "React"),
@@ -64,12 +78,26 @@ _AS_WRITTEN = {
 
 
 def _whole(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w.#+@])(?:{pattern})(?![\w#+]|\.\w)", flags)
+    return re.compile(rf"(?<![\w#+@])(?<!\w\.)(?:{pattern})(?![\w#+]|\.\w)", flags)
 
 
 _PATTERNS = {name: _whole(one[0], re.IGNORECASE) for name, one in _ANY_CASE.items()} | {
     name: _whole(one[0]) for name, one in _AS_WRITTEN.items()
 }
+_BESIDE = "|".join(
+    one[0] for name, one in _ANY_CASE.items() if name not in ("machine learning", "deep learning", "salesforce", "tableau")
+) + r"|c|r|go|rust|react|swift|spark"
+_BETWEEN = r"\s*(?:,\s*(?:and|or)?|/|\||&|\+|\band\b|\bor\b|\by\b|\bo\b|\bund\b|\boder\b)\s*"
+_IN_A_LIST = {
+    name: re.compile(
+        rf"(?<![\w.#+@-])(?:(?:{_BESIDE}){_BETWEEN}{name}(?![\w#+-]|\s+(?:to|for|through|with|live|on|back|beyond|the|a|in|of)\b)"
+        rf"|{name}(?:\s*[,/|]\s*(?:and\s+|or\s+)?|\s+(?:and|or)\s+)(?:{_BESIDE.removesuffix('|c|r|go|rust|react|swift|spark')})(?![\w#+])"
+        rf"|{name}(?:\.js|\s+(?:developer|programming|programmer|engineer|native|language|codebase|hooks|services?)\b))",
+        re.IGNORECASE,
+    )
+    for name in ("go", "rust", "react", "swift", "spark")
+}
+"""The same words in any case, where they stand beside another technology or before what is done with one."""
 
 AI_ML = frozenset({"tensorflow", "pytorch", "machine learning", "deep learning", "llm", "ai", "ml", "nlp"})
 """What makes a company one about AI or machine learning: two of these."""
@@ -94,10 +122,18 @@ def technologies_in(text: str, besides: tuple[str, ...] = ()) -> tuple[str, ...]
     likely = [name for name, one in _ANY_CASE.items() if any(word in folded for word in one[1:])]
     likely += [name for name, one in _AS_WRITTEN.items() if any(word in text for word in one[1:])]
     found = [name for name in likely if _PATTERNS[name].search(text)]
+    found += [name for name, one in _IN_A_LIST.items() if name not in found and name in folded and one.search(text)]
     found += [name for name in besides if name not in _PATTERNS and _own(name).search(text)]
     return tuple(sorted(found))
 
 
 @lru_cache(maxsize=1_000)
 def _own(name: str) -> re.Pattern[str]:
-    return _whole(r"\s+".join(map(re.escape, name.split())), re.IGNORECASE)
+    """Any words, with a space or a hyphen between them, in the singular or the plural."""
+    words = [re.escape(word) for word in re.split(r"[\s-]+", name) if word]
+    last = words[-1].removesuffix("s") if len(words[-1]) > _SHORT else words[-1]
+    return _whole(r"[\s-]+".join([*words[:-1], last]) + (r"s?" if len(last) > _SHORT - 1 else ""), re.IGNORECASE)
+
+
+_SHORT = 4
+"""A word of so many letters may be a name as it stands: `aws` is no plural."""

@@ -1,8 +1,8 @@
 """How well the scorer agrees with a person: `python -m tests.apps.jobfinder.scoring` prints it for each profile.
 
-The labels say of real postings whether someone with a profile would open them; they were given by reading, before there was a scorer.
-The postings are read in place. Half of them, by a hash of their ids, were kept aside while the scorer was made: those are judged here,
-and with `--tuning` the other half.
+The labels say of real postings whether someone with a profile would open them; they were given by reading, before there
+was a scorer. The postings are read in place. Half of them, by a hash of their ids, were kept aside while the scorer was
+made: those are judged here, and with `--tuning` the other half.
 """
 
 from __future__ import annotations
@@ -80,11 +80,21 @@ def judged(name: str, profile: Profile, held_out: bool = True, postings: Path = 
     with (HERE / "postings.csv").open(encoding="utf-8", newline="") as file:
         for label in csv.DictReader(file):
             job = jobs.get(label["posting"])
-            if job is None or is_held_out(label["posting"]) != held_out or text_hash(job["description"]) != label["text"]:
+            if (
+                job is None
+                or is_held_out(label["posting"]) != held_out
+                or text_hash(job["description"]) != label["text"]
+            ):
                 continue
             listing = listing_of(job)
             found = strikes(listing, profile, NUMBERS, listing.posted or date.min)
-            yield Judged(label["posting"], listing.title, label[name] == "yes", found, match(listing, Employer(), profile, NUMBERS))
+            yield Judged(
+                label["posting"],
+                listing.title,
+                label[name] == "yes",
+                found,
+                match(listing, Employer(), profile, NUMBERS),
+            )
 
 
 def figures(found: list[Judged]) -> Figures:
@@ -139,10 +149,15 @@ def main(arguments: list[str]) -> int:
         found = list(judged(name, profile, held_out))
         told = figures(found)
         all_good &= min(told.r_precision, told.recall, told.precision) >= BAR
-        print(f"{name:12} {told.would_open:>10} {told.shown:>6} {told.r_precision:>12.2f} {told.recall:>7.2f} {told.precision:>10.2f}")
+        print(
+            f"{name:12} {told.would_open:>10} {told.shown:>6} {told.r_precision:>12.2f}"
+            f" {told.recall:>7.2f} {told.precision:>10.2f}"
+        )
         for one in found if "--errors" in arguments and not held_out else ():
             if one.would_open != one.is_shown:
-                why = "; ".join(f"{reason.points:+d} {reason.rule}: {reason.sentence}" for reason in (*one.strikes, *one.match.why))
+                why = "; ".join(
+                    f"{reason.points:+d} {reason.rule}: {reason.sentence}" for reason in (*one.strikes, *one.match.why)
+                )
                 print(f"    {one.score:>4} {'open' if one.would_open else 'no':4} {one.posting} {one.title} | {why}")
     return 0 if all_good else 1
 

@@ -102,7 +102,7 @@ def test_a_profile_may_change_a_default_and_cannot_invent_a_setting() -> None:
         ({"match_min_score": 60}, "match.min_score=60 is below match.portland_score=65"),
         ({"match_high_priority": 60}, "match.high_priority=60 is below match.medium_priority=70"),
         ({"match_min_score": 101}, "match.min_score=101 cannot be reached: a listing scores at most 100"),
-        ({"match_points_skills": 10}, "match.min_score=80 cannot be reached: a listing scores at most 50"),
+        ({"match_points_title": 0}, "match.min_score=80 cannot be reached: a listing scores at most 60"),
         (
             {"match_portland_score": 90, "match_min_score": 95},
             "match.medium_priority=70 cannot be reached: every match scores at least match.portland_score=90, "
@@ -345,7 +345,7 @@ def test_remote_work_is_as_good_as_a_place_unless_it_is_not_wanted() -> None:
 def test_a_listing_that_fits_in_everything_has_all_points() -> None:
     found = match(WHOLE, Employer(name="Acme", tier="S"), ME, DEFAULTS)
     assert {one.rule: one.points for one in found.why} == {
-        "skills": 60, "title": 10, "seniority": 5, "place": 10, "company": 10, "salary": 5,
+        "title": 40, "skills": 25, "place": 15, "seniority": 10, "company": 5, "salary": 5,
     }  # fmt: skip
     assert (found.score, found.priority, found.is_saved) == (100, "high", True)
 
@@ -353,21 +353,28 @@ def test_a_listing_that_fits_in_everything_has_all_points() -> None:
 @pytest.mark.parametrize(
     ("fields", "rule", "points"),
     [
-        ({"description": f"Python. {LONG}"}, "skills", 20),
-        ({"title": "Senior Engineer"}, "title", 5),
-        ({"title": "Director of Backend Engineer Things"}, "seniority", None),
-        ({"location": "Berlin"}, "place", None),
-        ({"location": "Berlin", "remote": True}, "place", 10),
-        ({"salary_min": None, "salary_max": None}, "salary", None),
-        ({"requirements": ("Kafka", "Scala")}, "missing", -6),
+        ({"description": f"Redis. {LONG}", "requirements": ()}, "skills", 15),
+        ({"description": f"Java. {LONG}", "requirements": ()}, "skills", 0),
+        ({"requirements": ("Kafka", "Python")}, "skills", 18),
+        ({"title": "Senior Engineer"}, "title", 36),
+        ({"title": "Senior iOS Engineer"}, "title", 12),
+        ({"title": "Senior iOS Engineer"}, "other work", -20),
+        ({"title": "Director of Backend Engineering"}, "seniority", -20),
+        ({"location": "Berlin"}, "place", -20),
+        ({"location": None}, "place", 8),
+        ({"location": "Anywhere", "remote": True}, "place", 15),
+        ({"location": "Berlin", "remote": True}, "place", -20),
+        ({"salary_min": None, "salary_max": None}, "salary", 2),
+        ({"salary_min": 60_000, "salary_max": 90_000}, "salary", 0),
     ],
 )
 def test_every_part_of_the_score(fields: dict[str, Any], rule: str, points: int | None) -> None:
     found = match(msgspec.structs.replace(WHOLE, **fields), Employer(), ME, DEFAULTS)
     assert {one.rule: one.points for one in found.why}.get(rule) == points
+    assert total(found.why) == found.score, "the sum adds up"
 
 
-@pytest.mark.parametrize(("tier", "worth"), [("S", 10), ("A", 8), ("B", 5), ("C", 2), ("D", None), (None, None)])
+@pytest.mark.parametrize(("tier", "worth"), [("S", 5), ("A", 4), ("B", 3), ("C", 2), ("D", 1), (None, 2)])
 def test_the_tier_of_the_company_counts(tier: str | None, worth: int | None) -> None:
     found = match(WHOLE, Employer(tier=tier), ME, DEFAULTS)
     assert {one.rule: one.points for one in found.why}.get("company") == worth

@@ -26,7 +26,7 @@ def test_skills_have_the_names_that_technologies_have() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "without skills a listing scores at most 40, and match.min_score=80 cannot be reached"),
+        ("", "without skills a listing scores at most 75, and match.min_score=80 cannot be reached"),
         ("[skills]\npython = 11", "the rank of 'python' is 11; it is from 1 to 10"),
         ("[skills]\npython = 5\n[exclusions]\ntechnologies = ['Python']", "python: among the skills, and excluded"),
         ("[skills]\npython = 5\n[places]\nwanted = []\nremote = 'no'", "every listing would be filtered"),

@@ -80,6 +80,10 @@ def test_scripts_and_drawings_are_not_kept() -> None:
         ("We use Go and Rust.", ["go", "rust"]),
         ("Let's Go to market; we react quickly and hate rust", []),
         ("Golang", ["go"]),
+        ("golang, GoLang or GOLANG", ["go"]),
+        ("Python, java, go or c++", ["c++", "go", "java", "python"]),
+        ("Go-to-market and go-getters; go for it and go live", []),
+        ("a rust developer, react.js, and react/typescript", ["react", "rust", "typescript"]),
         ("Ruby on Rails, PHP, C#", ["c#", "php", "rails", "ruby"]),
         ("React/Vue.js, Angular, Svelte", ["angular", "react", "svelte", "vue"]),
         ("Docker, Kubernetes (k8s), AWS, GCP, Azure", ["aws", "azure", "docker", "gcp", "kubernetes"]),
@@ -102,10 +106,14 @@ def test_a_skill_that_nobody_knows_is_looked_for_too() -> None:
     ("title", "level"),
     [
         ("Backend Engineer", "mid"), ("Senior Backend Engineer", "senior"), ("Sr. Engineer", "senior"),
-        ("Staff Engineer", "staff"), ("Principal Engineer", "staff"), ("Junior Developer", "junior"),
+        ("Staff Engineer", "staff"), ("Principal Engineer", "principal"), ("Junior Developer", "junior"),
         ("Software Engineering Intern", "intern"), ("Internal Tools Engineer", "mid"), ("Tech Lead", "lead"),
         ("Engineering Manager", "manager"), ("Product Manager", "mid"), ("Head of Data", "director"),
         ("Software Engineer II", "mid"), ("Software Engineer III", "senior"), ("Chief of Staff", "mid"),
+        ("Engineer I", "junior"), ("Operations Manager", "mid"), ("Manager, Data Science", "manager"),
+        ("Sales Manager", "manager"), ("Business Development Manager", "mid"), ("Senior Staff Engineer", "staff"),
+        ("Mid-Market Account Executive", "mid"), ("Senior Mid-Market Account Executive", "senior"),
+        ("Early Stage Engineer", "mid"), ("Becario de datos", "intern"), ("Directora de operaciones", "director"),
     ],
 )  # fmt: skip
 def test_a_title_has_a_level(title: str, level: str) -> None:
@@ -117,6 +125,7 @@ def test_a_title_has_a_level(title: str, level: str) -> None:
     [
         ("Engineer (Contract)", None, "contract"), ("Engineer, part time", None, "part-time"),
         ("Engineer", "Employment type: Full-time", "full-time"), ("Engineer", "We contract with partners.", None),
+        ("Contract Lifecycle Management Lead", None, None), ("Contractor, Data", None, "contract"),
         ("Engineering Intern", None, "internship"), ("Engineer", "Job type: Temporary", "temporary"),
     ],
 )  # fmt: skip

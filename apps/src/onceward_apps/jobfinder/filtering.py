@@ -60,7 +60,9 @@ def _place(listing: Listing, profile: Profile, numbers: Numbers) -> Iterator[Rea
     if way == "remote" and remote == "fine":
         bound = bound_to(listing.location, listing.description)
         if not is_open_to(bound, wanted):
-            yield Reason(numbers.strikes_place, "place", f"the work is remote, within {bound}; wanted: {', '.join(wanted)}")
+            yield Reason(
+                numbers.strikes_place, "place", f"the work is remote, within {bound}; wanted: {', '.join(wanted)}"
+            )
         return
     if way == "remote" and not listing.location:
         yield Reason(numbers.strikes_place, "place", "the work is remote; wanted is work on site")
@@ -95,7 +97,8 @@ def _technologies(listing: Listing, profile: Profile, numbers: Numbers) -> Itera
 
 
 def required(listing: Listing, profile: Profile) -> list[tuple[str, ...]]:
-    """The technologies that a listing requires, alternatives together; without words for whole fields and what is excluded."""
+    """The technologies that a listing requires, alternatives together; without words for whole fields and what is "
+    "excluded."""
     besides = AI_ML | profile.excluded_technologies
     found = (
         tuple(name for name in demand.names if name not in besides)

@@ -130,13 +130,15 @@ def _title(listing: Listing, profile: Profile, numbers: Numbers) -> Iterator[Rea
     fit = roles.fit(listing.title, listing.description or "", listing.department, titles)
     yield Reason(round(most * fit.share), "title", fit.sentence)
     if fit.share < ANOTHER_WORK:
-        yield Reason(-numbers.match_minus_mismatch, "other work", "it is another kind of work than those that are wanted")
+        yield Reason(
+            -numbers.match_minus_mismatch, "other work", "it is another kind of work than those that are wanted"
+        )
 
 
 def _skills(listing: Listing, asks: Demands, profile: Profile, numbers: Numbers) -> Iterator[Reason]:
     ranks, most = profile.ranks, numbers.match_points_skills
     if not ranks:
-        yield Reason(most, "skills", "no skills are named in the profile")
+        yield Reason(0, "skills", "the profile names no skills")
         return
     text = "\n".join((listing.title, listing.description or "", *listing.requirements))
     found = {name: ranks[name] for name in technologies_in(text, tuple(sorted(ranks))) if name in ranks}
@@ -147,10 +149,14 @@ def _skills(listing: Listing, asks: Demands, profile: Profile, numbers: Numbers)
         worth = REQUIRED_SHARE * (1 - len(missing) / len(groups)) + (1 - REQUIRED_SHARE) * named
     else:
         worth = max(NAMES_NONE, named) if found or not technologies_in(text) else 0.0
-    said = ", ".join(f"{name} ({rank})" for name, rank in sorted(found.items(), key=lambda one: (-one[1], one[0]))[:MOST_NAMED])
+    said = ", ".join(
+        f"{name} ({rank})" for name, rank in sorted(found.items(), key=lambda one: (-one[1], one[0]))[:MOST_NAMED]
+    )
     sentence = f"it names {said}" if said else "it names none of the skills"
     if groups:
-        sentence += f"; of {len(groups)} technologies that it requires {len(groups) - len(missing)} are among the skills"
+        sentence += (
+            f"; of {len(groups)} technologies that it requires {len(groups) - len(missing)} are among the skills"
+        )
     if missing:
         sentence += f", not {', '.join(' or '.join(names) for names in missing[:MOST_NAMED])}"
     yield Reason(round(most * worth), "skills", sentence)
@@ -166,7 +172,8 @@ def _seniority(listing: Listing, asks: Demands, profile: Profile, numbers: Numbe
         yield Reason(most, "seniority", f"the level is {fits[0]}{by}")
     else:
         steps = min((found for level in levels if (found := steps_between(level, wanted)) is not None), default=None)
-        yield Reason(-numbers.match_minus_mismatch, "seniority", f"the level is {' or '.join(levels)}; wanted: {', '.join(wanted)}"
+        yield Reason(-numbers.match_minus_mismatch, "seniority",
+        f"the level is {' or '.join(levels)}; wanted: {', '.join(wanted)}"
                      + (f", {steps} step{'s' * (steps > 1)} away" if steps else ""))  # fmt: skip
 
 
@@ -180,7 +187,9 @@ def _place(listing: Listing, profile: Profile, numbers: Numbers) -> Iterator[Rea
         else:
             yield Reason(-numbers.match_minus_mismatch, "place", f"the work is remote, within {bound}")
     elif places.remote == "required":
-        yield Reason(-numbers.match_minus_mismatch if way else 0, "place", f"the work is {way or 'not said to be remote'}")
+        yield Reason(
+            -numbers.match_minus_mismatch if way else 0, "place", f"the work is {way or 'not said to be remote'}"
+        )
     elif not places.wanted:
         yield Reason(most, "place", "every place is fine")
     elif place := is_in(listing.location, places.wanted):
@@ -214,7 +223,11 @@ def _salary(listing: Listing, profile: Profile, numbers: Numbers) -> Iterator[Re
     elif highest is None:
         yield Reason(round(most * UNSAID), "salary", "it states no salary, which counts as half")
     elif currency != profile.salary.currency:
-        yield Reason(round(most * UNSAID), "salary", f"it pays up to {highest:,.0f} {currency}; wanted is {profile.salary.currency}")
+        yield Reason(
+            round(most * UNSAID),
+            "salary",
+            f"it pays up to {highest:,.0f} {currency}; wanted is {profile.salary.currency}",
+        )
     elif highest >= lowest:
         yield Reason(most, "salary", f"it pays up to {highest:,.0f} {currency}")
     else:

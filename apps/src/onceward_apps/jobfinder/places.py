@@ -10,11 +10,15 @@ from typing import Literal
 from onceward_apps.jobfinder.regions import countries_of, holds, lies_in
 
 _MUST_LIVE = re.compile(
-    r"\b(?:must|need to|required to|have to|should)\s+(?:currently\s+)?(?:be\s+(?:based|located|residing|resident)|reside|live|work)\s+(?:with)?in\s+(?:the\s+)?"
+    r"\b(?:must|need to|required to|have to|should)\s+(?:currently\s+)?(?:be\s+(?:based|located|residing|resident)"
+    r"|reside|live|work)\s+(?:with)?in\s+(?:the\s+)?"
     r"([A-Z][\w. ]{1,40})"
 )
 _LONGEST_TEXT = 30_000
-REMOTE = re.compile(r"\b(?:remote|anywhere|work(?:ing)? from home|telecommut\w+|teletrabajo|remoto|remota|home\s?office|distributed)\b", re.IGNORECASE)
+REMOTE = re.compile(
+    r"\b(?:remote|anywhere|work(?:ing)? from home|telecommut\w+|teletrabajo|remoto|remota|home\s?office|distributed)\b",
+    re.IGNORECASE,
+)
 NOT_REMOTE = re.compile(
     r"\b(?:not\s+(?:a\s+)?remote|no\s+remote|on[\s-]?site\s+only|in[\s-]office\s+only|must\s+be\s+on[\s-]?site)\b",
     re.IGNORECASE,

@@ -15,34 +15,46 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 _LEVELS: Mapping[Level, re.Pattern[str]] = MappingProxyType({
     "director": _words(
-        r"director(?:a|e|in)?|head of|global head|head|vice president|(?:s|e)?vp|chief|c[te]o|(?:general|country) manager|gm|gerente general|geschäftsführer(?:in)?"
+        r"director(?:a|e|in)?|head of|global head|head|vice president|(?:s|e)?vp|chief|c[te]o|(?:general"
+        r"|country) manager|gm|gerente general|geschäftsführer(?:in)?"
     ),
     "manager": _words(
-        r"(?:engineering|software|development|sales|(?:data )?science|analytics|design|support|qa|security|infrastructure|accounting|bdr|sdr|team|people"
-        r"|platform|data engineering|account management|customer support) managers?|manager of|managers? i{1,3}|tlm|tech(?:nical)? lead manager|team ?leiter(?:in)?"
+        r"(?:engineering|software|(?<!business )development|sales|(?:data )?science|analytics|design|support|qa"
+        r"|security|infrastructure|accounting|bdr|sdr|team|people"
+        r"|platform|data engineering|account management|customer support) managers?|manager of|tlm"
+        r"|tech(?:nical)? lead manager|team ?leiter(?:in)?"
         r"|abteilungsleiter(?:in)?|jefe de equipo|jefa de equipo|gerente de ventas"
     ),
     "intern": _words(
-        r"intern(?:ship)?|working student|apprentice(?:ship)?|co-?op|becari[oa]|practicante|pasante|pr[áa]cticas|praktik(?:um|ant(?:in)?)|werkstudent(?:in)?"
-        r"|stagiaire|stage|alternance|estagi[áa]ri[oa]"
+        r"intern(?:ship)?|working student|apprentice(?:ship)?|co-?op|becari[oa]|practicante|pasante|pr[áa]cticas"
+        r"|praktik(?:um|ant(?:in)?)|werkstudent(?:in)?"
+        r"|stagiaire|alternance|estagi[áa]ri[oa]"
     ),
     "principal": _words(r"principal|distinguished|fellow"),
     "staff": _words(r"staff"),
     "lead": _words(r"(?:tech(?:nical)? |team )?lead(?:er)?|l[íi]der"),
     "senior": _words(r"senior|sr\.?|s[ée]nior|iii|iv|v|3"),
     "junior": _words(r"junior|jr\.?|j[úu]nior|entry[\s-]level|(?:new )?grad(?:uate)?|associate|trainee|auxiliar"),
-    "mid": _words(r"mid(?:[\s-]level)?|intermediate|ii|2|semi[\s-]?senior|ssr\.?"),
+    "mid": _words(r"mid(?:[\s-]level)?(?![\s-]?(?:market|size\w*|atlantic|west))|intermediate|ii|2|semi[\s-]?senior"
+                  r"|ssr\.?"),
 })  # fmt: skip
 """By the words of a title, the first that fits."""
 
 _FIRST_GRADE = re.compile(r"(?<=\w )I(?=\s*(?:$|[,(–—:\-]))")
 """A Roman one, as in `Engineer I`; in small letters it is a word."""
 
-_NO_LEVEL = _words(r"(?:account|project|program|client) director|chief of staff|member of (?:the )?technical staff|staff (?:nurse|accountant)")
+_NO_LEVEL = _words(
+    r"lead gen(?:eration)?|(?:account|project|program|client) director|chief of staff"
+    r"|member of (?:the )?technical staff|staff (?:nurse|accountant)"
+)
 """What looks like a level and is a kind of work."""
 
-_MANAGES = re.compile(r"^\W*(?:(?:sr|senior|assistant|associate)\b\.?\s*)*manager\b(?!\s*,?\s*(?:product|account|project|program)\b)", re.IGNORECASE)
-"""A title that begins with it is of one who leads people; behind what it manages it is a kind of work: product, account, operations."""
+_MANAGES = re.compile(
+    r"^\W*(?:(?:sr|senior|assistant|associate)\b\.?\s*)*manager\b(?!\s*,?\s*(?:product|account|project|program)\b)",
+    re.IGNORECASE,
+)
+"""A title that begins with it is of one who leads people; behind what it manages it is a kind of work: product, "
+  "account, operations."""
 
 _STEPS: tuple[Level, ...] = ("intern", "junior", "mid", "senior", "staff", "principal")
 """The grades of those who do the work themselves, in order; a lead stands beside senior and staff."""
@@ -50,7 +62,9 @@ _STEPS: tuple[Level, ...] = ("intern", "junior", "mid", "senior", "staff", "prin
 _EMPLOYMENT: Mapping[Employment, re.Pattern[str]] = MappingProxyType({
     "internship": _words(r"intern(?:ship)?"),
     "part-time": _words(r"part[\s-]time"),
-    "contract": _words(r"contract(?:or)?(?!\s+(?:lifecycle|management|manager|negotiat\w+|administrat\w+|law|compliance|specialist|analyst)\b)|freelance|corp[\s-]to[\s-]corp|c2c|1099|contract[\s-]to[\s-]hire"),
+    "contract": _words(r"contract(?:or)?(?!\s+(?:lifecycle|management|manager|negotiat\w+|administrat\w+|law"
+                       r"|compliance|specialist|analyst)\b)|freelance|corp[\s-]to[\s-]corp|c2c|1099"
+                       r"|contract[\s-]to[\s-]hire"),
     "temporary": _words(r"temporary|fixed[\s-]term|seasonal"),
     "full-time": _words(r"full[\s-]time|permanent"),
 })  # fmt: skip
@@ -88,7 +102,8 @@ _SOME_YEARS, _RATHER_MANY, _MANY_YEARS = 2, 4, 8
 
 
 def steps_between(level: Level, wanted: tuple[Level, ...]) -> int | None:
-    """How many grades lie between a level and the closest wanted one; None where one leads people and the other doesn't."""
+    """How many grades lie between a level and the closest wanted one; None where one leads people and the other "
+    "doesn't."""
     places = [_STEPS.index(one) for one in wanted if one in _STEPS]
     if level not in _STEPS or not places:
         return None

@@ -15,6 +15,7 @@ from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.pages import Page
 from onceward_apps.jobfinder.plain_text import one_line, plain_text
 from onceward_apps.jobfinder.requirements import requirements_in
+from onceward_apps.jobfinder.salaries import stated_in
 from onceward_apps.jobfinder.structured import objects, text_of
 
 _AT = re.compile(r"\s(?:\||–|—|-|at|@)\s")
@@ -46,6 +47,13 @@ def listing(url: str, page: Page, said: Listing | None, today: date) -> Listing:
         apply_url=said.apply_url or found.apply_url,
         valid_through=said.valid_through or found.valid_through,
     )
+
+
+def with_pay(listing: Listing) -> Listing:
+    """A listing with the pay that its text states, where its board names none."""
+    if listing.salary_min or listing.salary_max or (pay := stated_in(listing.description)) is None:
+        return listing
+    return replace(listing, salary_min=pay.lowest, salary_max=pay.highest, currency=pay.currency)
 
 
 def website(page: Page) -> str | None:

@@ -47,7 +47,10 @@ class Pay(msgspec.Struct, frozen=True):
     currency: str
 
 
-_CURRENCY = r"(?:(?:us|cad?|aud?|nz|s)?\s?\$|usd|cad|aud|nzd|sgd|mxn|brl|r\$|clp|cop|ars|pen|£|gbp|€|eur|euros?|chf|pln|zł|sek|nok|dkk|czk|inr|₹|jpy|¥|krw|hkd|twd)"
+_CURRENCY = (
+    r"(?:(?:us|cad?|aud?|nz|s)?\s?\$|usd|cad|aud|nzd|sgd|mxn|brl|r\$|clp|cop|ars|pen|£|gbp|€|eur|euros?|chf"
+    r"|pln|zł|sek|nok|dkk|czk|inr|₹|jpy|¥|krw|hkd|twd)"
+)
 _NUMBER = r"\d{1,3}(?:[.,' \u00a0\u202f]\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d{1,2})?"
 
 
@@ -59,26 +62,35 @@ def _amount(end: int) -> str:
 
 
 _INTERVALS = (
-    r"hour(?:ly)?|hr|hora|stunde|heure|day|daily|d[íi]a|tag|jour|week(?:ly)?|semana|month(?:ly)?|mes|m[êe]s|monat|mois|mensual\w*|year(?:ly)?"
+    r"hour(?:ly)?|hr|hora|stunde|heure|day|daily|d[íi]a|tag|jour|week(?:ly)?|semana|month(?:ly)?|mes|m[êe]s|monat"
+    r"|mois|mensual\w*|year(?:ly)?"
     r"|yr|annum|annual(?:ly)?|año|ano|jahr|an|anual\w*|p\.?a\.?"
 )
 _PAY = re.compile(rf"(?<![\w.,]){_amount(1)}(?:\s*(?:-|–|—|to|and|bis|a|à|hasta|up to)\s*{_amount(2)})?", re.IGNORECASE)
 _ABOUT_PAY = re.compile(
-    r"salar(?:y|io|ies)|compensation|\bpay(?:s|ing)?\b|wage|base|\bote\b|on[\s-]target|earnings|remunera|sueldo|gehalt|verg[üu]tung|salaire|r[ée]mun[ée]ration"
+    r"salar(?:y|io|ies)|compensation|\bpay(?:s|ing)?\b|wage|base|\bote\b|on[\s-]target|earnings|remunera|sueldo"
+    r"|gehalt|verg[üu]tung|salaire|r[ée]mun[ée]ration"
     r"|hourly rate|per hour|per year|per annum|annual|brutto|bruto|brut\b|package|gross|\brate\b",
     re.IGNORECASE,
 )
 _NOT_PAY = re.compile(
-    r"revenue|funding|raised|valuation|budget|sales of|customers|users|deals?\b|bookings|portfolio|million|billion|bonus of|stipend|allowance|reimburse|incentive target"
+    r"revenue|funding|raised|valuation|budget|sales of|customers|users|deals?\b|bookings|portfolio|million|billion"
+    r"|bonus of|stipend|allowance|reimburse|incentive target"
     r"|\baum\b|arr\b|donat|invest",
     re.IGNORECASE,
 )
 _ISO: Mapping[str, str] = MappingProxyType({
-    "$": "USD", "us$": "USD", "usd": "USD", "c$": "CAD", "ca$": "CAD", "cad": "CAD", "a$": "AUD", "au$": "AUD", "nz$": "NZD", "s$": "SGD", "r$": "BRL",
+    "$": "USD", "us$": "USD", "usd": "USD", "c$": "CAD", "ca$": "CAD", "cad": "CAD", "a$": "AUD", "au$": "AUD",
+    "nz$": "NZD", "s$": "SGD", "r$": "BRL",
     "£": "GBP", "€": "EUR", "euro": "EUR", "euros": "EUR", "zł": "PLN", "₹": "INR", "¥": "JPY",
 })  # fmt: skip
 _HOURLY = ("hour", "hr", "hora", "stunde", "heure")
-_UNITS = ((_HOURLY, 2_080), (("day", "dail", "dí", "di", "tag", "jour"), 260), (("week", "semana"), 52), (("mes", "mê", "mens", "mon", "moi"), 12))
+_UNITS = (
+    (_HOURLY, 2_080),
+    (("day", "dail", "dí", "di", "tag", "jour"), 260),
+    (("week", "semana"), 52),
+    (("mes", "mê", "mens", "mon", "moi"), 12),
+)
 _LEAST, _MOST = 5_000, 3_000_000
 _NEARBY, _LONGEST_TEXT = 160, 60_000
 _LEAST_PER_HOUR, _MOST_PER_HOUR = 4, 500
@@ -96,19 +108,34 @@ def stated_in(text: str | None) -> Pay | None:
 
 def _of_line(line: str) -> Iterator[Pay]:
     for match in _PAY.finditer(line):
-        signs = [match[name] for name in ("before1", "after1", "before2", "after2") if match[name] and match[name].strip()]
+        signs = [
+            match[name] for name in ("before1", "after1", "before2", "after2") if match[name] and match[name].strip()
+        ]
         if not signs:
             continue
         around = line[max(0, match.start() - _NEARBY) : match.end() + _SOON]
         if not _ABOUT_PAY.search(around) or _NOT_PAY.search(line[max(0, match.start() - _SOON) : match.end() + _SOON]):
             continue
-        unit = (match["unit2"] or match["unit1"] or _unit_before(line[max(0, match.start() - _NEARBY) : match.start()])).lower()
-        ends = [_value(match[f"number{end}"], match[f"thousand{end}"] or (match["thousand2"] if end == 1 else None)) for end in (1, 2) if match[f"number{end}"]]
+        unit = (
+            match["unit2"] or match["unit1"] or _unit_before(line[max(0, match.start() - _NEARBY) : match.start()])
+        ).lower()
+        ends = [
+            _value(match[f"number{end}"], match[f"thousand{end}"] or (match["thousand2"] if end == 1 else None))
+            for end in (1, 2)
+            if match[f"number{end}"]
+        ]
         times = next((times for words, times in _UNITS if unit.startswith(words)), 1)
-        if times == 1 and not unit and all(_LEAST_PER_HOUR <= value <= _MOST_PER_HOUR for value in ends) and re.search("hour", around, re.IGNORECASE):
+        if (
+            times == 1
+            and not unit
+            and all(_LEAST_PER_HOUR <= value <= _MOST_PER_HOUR for value in ends)
+            and re.search("hour", around, re.IGNORECASE)
+        ):
             times = 2_080
         yearly_ends = sorted(value * times for value in ends)
-        if _LEAST <= yearly_ends[0] and yearly_ends[-1] <= _MOST * (100 if _iso(signs) in ("COP", "CLP", "KRW", "JPY", "ARS") else 1):
+        if yearly_ends[0] >= _LEAST and yearly_ends[-1] <= _MOST * (
+            100 if _iso(signs) in ("COP", "CLP", "KRW", "JPY", "ARS") else 1
+        ):
             yield Pay(yearly_ends[0], yearly_ends[-1], _iso(signs))
 
 

@@ -122,7 +122,8 @@ _ABOUT: Mapping[str, str] = MappingProxyType({
     "match_points_place": "Points for a place that is wanted, or work from anywhere.",
     "match_points_company": "Points for a company of tier S; fewer for A, B and C, none for D.",
     "match_points_salary": "Points for a salary that is stated and high enough.",
-    "match_minus_mismatch": "Points taken away for another kind of work, another level, another place or another language.",
+    "match_minus_mismatch": "Points taken away for another kind of work, another level, another place or another "
+                            "language.",
     "match_points_verdicts": "Points, at most, for or against what is like listings that the person has decided about.",
     "match_full_skills": "How many of the best skills a listing has to name for all of the points for naming them.",
     "company_portland_bonus": "Points for a company with an office in the place of the profile, Portland say.",

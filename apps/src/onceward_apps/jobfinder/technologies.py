@@ -59,7 +59,8 @@ _ANY_CASE = {
 """How each is written, and what of it must be there for it to be worth looking."""
 _AS_WRITTEN = {
     "go": (
-        r"[Gg][Oo][Ll][Aa][Nn][Gg]|Go(?![\s-]+(?:to|for|ahead|beyond|further|through|with|live|above|on|back|big|behind)\b)",
+        r"[Gg][Oo][Ll][Aa][Nn][Gg]|Go(?![\s-]+(?:to|for|ahead|beyond|further|through|with|live|above|on|back|big"
+        r"|behind)\b)",
         "Go",
         "olang",
         "OLANG",
@@ -84,15 +85,23 @@ def _whole(pattern: str, flags: int = 0) -> re.Pattern[str]:
 _PATTERNS = {name: _whole(one[0], re.IGNORECASE) for name, one in _ANY_CASE.items()} | {
     name: _whole(one[0]) for name, one in _AS_WRITTEN.items()
 }
-_BESIDE = "|".join(
-    one[0] for name, one in _ANY_CASE.items() if name not in ("machine learning", "deep learning", "salesforce", "tableau")
-) + r"|c|r|go|rust|react|swift|spark"
+_BESIDE = (
+    "|".join(
+        one[0]
+        for name, one in _ANY_CASE.items()
+        if name not in ("machine learning", "deep learning", "salesforce", "tableau")
+    )
+    + r"|c|r|go|rust|react|swift|spark"
+)
 _BETWEEN = r"\s*(?:,\s*(?:and|or)?|/|\||&|\+|\band\b|\bor\b|\by\b|\bo\b|\bund\b|\boder\b)\s*"
 _IN_A_LIST = {
     name: re.compile(
-        rf"(?<![\w.#+@-])(?:(?:{_BESIDE}){_BETWEEN}{name}(?![\w#+-]|\s+(?:to|for|through|with|live|on|back|beyond|the|a|in|of)\b)"
-        rf"|{name}(?:\s*[,/|]\s*(?:and\s+|or\s+)?|\s+(?:and|or)\s+)(?:{_BESIDE.removesuffix('|c|r|go|rust|react|swift|spark')})(?![\w#+])"
-        rf"|{name}(?:\.js|\s+(?:developer|programming|programmer|engineer|native|language|codebase|hooks|services?)\b))",
+        rf"(?<![\w.#+@-])(?:(?:{_BESIDE}){_BETWEEN}{name}(?![\w#+-]|\s+(?:to|for|through|with|live|on|back|beyond|the"
+        rf"|a|in|of)\b)"
+        rf"|{name}(?:\s*[,/|]\s*(?:and\s+|or\s+)?|\s+(?:and"
+        rf"|or)\s+)(?:{_BESIDE.removesuffix('|c|r|go|rust|react|swift|spark')})(?![\w#+])"
+        rf"|{name}(?:\.js|\s+(?:developer|programming|programmer|engineer|native|language|codebase|hooks"
+        rf"|services?)\b))",
         re.IGNORECASE,
     )
     for name in ("go", "rust", "react", "swift", "spark")
@@ -123,8 +132,16 @@ def technologies_in(text: str, besides: tuple[str, ...] = ()) -> tuple[str, ...]
     likely += [name for name, one in _AS_WRITTEN.items() if any(word in text for word in one[1:])]
     found = [name for name in likely if _PATTERNS[name].search(text)]
     found += [name for name, one in _IN_A_LIST.items() if name not in found and name in folded and one.search(text)]
-    found += [name for name in besides if name not in _PATTERNS and _own(name).search(text)]
+    found += [
+        name for name in besides
+        if name not in _PATTERNS and _beginning(name) in folded and _own(name).search(text)
+    ]  # fmt: skip
     return tuple(sorted(found))
+
+
+@lru_cache(maxsize=1_000)
+def _beginning(name: str) -> str:
+    return re.split(r"[\s-]+", name.strip())[0].removesuffix("s").casefold()
 
 
 @lru_cache(maxsize=1_000)

@@ -16,7 +16,8 @@ ALIKE = 0.5
 """Two titles are alike if they share so much of their words, beside those for levels."""
 _WORTH = {"applied": 2, "not for me": -2, "hidden": 0}
 _SAME_COMPANY = {"applied": 1, "not for me": -1, "hidden": 0}
-_LEVELS = frozenset("senior sr staff junior jr lead principal ii iii iv i mid the and of for in".split())
+_LEVELS = frozenset(("senior", "sr", "staff", "junior", "jr", "lead", "principal", "i", "ii", "iii", "iv", "mid"))
+_SMALL = frozenset(("the", "and", "of", "for", "in", "de", "y"))
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -40,7 +41,11 @@ def points(listing: Listing, before: Sequence[Verdict], most: int) -> Iterator[R
         if bounded:
             example = (alike or own)[0]
             more = f" and {len(alike) + len(own) - 1} more" if len(alike) + len(own) > 1 else ""
-            yield Reason(bounded, "verdicts", f"it is like {example.title!r} of {example.company or 'a company'}{more}, which {words}")
+            yield Reason(
+                bounded,
+                "verdicts",
+                f"it is like {example.title!r} of {example.company or 'a company'}{more}, which {words}",
+            )
 
 
 def is_alike(title: str, other: str) -> bool:
@@ -50,4 +55,4 @@ def is_alike(title: str, other: str) -> bool:
 
 
 def _words(title: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[\w+#]+", title.casefold())) - _LEVELS
+    return frozenset(re.findall(r"[\w+#]+", title.casefold())) - _LEVELS - _SMALL

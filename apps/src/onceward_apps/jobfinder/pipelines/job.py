@@ -82,6 +82,7 @@ class Passed(msgspec.Struct, frozen=True):
 def filter(ctx: Context[Job]) -> Passed:
     """Count the strikes. With too many the listing is out; else its company is looked at, if it is unknown."""
     listing, website = _listing(ctx)
+    listing = postings.with_pay(listing)
     _reject_if_stopped(ctx, listing)
     numbers, now = numbers_of(ctx), now_of(ctx)
     strikes = tuple(filtering.strikes(listing, surroundings.profile(), numbers, moment(now).date()))

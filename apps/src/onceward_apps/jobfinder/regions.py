@@ -293,6 +293,6 @@ def _words_of(place: frozenset[str]) -> frozenset[str]:
     for name in place:
         if name in _KNOWN:
             continue
-        words = name.split()[:12]
+        words = re.findall(r"[\w.&']+", name)[:12]
         found |= {" ".join(words[start:end]) for start in range(len(words)) for end in range(start + 1, len(words) + 1)}
     return frozenset(found)

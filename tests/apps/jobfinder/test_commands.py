@@ -118,7 +118,7 @@ def test_from_a_file_of_companies_to_a_report(
     html = page.read_text(encoding="utf-8")
     assert "<h1>2 matches</h1>" in html
     assert "3 listings: 2 active, 1 filtered." in html
-    assert "<summary>+60 skills, +10 title" in html
+    assert "<summary>+40 title, +25 skills" in html
     assert "<b>Backend</b>" not in html
     assert "&lt;b&gt;Backend&lt;/b&gt;" in html or "Backend Engineer" in html
     assert "default-src 'none'" in html

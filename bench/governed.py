@@ -132,7 +132,7 @@ def _reader(app: App, kinds: list[str]) -> LineMemory:
     return LineMemory(tuple(f"default:{kind}" for kind in kinds), limits_of, sweeps=app.dialect == "postgres")
 
 
-def _claim(app: App, memory: LineMemory, worker: int) -> Op[claims.Claimed]:
+def _claim(app: App, memory: LineMemory, worker: int) -> Op[claims.ClaimResult]:
     now = app._store.clock.now()
     yield from refresh_pauses(memory, now)
     return (yield from claims.claim(memory, worker, CLAIMED, now, slots=CLAIMED))

@@ -18,7 +18,7 @@ from onceward.authoring.child_builder import key_hash
 from onceward.model.task import Lease
 from onceward.store.drivers.session import Session
 from onceward.store.lineage.spawn_guard import spawn
-from onceward.store.lineage.spawn_requests import Asked
+from onceward.store.lineage.spawn_requests import SpawnRequest
 from onceward.store.op import Op
 
 numbers = count(1)
@@ -57,10 +57,10 @@ def _lineage(session: Session, size: int) -> Lease:
     return lease
 
 
-def _children(lease: Lease, many: int) -> list[Asked]:
+def _children(lease: Lease, many: int) -> list[SpawnRequest]:
     spawner = app.spawner
     return [
-        Asked(lease, "run", key_hash(""), spawner.defaults, spawner.child(lease, Noop(next(numbers), PAD)))
+        SpawnRequest(lease, "run", key_hash(""), spawner.defaults, spawner.child(lease, Noop(next(numbers), PAD)))
         for _ in range(many)
     ]
 

@@ -11,7 +11,7 @@ import apsw
 
 from onceward import App, Budget, Config, Connection, Context, Cron, Migration, Payload, Pipeline, Status
 from onceward.model.task import Commit, Lease
-from onceward.store.attempts.workers import Death, NewWorker, bury, living, register
+from onceward.store.attempts.workers import Death, NewWorker, bury, living_workers, register
 from onceward.store.drivers.session import Session
 from onceward.store.governance.budget_waits import declare
 from onceward.store.lines.memory import LineMemory
@@ -174,7 +174,7 @@ class Engine:
 
 
 def _bury(session: Session, worker: int, now: int) -> object:
-    [seen] = [one for one in session.transact(living) if one.id == worker]
+    [seen] = [one for one in session.transact(living_workers) if one.id == worker]
     death = Death("was killed", frozenset())
     return session.transact(lambda: bury(seen, death, 3, lambda _: 1_000, now))
 
@@ -208,7 +208,7 @@ def assert_ends(file: Path, now: int) -> int:
         harness.clock.advance((now - harness.clock.now()) / 1_000)
         assert_verified(harness.app)
         session = harness.app._session()
-        for seen in drive(living(), session):
+        for seen in drive(living_workers(), session):
             _bury(session, seen.id, now)
         harness.drain(wait_for_due=True)
         assert_verified(harness.app)

@@ -15,7 +15,7 @@ import pytest
 
 from onceward.model.task import lane_of
 from onceward.store.attempts.claims import claim_suspects
-from onceward.store.attempts.workers import NewWorker, Reclaimed, register, stop
+from onceward.store.attempts.workers import BuriedWorker, NewWorker, register, stop
 from onceward.store.drivers.availability import Availability
 from onceward.store.drivers.session import ConnectionLost
 from onceward.store.lines.lines import Placement, put_in_line
@@ -161,7 +161,7 @@ def test_suspects_that_no_child_can_take_do_not_start_one_every_second(
     assert starts[:4] == [1, 2, 4, 8]
     assert len(starts) < 600 / 30 + 10
     starts.clear()
-    supervisor._housekeeping.reclaimed.append(Reclaimed("bee", suspects=1))
+    supervisor._housekeeping.reclaimed.append(BuriedWorker("bee", suspects=1))
     look(next(clock))
     assert starts == [601], "after another death there may be one that it can take"
     fleet.sql("DELETE FROM onceward_ready RETURNING task")

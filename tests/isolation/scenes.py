@@ -63,10 +63,10 @@ def claiming(memory: Callable[[], LineMemory], worker: int, count: int = 10) -> 
 
 def burying(hands: Hands, worker: int, started: frozenset[int] | None = frozenset()) -> Work:
     """The worker is declared dead, by somebody who has seen it before."""
-    [seen] = [seen for seen in hands.do(workers.living) if seen.id == worker]
+    [seen] = [seen for seen in hands.do(workers.living_workers) if seen.id == worker]
     death = workers.Death("was killed", started)
 
-    def bury(session: Session) -> workers.Reclaimed | None:
+    def bury(session: Session) -> workers.BuriedWorker | None:
         try:
             return session.transact(lambda: workers.bury(seen, death, 3, lambda _: 1_000, NOON))
         except workers.StillBusy:
@@ -819,7 +819,7 @@ def limit_and_draw_after_settling(hands: Hands, url: str) -> Scene:
     """The same, where who draws has just settled: it takes what it can have without waiting for long."""
     ant, memory, lease = _drawing_again(hands, url)
 
-    def settle_and_claim() -> Op[claims.Claimed]:
+    def settle_and_claim() -> Op[claims.ClaimResult]:
         yield from commits.commit([Commit(lease, DONE, bill=Bill((Charge("each", CENT),), frees=True))], NOON)
         return (yield from claims.claim(memory(), ant, 10, NOON, slots=10, has_settled=True))
 

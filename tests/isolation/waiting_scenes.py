@@ -16,7 +16,7 @@ from onceward.model.task import Commit, Lease, NewTask, band_of
 from onceward.store.attempts import commits
 from onceward.store.lineage import batches, pause_lineage
 from onceward.store.lineage.joins import read_families
-from onceward.store.lineage.remote_spawn import arrive
+from onceward.store.lineage.remote_spawn import spawn_remotely
 from onceward.store.lineage.trees import Head, head_of
 from onceward.store.op import Op
 from onceward.store.operations import task_actions
@@ -182,7 +182,7 @@ def spawning_end_and_arrival(hands: Hands, _: str) -> Scene:
     def wanted(_: Lease) -> list[Spawn]:
         return [child("from afar")]
 
-    arriving = doing(lambda _: arrive(task, awaited.lineage, wanted, DEFAULTS, NOON))
+    arriving = doing(lambda _: spawn_remotely(task, awaited.lineage, wanted, DEFAULTS, NOON))
     ending = committing(awaited, DONE, spawns=together("left", child("below")))
     return Scene({"end": ending, "arrive": arriving}, judge)
 

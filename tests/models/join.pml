@@ -7,7 +7,7 @@
  * here                 in src/onceward
  * Parent               store/attempts/commits.py HandOver with joins: hand_over; then store/lineage/joins.py join: child_ids,
  *                      await_children, insert_joins, wait_for_children
- * Child                store/attempts/commits.py finish -> store/lineage/joins.py lock_parents; then tell_of_end: end_joins,
+ * Child                store/attempts/commits.py finish -> store/lineage/joins.py lock_parents; then propagate_locked_ends: end_joins,
  *                      still_joined, wake_joined
  * Operator             store/operations/task_actions.py cancel of the parent while it waits: cancel, forget_joins
  * joined[c]            onceward_join (child, parent): the row is there and committed

@@ -14,7 +14,7 @@ COMMITS = "store/attempts/commits.py"
 
 def _when_refused(also: str) -> tuple[Edit, Edit]:
     """Something is done of a commit that the fence has refused: of one in a group, and of one by itself."""
-    loss = "_record_loss(lease, move, batch)\n"
+    loss = "_log_refusal(lease, move, batch)\n"
     in_group, alone = 12 * " ", 8 * " "
     return (
         Edit(
@@ -127,7 +127,7 @@ MUTANTS = (
     Mutant(
         "child insert outside the transaction",
         "children come to be whether or not the stage that asked for them has committed",
-        _when_refused("batch.accept_effects(one)"),
+        _when_refused("batch.add_effects(one)"),
         ("tests/worker/test_fence.py::test_nobody_spawns_under_a_lost_lease",),
     ),
     Mutant(
@@ -280,13 +280,13 @@ MUTANTS = (
         "batch cut by max_children",
         "a batch of a stage has as many tasks as a task may have children, and ends as if these were all",
         (
-            Edit("store/lineage/spawn_guard.py", "None if one.batch else children[task]", "children[task]"),
-            Edit("store/lineage/spawn_guard.py", "children[task] += one.batch is None", "children[task] += 1"),
-            Edit("store/lineage/spawn_guard.py", "one.children + one.wanted <=",
-                 "one.children + one.wanted + sum(b.wanted for b in self.in_batches.values()) <="),
+            Edit("store/lineage/spawn_guard.py", "None if request.batch else children[task]", "children[task]"),
+            Edit("store/lineage/spawn_guard.py", "children[task] += request.batch is None", "children[task] += 1"),
+            Edit("store/lineage/spawn_guard.py", "parent.children + parent.wanted <=",
+                 "parent.children + parent.wanted + sum(b.wanted for b in self.in_batches.values()) <="),
             Edit(
                 "store/lineage/spawn_guard.py",
-                "if one.batch is not None and refused.rule in LIMITS and",
+                "if request.batch is not None and refused.rule in LIMITS and",
                 "if False and",
             ),
         ),

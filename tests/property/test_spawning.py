@@ -18,7 +18,7 @@ from onceward.model.task import Finish, Lease, NewTask, band_of
 from onceward.store.drivers.session import Session
 from onceward.store.lineage.aliases import NewAlias, take_aliases
 from onceward.store.lineage.spawn_guard import spawn
-from onceward.store.lineage.spawn_requests import Asked, Decision
+from onceward.store.lineage.spawn_requests import Decision, SpawnRequest
 from onceward.store.lineage.unique_roots import enqueue_root
 from onceward.store.operations import task_actions
 from onceward.store.rows import as_uuid
@@ -100,11 +100,13 @@ class Lineages(RuleBasedStateMachine):
         if not running:
             return
         now = self.hands.now
-        asked: list[Asked] = []
+        asked: list[SpawnRequest] = []
         for wish in wishes:
             lease = self.leases[running[-1 - wish.pick % len(running)]]
             asked.append(
-                Asked(lease, "first", key_hash(self.model.members[lease.task].key), DEFAULTS, self.child(lease, wish))
+                SpawnRequest(
+                    lease, "first", key_hash(self.model.members[lease.task].key), DEFAULTS, self.child(lease, wish)
+                )
             )
         aliases = self.aliases(names)
         decisions = self.hands.do(lambda: spawn(asked, now, aliases)).decisions

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from onceward import App, Config, Context, Payload, Pipeline, Status
-from onceward.store.attempts.workers import NewWorker, living, register
+from onceward.store.attempts.workers import NewWorker, living_workers, register
 from onceward.worker import presence
 from onceward.worker.housekeeping import Housekeeping
 
@@ -258,7 +258,7 @@ def test_a_worker_of_the_database_has_no_file_opened_or_deleted(attack: Attack, 
     while not housekeeping.reclaimed:
         housekeeping.step()
     assert [one.worker for one in housekeeping.reclaimed] == ["mallory"]
-    assert worker not in {one.id for one in session.transact(living)}
+    assert worker not in {one.id for one in session.transact(living_workers)}
     session.close()
     assert (files.victim.read_text(), files.inside.read_text()) == ("dear diary", "dear diary")
     assert files.pipe.is_fifo()

@@ -41,7 +41,7 @@ def known_as(spawns: Spawns, *keys: str, kind: str = "note", unique: str = "line
     return msgspec.structs.replace(spawns, aliases=aliases, unique=unique)
 
 
-def commit(hands: Hands, lease: Lease, key: str, move: Move, *children: Spawn) -> commits.Verdict:
+def commit(hands: Hands, lease: Lease, key: str, move: Move, *children: Spawn) -> commits.CommitAnswer:
     """Hand in a move of a task with this key, and what it asks for."""
     [verdict] = hands.do(lambda: commits.commit([Commit(lease, move, (), together(key, *children))], hands.now))
     return verdict

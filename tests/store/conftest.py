@@ -146,20 +146,22 @@ class Hands:
         """What a worker gets if it asks for so many."""
         return self.do(lambda: claims.claim(self.memory(), worker, count, self.now)).leases
 
-    def commit(self, lease: Lease, move: Move, *, writes: tuple[Write, ...] = ()) -> commits.Verdict:
+    def commit(self, lease: Lease, move: Move, *, writes: tuple[Write, ...] = ()) -> commits.CommitAnswer:
         """Hand in one move of an attempt."""
         return self.commit_all([(lease, move)], writes=writes)[0]
 
     def commit_all(
         self, moves: Sequence[tuple[Lease, Move]], *, writes: tuple[Write, ...] = ()
-    ) -> list[commits.Verdict]:
+    ) -> list[commits.CommitAnswer]:
         """Hand in many moves in one transaction."""
         wanted = [Commit(lease, move, writes) for lease, move in moves]
         return self.do(lambda: commits.commit(wanted, self.now))
 
-    def bury(self, worker: int, started: frozenset[int] | None = frozenset(), **death: Any) -> workers.Reclaimed | None:
+    def bury(
+        self, worker: int, started: frozenset[int] | None = frozenset(), **death: Any
+    ) -> workers.BuriedWorker | None:
         """Declare a worker dead."""
-        [seen] = [seen for seen in self.do(workers.living) if seen.id == worker]
+        [seen] = [seen for seen in self.do(workers.living_workers) if seen.id == worker]
         how = workers.Death("was killed", started, **death)
         return self.do(lambda: workers.bury(seen, how, 3, lambda _: 1_000, self.now))
 

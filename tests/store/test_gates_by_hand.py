@@ -41,7 +41,7 @@ class Worker:
         slots = count if slots is None else slots
         before = self.memory
 
-        def claim() -> Op[claims.Claimed]:
+        def claim() -> Op[claims.ClaimResult]:
             self.memory = before.copy()  # what a try remembers that did not commit is forgotten
             return (yield from claims.claim(self.memory, self.id, count, self.hands.now, slots=slots))
 

@@ -46,7 +46,7 @@ class Worker:
         """What it gets after these have ended, if it asks for so many."""
         before = self.memory
 
-        def one_try() -> Op[claims.Claimed]:
+        def one_try() -> Op[claims.ClaimResult]:
             self.asked, self.memory = [], before.copy()
             return self._noted(self._turn(ended, reports, count, slots))
 
@@ -54,7 +54,7 @@ class Worker:
 
     def _turn(
         self, ended: Sequence[Lease], reports: tuple[SourceReport, ...], count: int, slots: int | None
-    ) -> Op[claims.Claimed]:
+    ) -> Op[claims.ClaimResult]:
         now, room = self.hands.now, count if slots is None else slots
         verdicts = yield from commits.commit(
             [Commit(lease, DONE, reports=reports) for lease in ended], now, self.memory
@@ -62,13 +62,13 @@ class Worker:
         assert verdicts == [True] * len(ended)
         return (yield from claims.claim(self.memory, self.id, count, now, slots=room))
 
-    def _noted(self, operation: Op[claims.Claimed]) -> Op[claims.Claimed]:
+    def _noted(self, operation: Op[claims.ClaimResult]) -> Op[claims.ClaimResult]:
         answer: Rows | None = None
         while True:
             try:
                 request: Request = next(operation) if answer is None else operation.send(answer)
             except StopIteration as end:
-                claimed: claims.Claimed = end.value
+                claimed: claims.ClaimResult = end.value
                 return claimed
             if isinstance(request, Query):
                 self.asked.append(request.name)

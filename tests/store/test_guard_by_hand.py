@@ -13,7 +13,7 @@ from onceward.model.task import NEVER, Advance, Commit, Finish, Lease
 from onceward.store.attempts import commits
 from onceward.store.attempts.expiry import expire
 from onceward.store.lineage.spawn_guard import spawn
-from onceward.store.lineage.spawn_requests import Asked, Decision, InBatch
+from onceward.store.lineage.spawn_requests import Decision, InBatch, SpawnRequest
 from onceward.store.op import Many, Op
 from onceward.store.operations import task_actions
 from tests.store.children import ASKS, DEFAULTS, child, commit, joining, together
@@ -22,7 +22,7 @@ from tests.store.conftest import Hands
 
 def ask(hands: Hands, lease: Lease, key: str, *wanted: Spawn, batch: InBatch | None = None) -> list[Decision]:
     """What the guard decides if a task with this key asks for these."""
-    asked = [Asked(lease, "first", key_hash(key), DEFAULTS, one, batch) for one in wanted]
+    asked = [SpawnRequest(lease, "first", key_hash(key), DEFAULTS, one, batch) for one in wanted]
     return hands.do(lambda: spawn(asked, hands.now)).decisions
 
 
@@ -72,7 +72,7 @@ def test_no_more_than_a_hundred_wait_for_room_whatever_batches_they_are_in(hands
     hands.do(open_counters)
     wanted = [child(str(number), **ASKS) for number in range(160)]
     asked = [
-        Asked(lease, "first", key_hash("child"), DEFAULTS, one, InBatch(number % 2, scopes[number % 2]))
+        SpawnRequest(lease, "first", key_hash("child"), DEFAULTS, one, InBatch(number % 2, scopes[number % 2]))
         for number, one in enumerate(wanted)
     ]
     decisions = hands.do(lambda: spawn(asked, hands.now)).decisions

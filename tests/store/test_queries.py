@@ -46,7 +46,7 @@ HOT: dict[str, dict[str, Any]] = {
         "passed": ["5@shop"],
         "suspects": False,
     },
-    "claim_at_once": {
+    "quick_claim": {
         "lane": "default:note",
         "band": 2,
         "rank": 0,
@@ -58,7 +58,7 @@ HOT: dict[str, dict[str, Any]] = {
         "receipt": b"r" * 16,
         "before": b"b" * 16,
     },
-    "claimed_at_once": {"worker": 1, "token": b"t" * 16},
+    "read_quick_claim": {"worker": 1, "token": b"t" * 16},
     "enqueue_one": {
         "kind": "note",
         "version": 1,

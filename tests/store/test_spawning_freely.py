@@ -24,7 +24,7 @@ ON = Advance("first", b"1", "last")
 Asks = tuple[Lease, list[Spawn]]
 
 
-def go_on(hands: Hands, *asks: Asks, writes: tuple[Any, ...] = ()) -> list[commits.Verdict]:
+def go_on(hands: Hands, *asks: Asks, writes: tuple[Any, ...] = ()) -> list[commits.CommitAnswer]:
     """What tasks hear that go on to their last stage, after all have asked in one transaction; the first one writes."""
     wanted = [
         Commit(lease, ON, writes if place == 0 else (), together(str(lease.task), *children))

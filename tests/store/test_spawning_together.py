@@ -12,7 +12,7 @@ from onceward.model.payload import identity
 from onceward.model.task import Advance, Commit, Finish, Lease, Move, NewTask, band_of
 from onceward.store.attempts import commits
 from onceward.store.lineage.spawn_guard import spawn
-from onceward.store.lineage.spawn_requests import Asked, Decision
+from onceward.store.lineage.spawn_requests import Decision, SpawnRequest
 from onceward.store.lineage.unique_roots import enqueue_root
 from onceward.store.op import Op
 from onceward.store.operations import pruning
@@ -39,7 +39,7 @@ def root(hands: Hands, worker: int, key: str, limits: Limits | None = None) -> L
 
 def ask(hands: Hands, *asked: tuple[Lease, Spawn], defaults: Bounds = DEFAULTS) -> list[Decision]:
     """All of it in one transaction."""
-    wanted = [Asked(lease, "first", key_hash(str(lease.task)), defaults, one) for lease, one in asked]
+    wanted = [SpawnRequest(lease, "first", key_hash(str(lease.task)), defaults, one) for lease, one in asked]
     return hands.do(lambda: spawn(wanted, hands.now)).decisions
 
 
@@ -222,10 +222,10 @@ def test_who_has_no_aliases_in_its_lineage_is_asked_nothing_about_them(hands: Ha
     _, left, right = two_children(hands)
     far = root(hands, hands.worker("bee"), "far")
     hand_in(hands, (far, known_as(together("far"), "same", unique="everywhere")))
-    asked = [Asked(left, "first", key_hash("left"), DEFAULTS, child("of left"))]
+    asked = [SpawnRequest(left, "first", key_hash("left"), DEFAULTS, child("of left"))]
     assert "aliases_of" not in statements(hands, lambda: spawn(asked, hands.now))
     hand_in(hands, (right, known_as(together("right"), "new")))
-    again = [Asked(left, "first", key_hash("left"), DEFAULTS, child("another"))]
+    again = [SpawnRequest(left, "first", key_hash("left"), DEFAULTS, child("another"))]
     assert "aliases_of" in statements(hands, lambda: spawn(again, hands.now))
 
 

@@ -44,7 +44,7 @@ from onceward.store.lineage.batches import NewBatch, open_batch
 from onceward.store.lines import enqueue
 from onceward.store.lines.memory import LineMemory
 from onceward.store.operations import task_actions
-from onceward.store.operations.importing import OldTask, take_over
+from onceward.store.operations.importing import OldTask, import_tasks
 from onceward.store.verify.task_rules import RULES, History, Logged, TaskFacts, forgotten, moves
 from onceward.store.verify.verify import Check, verify
 from tests.store.children import ASKS, child, commit, joining, known_as, together
@@ -242,7 +242,7 @@ def live(hands: Hands) -> None:
         )
         for mark, status, ended_at in ((b"1" * 16, Status.PENDING, None), (b"2" * 16, SUCCEEDED, hands.now))
     ]  # fmt: skip
-    hands.do(lambda: take_over(b"import" + bytes(10), old, hands.now))
+    hands.do(lambda: import_tasks(b"import" + bytes(10), old, hands.now))
 
 
 def test_a_database_that_only_the_engine_has_written_passes(lived: Hands) -> None:
@@ -529,8 +529,8 @@ CASES = [
     Case("moves", failed, TASK.format("run = 2"), "is in run 2, but its log leaves it in run 1"),
     Case("moves", failed, "UPDATE onceward_attempt SET event = 99 WHERE task = ?", "event 99 says"),
     Case("moves", failed, "UPDATE onceward_attempt SET fence = 3 WHERE task = ?", "from claim 0 to claim 3"),
-    Case("leases", running, TASK.format("token = NULL"), "is running and nobody holds it"),
-    Case("leases", running, TASK.format("worker = NULL"), "is running and nobody holds it"),
+    Case("leases", running, TASK.format("token = NULL"), "is running without a lease"),
+    Case("leases", running, TASK.format("worker = NULL"), "is running without a lease"),
     Case("leases", running, TASK.format("token = payload"), "under a lease (fence 1) that no claim gave out"),
     Case("leases", pending, TASK.format("token = payload"), "is pending and still carries a lease"),
     Case("times", done, TASK.format("ended_at = NULL"), "is succeeded without a time of its end"),
@@ -576,7 +576,7 @@ CASES = [
         "workers",
         running,
         "DELETE FROM onceward_worker WHERE id = (SELECT worker FROM onceward_task WHERE id = ?)",
-        "which nobody knows",
+        "which has no row",
     ),
     Case("descent", second_child, TASK.format("depth = 2"), "has depth 2 and 1 ancestors"),
     Case("descent", second_child, TASK.format("ancestry = NULL"), "has depth 1 and 0 ancestors"),
@@ -653,23 +653,23 @@ CASES = [
     ),
     Case("lineages", repeated, LOG.format("note = 'limit: no room'", 6), "and both are open in one lineage"),
     Case("lineages", not_unique, LOG.format("note = 'by task 1'", 17), "and both are open in one lineage"),
-    Case("lineages", aliased, "DELETE FROM onceward_identity WHERE task = ?", "identity of an alias: nobody has it"),
+    Case("lineages", aliased, "DELETE FROM onceward_identity WHERE task = ?", "identity of an alias: no task has it"),
     Case("lineages", aliased, "UPDATE onceward_identity SET task = 0 WHERE task = ?", "an alias: task 0 has it"),
     Case("descent", in_a_circle, LOG.format("note = 'limit: no room'", 6), "has an ancestor that is the same work"),
     Case("pauses", paused_child, TASK.format("paused = 0"), "is open and not paused, but its ancestor"),
-    Case("pauses", second_child, TASK.format("paused = 1"), "nobody has paused it or an ancestor of it"),
+    Case("pauses", second_child, TASK.format("paused = 1"), "neither it nor an ancestor was paused"),
     Case("pauses", running, TASK.format("paused = 1"), "is paused, and its log says otherwise"),
     Case("pauses", paused, TASK.format("paused = 0"), "is not paused, and its log says otherwise"),
     Case("pauses", paused, TASK.format("fence = 2"), "was paused at claim 1, and claim 2 took it all the same"),
     Case("joins", mother, "DELETE FROM onceward_join WHERE parent = ?", "none of them is open"),
     Case("joins", mother, "UPDATE onceward_task SET status = 4 WHERE parent = ?", "which has ended"),
     Case("joins", mother, "DELETE FROM onceward_task WHERE parent = ?", "which has ended"),
-    Case("joins", mother, "UPDATE onceward_task SET awaited = 0 WHERE parent = ?", "its end would wake nobody"),
+    Case("joins", mother, "UPDATE onceward_task SET awaited = 0 WHERE parent = ?", "its end would not wake it"),
     Case("joins", mother, TASK.format("waiting_for = 'signal:go'"), "but does not wait for children"),
     Case("batches", in_batch, BATCH.format("open = 2, total = 2"), "counts 2 open tasks, and there are 1"),
     Case("batches", in_batch, BATCH.format("total = 2"), "counts 2 tasks, but 1 open ones and 0 that have ended"),
     Case("batches", in_batch, TASK.format("status = 4"), "counts 1 open tasks, and there are 0"),
-    Case("batches", in_batch, BATCH.format("open = 0, failed = 1"), "none of its tasks is: nobody would ever end it"),
+    Case("batches", in_batch, BATCH.format("open = 0, failed = 1"), "none of its tasks is: it would never end"),
     Case("batches", in_batch, BATCH.format("ended_at = 1"), "is open and has a time of its end"),
     Case("batches", in_batch, BATCH.format("then_task = 1"), "is followed by a task too early"),
     Case("batches", of_ended_batch, BATCH.format("open = 1, total = 2"), "has ended, and counts 1 open tasks"),
@@ -686,7 +686,7 @@ CASES = [
         "gates",
         governed,
         TURN.format(f"UPDATE onceward_turn SET next_at = {NEVER}"),
-        "is open: nobody would ever look at it",
+        "is open: no claim would ever look at it",
     ),
     Case(
         "gates",

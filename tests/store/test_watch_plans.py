@@ -18,8 +18,8 @@ READ: dict[str, dict[str, Any]] = {
     "watch_key_repeats": {**WINDOW, "task": 19_000, "refusal": 5, "most": 3},
     "watch_depth": {**WINDOW, "task": 19_000, "most": 8, "rows": 1_000},
     "deepest_tasks": {"lineage": b"l" * 16, "most": 8, "limit": 20},
-    "who_asked_for_identity": {"identity": b"i" * 16, "lineage": b"l" * 16, "limit": 20},
-    "who_asked_for_key": {"key": "home", "lineage": b"l" * 16, "refusal": 5, "limit": 20},
+    "requesters_of_identity": {"identity": b"i" * 16, "lineage": b"l" * 16, "limit": 20},
+    "requesters_of_key": {"key": "home", "lineage": b"l" * 16, "refusal": 5, "limit": 20},
     "count_timeouts": WINDOW,
     "newest_timeouts": WINDOW,
     "watch_reclaims": {**WINDOW, "most": 2},
@@ -31,7 +31,7 @@ READ: dict[str, dict[str, Any]] = {
     "behind_gate": {"gate": "web", "limit": 20},
     "parked_by_kind": WINDOW,
     "oldest_parked": {"kind": "page", "limit": 20},
-    "alerts_to_tell": {"now": NOON, "limit": 20},
+    "due_deliveries": {"now": NOON, "limit": 20},
 }
 
 

@@ -12,7 +12,7 @@ from onceward.authoring.child_builder import Spawner
 from onceward.authoring.registry import Registry
 from onceward.model.source import GateLimits
 from onceward.model.task import Commit, Move, Release, band_of, lane_of
-from onceward.store.attempts.claims import NOTHING, Claimed
+from onceward.store.attempts.claims import NOTHING, ClaimResult
 from onceward.store.lines.lines import notified_line
 from onceward.store.lines.memory import LineMemory
 from onceward.worker.claim_ahead import ClaimAhead
@@ -88,7 +88,7 @@ def test_what_is_claimed_while_the_worker_stops_is_given_back_and_never_begins()
         runner = runner_that_wishes(wishes, commits)
         runner.look_again()
         runner.release_all()
-        runner.delivered(Written((), (), Claimed(1, [lease(task) for task in (1, 2, 3)], {}, {}), wishes[-1]))
+        runner.delivered(Written((), (), ClaimResult(1, [lease(task) for task in (1, 2, 3)], {}, {}), wishes[-1]))
         return [(commit.lease.task, type(commit.move)) for commit in commits]
 
     assert asyncio.run(scene()) == [(1, Release), (2, Release), (3, Release)]
@@ -101,7 +101,7 @@ def test_a_worker_that_stops_hears_that_what_it_had_not_begun_is_given_back() ->
         runner = runner_that_wishes(wishes, answered=items)
         runner.look_again()
         runner.stop_claiming()
-        runner.delivered(Written((), (), Claimed(1, [lease(1), lease(2)], {}, {}), wishes[-1]))
+        runner.delivered(Written((), (), ClaimResult(1, [lease(1), lease(2)], {}, {}), wishes[-1]))
         runner.delivered(Written(items, [True, True]))
         return runner.is_drained
 
@@ -146,7 +146,7 @@ def test_a_worker_whose_threads_are_all_taken_asks_for_more_when_one_is_free_or_
     assert claims.asks(0, 0, 0)
     wish = claims.wish(0, 0)
     assert (wish.count, wish.threads) == (10, 2)
-    claimed = Claimed(1, [lease(1), lease(2)], {}, {}, wants_thread=True)
+    claimed = ClaimResult(1, [lease(1), lease(2)], {}, {}, wants_thread=True)
     claims.take(Written((), (), claimed, wish), wish)
     assert claims.next_beside(0) is not None
     assert claims.next_beside(1) is not None

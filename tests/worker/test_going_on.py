@@ -13,7 +13,7 @@ from onceward import Config, Context, Payload, Pipeline
 from onceward.authoring.child_builder import Spawner
 from onceward.authoring.registry import Registry
 from onceward.model.task import Advance, Commit, Finish, Release
-from onceward.store.attempts.claims import NOTHING, Claimed
+from onceward.store.attempts.claims import NOTHING, ClaimResult
 from onceward.worker.claim_ahead import LATE_MS
 from onceward.worker.runner import Runner
 from onceward.worker.writer import Answer, Item, Wish, Written
@@ -75,7 +75,7 @@ class Scene:
         self.undecided.append(Item(commit, answer))
 
     def claim(self, *tasks: int, gates: str | None = None) -> None:
-        claimed = Claimed(1, [msgspec.structs.replace(lease(task), gates=gates) for task in tasks], {}, {})
+        claimed = ClaimResult(1, [msgspec.structs.replace(lease(task), gates=gates) for task in tasks], {}, {})
         self.runner.delivered(Written((), (), claimed, Wish(len(tasks))))
 
     async def run(self) -> list[tuple[str, list[int]]]:

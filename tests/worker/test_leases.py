@@ -205,7 +205,7 @@ def test_a_worker_that_was_declared_dead_is_told_and_can_neither_renew_nor_claim
 def test_whoever_renews_just_in_time_is_not_buried(clockwork: Clockwork, ant: Machine, bee: Machine) -> None:
     ant.hands.enqueue()
     lease = ant.claim()
-    [seen] = [one for one in ask(bee.hands.session, workers.living) if one.id == ant.worker]
+    [seen] = [one for one in ask(bee.hands.session, workers.living_workers) if one.id == ant.worker]
     clockwork.clock.advance("400s")
     ant.housekeeping.step()  # between bee's look and bee's burial
     death = workers.Death("was silent", None)

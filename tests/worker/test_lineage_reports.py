@@ -353,7 +353,7 @@ def test_why_follows_a_batch_to_its_open_tasks(start: Start) -> None:
     ("has_started", "cause"), [(True, Cause.RUNNING), (False, Cause.CLAIMED), (None, Cause.RUNNING)]
 )
 def test_why_tells_a_running_stage_from_one_that_waits_for_a_thread(has_started: bool | None, cause: Cause) -> None:
-    leased = waits.Standing(
+    leased = waits.WaitFacts(
         7, "page", "default", 0, Status.RUNNING, "scrape", 0, None, None, None, 0, None, "ant", [], [], 0
     )
     answer = explained(leased, 1_000, has_started=has_started)
@@ -374,7 +374,7 @@ def test_why_tells_a_running_stage_from_one_that_waits_for_a_thread(has_started:
     ],
 )
 def test_why_says_that_the_worker_of_a_task_is_lost(beat_at: int, has_died: bool, sentence: str) -> None:
-    leased = waits.Standing(
+    leased = waits.WaitFacts(
         7, "page", "default", 0, Status.RUNNING, "scrape", 0, None, None, None, 0, None, "ant", [], [], 0,
         beat_at=beat_at, lease_ms=300_000,
     )  # fmt: skip

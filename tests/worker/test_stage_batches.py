@@ -626,7 +626,7 @@ def test_people_are_told_what_it_waits_for_and_verify_finds_one_that_nobody_woul
     ended = BatchFacts(1, "night", 1, 1, 0, 1, 0, 7, 5, 0, None, opener=3, waiting_followers=0)
     assert list(batch_breaches(ended)) == []
     [sentence] = batch_breaches(ended._replace(waiting_followers=1))
-    assert sentence == "batch 'night' has ended, and task 7 still waits for that: nobody would ever wake it"
+    assert sentence == "batch 'night' has ended, and task 7 still waits for that: it would never be woken"
 
 
 # Joins

@@ -9,7 +9,7 @@ import pytest
 
 from onceward.model.status import Status
 from onceward.model.task import Advance, Commit, Finish, Lease, TryAgain, band_of, lane_of
-from onceward.store.attempts.quick_claim import Told, claim_at_once
+from onceward.store.attempts.quick_claim import QuickClaim, quick_claim_statement
 from onceward.store.drivers.session import WentBack
 from onceward.store.lines.memory import LineMemory
 from onceward.store.lines.pause_scopes import pause, resume
@@ -195,7 +195,7 @@ def test_what_was_claimed_without_a_reply_is_not_read_where_the_past_is_gone(
     writer.session = clockwork.session()
     writer.session.insists = True
     [lease] = told_of(writer)
-    statement = claim_at_once(writer.memory, Told(LINE, lease.token, writer.worker, 10, hands.now))
+    statement = quick_claim_statement(writer.memory, QuickClaim(LINE, lease.token, writer.worker, 10, hands.now))
     if hands.session.dialect == "postgres":
         assert [row[0] for row in writer.session.answer_to(statement, b"receipt")] == [lease.task]
     hands.sql("DELETE FROM onceward_receipt")

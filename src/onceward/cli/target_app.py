@@ -16,7 +16,7 @@ from onceward.errors import ConfigError, OncewardError, StoreUnavailable
 from onceward.model.retry import error_text
 from onceward.model.status import Status
 from onceward.model.times import moment
-from onceward.store.attempts.workers import living
+from onceward.store.attempts.workers import living_workers
 from onceward.store.op import Op, Query
 from onceward.store.reports import tasks
 from onceward.views.lineage import as_id
@@ -107,7 +107,7 @@ def lineage_named(app: App, text: str) -> uuid.UUID:
 
 def running_in(app: App, worker_id: int) -> int:
     """How many stages run in a worker process of this machine, by the file in which it notes them."""
-    for seen in app._ask(living):
+    for seen in app._ask(living_workers):
         path = presence.recorded(seen.presence, app._store.presence_folder)
         if seen.id == worker_id and path is not None:
             return len(presence.running(path) or ())

@@ -13,7 +13,7 @@ from onceward.model.batch import BatchOutcome
 from onceward.model.enqueue_options import EnqueueOptions
 from onceward.model.payload import Payload
 from onceward.model.times import Duration, moment
-from onceward.store.lineage.batches import Opened
+from onceward.store.lineage.batches import OpenedBatch
 from onceward.store.op import Row
 
 
@@ -85,7 +85,7 @@ class Batch:
         self._added = 0
         self._is_open = False
         self._was_used = False
-        self._opened: Opened | None = None
+        self._opened: OpenedBatch | None = None
 
     def __repr__(self) -> str:
         return f"<batch {self.name!r}, {self._added} added>"
@@ -140,7 +140,7 @@ class Batch:
         if error is None:
             self._opened = await asyncio.to_thread(self._filling.commit)
 
-    def _committed(self) -> Opened:
+    def _committed(self) -> OpenedBatch:
         if self._opened is None:
             raise ConfigError(
                 f"batch {self.name!r} is not committed; that happens at the end of its with block, or in a stage when "

@@ -12,9 +12,9 @@ from onceward.model.enqueue_options import NO_OPTIONS, EnqueueOptions
 from onceward.model.lineage import Limits, Refused, Spawn, StageBatch
 from onceward.model.payload import Payload
 from onceward.model.task import Lease, NewTask
-from onceward.store.lineage.batches import Opened
-from onceward.store.lineage.remote_spawn import Cancelled
-from onceward.store.lineage.stage_batches import Spawned
+from onceward.store.lineage.batches import OpenedBatch
+from onceward.store.lineage.remote_spawn import ParentCancelled
+from onceward.store.lineage.stage_batches import SpawnResults
 
 
 class Filling(Protocol):
@@ -23,7 +23,7 @@ class Filling(Protocol):
     def add(self, payload: Payload, options: EnqueueOptions) -> bool:
         """Add a piece of work; False if it is known already that it will be kept out."""
 
-    def commit(self) -> Opened | None:
+    def commit(self) -> OpenedBatch | None:
         """Open the batch with all that was added; None if that happens when a stage commits."""
 
 
@@ -33,7 +33,7 @@ class RootFilling:
     def __init__(
         self,
         make: Callable[[Payload, EnqueueOptions], NewTask | None],
-        commit: Callable[[Sequence[NewTask]], Opened],
+        commit: Callable[[Sequence[NewTask]], OpenedBatch],
     ) -> None:
         self._make = make
         self._commit = commit
@@ -46,7 +46,7 @@ class RootFilling:
             self._added.append(task)
         return task is not None
 
-    def commit(self) -> Opened:
+    def commit(self) -> OpenedBatch:
         """Open the batch, in a transaction of its own."""
         return self._commit(self._added)
 
@@ -87,7 +87,7 @@ class FarFilling:
         then: Payload | None,
         limits: Limits | None,
         child: Callable[[Lease, Payload, EnqueueOptions], Spawn],
-        arrive: Callable[[Callable[[Lease], list[Spawn]]], Spawned],
+        arrive: Callable[[Callable[[Lease], list[Spawn]]], SpawnResults],
         otherwise: RootFilling,
     ) -> None:
         self._far = far
@@ -104,7 +104,7 @@ class FarFilling:
         self._added.append((payload, options._replace(limits=self._limits)))
         return self._otherwise.add(payload, options)
 
-    def commit(self) -> Opened:
+    def commit(self) -> OpenedBatch:
         """Open the batch, in a transaction of its own; as one of roots, if the request is from elsewhere and may be."""
         try:
             spawned = self._arrive(self._wanted)
@@ -112,10 +112,10 @@ class FarFilling:
             if self._far.otherwise == "raise":
                 raise
             return self._otherwise.commit()
-        except Cancelled as error:
+        except ParentCancelled as error:
             raise ConfigError(f"batch {self._batch.name!r} was not opened: {error}") from error
         made = [decision.task for _, decision in spawned.decisions if decision.batch is not None]
-        return Opened(spawned.batches[0], [task for task in made if task is not None])
+        return OpenedBatch(spawned.batches[0], [task for task in made if task is not None])
 
     def _wanted(self, lease: Lease) -> list[Spawn]:
         followers = [] if self._then is None else [self._child(lease, self._then, NO_OPTIONS)]

@@ -33,10 +33,10 @@ from onceward.model.task import Lease, NewTask
 from onceward.model.times import Duration
 from onceward.store.governance.budgets import count_roots
 from onceward.store.lineage import batches
-from onceward.store.lineage.remote_spawn import Cancelled, arrive
+from onceward.store.lineage.remote_spawn import ParentCancelled, spawn_remotely
 from onceward.store.lineage.spawn_requests import Decision
-from onceward.store.lineage.stage_batches import Spawned
-from onceward.store.lineage.unique_roots import enqueue_root, take_in_order
+from onceward.store.lineage.stage_batches import SpawnResults
+from onceward.store.lineage.unique_roots import enqueue_root, take_root_identities
 from onceward.store.lines.enqueue import MOST_IN_ONE_STATEMENT, enqueue, enqueue_alike, enqueue_at_once
 from onceward.store.op import Op, adrive, drive
 from onceward.support.lazily import modules
@@ -213,12 +213,12 @@ class Enqueueing(Client):
             return [self.spawner.child(lease, payload, options) for payload in payloads]
 
         try:
-            spawned = yield from arrive(far.task, far.lineage, wanted, self.config.bounds, roots.now)
+            spawned = yield from spawn_remotely(far.task, far.lineage, wanted, self.config.bounds, roots.now)
         except NoLineage:
             if far.otherwise == "raise":
                 raise
             return (yield from self._enqueue(roots))
-        except Cancelled as error:
+        except ParentCancelled as error:
             return [Enqueued(None, created=False, reason=str(error)) for _ in payloads]
         return [_joined(decision) for _, decision in spawned.decisions]
 
@@ -306,15 +306,15 @@ class Enqueueing(Client):
     def _far_batch(
         self, far: Far, new: StageBatch, then: Payload | None, limits: Limits | None, otherwise: RootFilling
     ) -> FarFilling:
-        def open_it(wanted: Callable[[Lease], list[Spawn]]) -> Op[Spawned]:
+        def open_it(wanted: Callable[[Lease], list[Spawn]]) -> Op[SpawnResults]:
             now = self._store.clock.now()
-            spawned = yield from arrive(far.task, far.lineage, wanted, self.config.bounds, now, new)
+            spawned = yield from spawn_remotely(far.task, far.lineage, wanted, self.config.bounds, now, new)
             for one, decision in spawned.decisions:
                 if one.spawn.follows is not None and decision.refused is not None:
                     raise not_followed(new.name, decision.refused)
             return spawned
 
-        def arrive_with(wanted: Callable[[Lease], list[Spawn]]) -> Spawned:
+        def arrive_with(wanted: Callable[[Lease], list[Spawn]]) -> SpawnResults:
             return self._transact(lambda: open_it(wanted))
 
         return FarFilling(far, new, then, limits, self.spawner.child, arrive_with, otherwise)
@@ -344,7 +344,7 @@ class Enqueueing(Client):
             reader=importing.ItemReader(self.registry, kind, fields, statuses),
             make=lambda payload, now: self._rooting.task(payload, now, NO_OPTIONS),
             stopped=self._rooting.stopped,
-            write=lambda scope, old, now: self._transact(lambda: old_tasks.take_over(scope, old, now)),
+            write=lambda scope, old, now: self._transact(lambda: old_tasks.import_tasks(scope, old, now)),
             now=self._store.clock.now,
             on_problem=on_problem,
         )
@@ -361,7 +361,7 @@ class Enqueueing(Client):
         for places, new in roots.alike:
             found.update(zip(places, map(Enqueued, (yield from enqueue_alike(new))), strict=True))
         plain = []
-        taken = yield from take_in_order(task for place, task in roots.tasks.items() if place not in refused)
+        taken = yield from take_root_identities(task for place, task in roots.tasks.items() if place not in refused)
         for place, task in roots.tasks.items():
             if place in refused:
                 continue

@@ -41,7 +41,7 @@ class Watching(Client):
     def alerts(self, *, open_only: bool = True, limit: int = 100) -> list[Alert]:
         """The alerts that last, newest first; or the newest of all."""
         most = arguments.most_of(limit)
-        rows = self._ask(lambda: alerts.newest(open_only=bool(open_only), limit=most))
+        rows = self._ask(lambda: alerts.read_newest(open_only=bool(open_only), limit=most))
         return [shown.as_alert(row) for row in rows]
 
     def watch_now(self, *, if_due: bool = False) -> list[Alert]:

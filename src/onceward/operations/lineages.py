@@ -44,29 +44,31 @@ class LineageOperations(Client):
         It holds at most `limit` tasks, the oldest, and says how many there are besides.
         """
         wanted, most = lineage_view.as_id(id), arguments.most_of(limit)
-        tree = self._ask(lambda: trees.tree(wanted, subtree=subtree, limit=most))
+        tree = self._ask(lambda: trees.read_tree(wanted, subtree=subtree, limit=most))
         return lineage_view.as_lineage(tree, self.config.bounds)
 
     def lineages(self, limit: int = 20, *, largest: bool = False) -> list[LineageSummary]:
         """The newest lineages, or the largest: those whose root has spawned or was given limits of its own."""
         most = arguments.most_of(limit)
-        return [lineage_view.as_summary(row) for row in self._ask(lambda: trees.lineages(limit=most, largest=largest))]
+        return [
+            lineage_view.as_summary(row) for row in self._ask(lambda: trees.read_lineages(limit=most, largest=largest))
+        ]
 
     def cancel_lineage(self, id: LineageId, reason: str = "cancelled by an operator") -> list[int]:
         """Cancel whatever is open in a lineage or a part of it; returns the tasks that were cancelled."""
         why = arguments.reason_of(reason)
         return self._on_lineage(id, lambda head, now: task_actions.cancel_all(head, why, now))
 
-    def retry_lineage(self, id: LineageId) -> task_actions.Retried:
+    def retry_lineage(self, id: LineageId) -> task_actions.RetryResults:
         """Open all failed tasks of a lineage or a part of it again, as `retry` does: some hundred in a transaction, so
         that nobody waits for long. Returns them, and those that could not be opened."""
         wanted = lineage_view.as_id(id)
 
         def look() -> Op[list[int]]:
-            return (yield from task_actions.failed_in((yield from trees.head_of(wanted))))
+            return (yield from task_actions.failed_tasks((yield from trees.head_of(wanted))))
 
         failed = self._ask(look)
-        found = task_actions.Retried([], {})
+        found = task_actions.RetryResults([], {})
         for start in range(0, len(failed), RETRIED_AT_ONCE):
             some = failed[start : start + RETRIED_AT_ONCE]
             opened = self._transact(lambda some=some: task_actions.reopen_failed(some, self._store.clock.now()))  # type: ignore[misc]

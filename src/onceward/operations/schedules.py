@@ -14,7 +14,14 @@ from onceward.model.enqueue_options import NO_OPTIONS
 from onceward.model.schedule import Cron
 from onceward.model.times import moment
 from onceward.store.op import Op
-from onceward.store.operations.schedules import Begun, ScheduleRow, begin_at, declare, read_schedules, set_paused
+from onceward.store.operations.schedules import (
+    FiredTask,
+    ScheduleRow,
+    declare,
+    enqueue_fired,
+    read_schedules,
+    set_paused,
+)
 from onceward.worker.scheduler import Schedules
 
 
@@ -79,7 +86,7 @@ class Scheduling(Enqueueing):
                 f"the code of this app has no schedule {name!r} whose work it could enqueue; it has: {known}"
             )
         now = self._store.clock.now()
-        [begun] = self._transact(lambda: begin_at(self._schedules[name], [now], self._begin_scheduled, now))
+        [begun] = self._transact(lambda: enqueue_fired(self._schedules[name], [now], self._begin_scheduled, now))
         return Enqueued(begun.task, begun.is_new, None if begun.is_new else begun.task, begun.reason)
 
     def _set_paused(self, name: str, paused: bool) -> None:
@@ -95,9 +102,9 @@ class Scheduling(Enqueueing):
         if not self._transact(change):
             raise ScheduleNotFound(name)
 
-    def _begin_scheduled(self, cron: Cron, count: int, now: int) -> Op[Sequence[Begun]]:
+    def _begin_scheduled(self, cron: Cron, count: int, now: int) -> Op[Sequence[FiredTask]]:
         begun = yield from self._enqueue(self._rooting.roots([cron.payload] * count, now, NO_OPTIONS))
-        return [Begun(one.task, one.created, one.reason) for one in begun]
+        return [FiredTask(one.task, one.created, one.reason) for one in begun]
 
     def _schedule_status(self, row: ScheduleRow) -> ScheduleStatus:
         return ScheduleStatus(

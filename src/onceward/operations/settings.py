@@ -43,13 +43,15 @@ class SettingOperations(Client):
         if why := self._in_force.why_fixed(name):
             raise ConfigError(f"{name} cannot be changed live: {why}; say it in onceward.toml or in the environment")
         new = LiveSetting(name, text, self._store.clock.now(), checked_author(author))
-        self._in_force.take(self._transact(lambda: settings.change(new, self._in_force.refuse, kind.word, about)))
+        self._in_force.take(
+            self._transact(lambda: settings.change_setting(new, self._in_force.refuse, kind.word, about))
+        )
 
     def unset(self, name: str) -> bool:
         """Take back a live change, so that a setting is what the environment, the file or the code says; returns
         whether there was one."""
         arguments.text_of(name, "name of a setting")
-        rows = self._transact(lambda: settings.remove(name, self._in_force.refuse))
+        rows = self._transact(lambda: settings.remove_setting(name, self._in_force.refuse))
         if rows is None:
             self._in_force.kind(name)  # a name that nobody knows is a typing error
             return False

@@ -155,7 +155,7 @@ class Statistics(Client):
         found += yield from stats.stuck_waiting(now, after_ms)
         sentences = {one.id: _sentence(one, now) for one in found}
         for one in _longest((yield from stats.stuck_in_line(now, after_ms))):
-            standing = yield from waits.standing(one.id, now)
+            standing = yield from waits.read_wait_facts(one.id, now)
             reason = None if standing is None else why(standing, now, self.registry.limits_of)
             if reason is not None and reason.cause not in NOT_STUCK:
                 found.append(one)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from onceward.store.lineage import trees
     from onceward.store.operations import pruning, task_actions
     from onceward.store.reports import tasks as reports
-    from onceward.store.reports.waits import Standing
+    from onceward.store.reports.waits import WaitFacts
     from onceward.store.verify import verify
     from onceward.views import lineage as lineage_view
     from onceward.views import task as view
@@ -95,8 +95,8 @@ class Operating(Client):
         sought = identity(payload.__kind__, payload_key(payload))
 
         def look() -> Op[Found]:
-            ids, refusals = yield from trees.find(sought, within, MOST_FOUND, own_key=has_own_key(type(payload)))
-            found = yield from reports.described(ids)
+            ids, refusals = yield from trees.find_work(sought, within, MOST_FOUND, own_key=has_own_key(type(payload)))
+            found = yield from reports.read_tasks(ids)
             return lineage_view.Found(
                 tuple(view.as_task(row, self.registry) for row in found), tuple(map(lineage_view.as_refusal, refusals))
             )
@@ -107,7 +107,7 @@ class Operating(Client):
         """Why a task is not running, until when, and which command unblocks it; `.below` says why its children wait."""
         number, now = arguments.task_number(task_id), self._store.clock.now()
 
-        def has_started(one: Standing) -> bool | None:
+        def has_started(one: WaitFacts) -> bool | None:
             stages = self._stages_of(one.host, one.presence)
             return None if stages is None else any(stage.task == one.id for stage in stages)
 

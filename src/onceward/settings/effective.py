@@ -20,7 +20,7 @@ from onceward.settings import config as configuration
 from onceward.settings.config import ENGINE, Config, Level
 from onceward.settings.consistency import check
 from onceward.store.drivers.session import Session
-from onceward.store.operations.settings import LiveSetting, live
+from onceward.store.operations.settings import LiveSetting, read_live_settings
 from onceward.support.logs import EngineLog
 
 LOOK_EVERY_MS = 1_000
@@ -87,7 +87,7 @@ class EffectiveSettings:
     def look(self, session: Session) -> None:
         """Read the table, and go on with what it says."""
         self._looked_at = session.clock.monotonic()
-        self.take(session.ask(live))
+        self.take(session.ask(read_live_settings))
 
     def look_if_time(self, session: Session) -> bool:
         """`look`, unless somebody has a moment ago; whether it was time."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from onceward.app import App
 from onceward.model.lineage import MOST_TASKS, Limits, checked_number
 from onceward.model.payload import Payload
-from onceward.store.lineage.growth import Branch, Growth, growth, narrow
+from onceward.store.lineage.growth import Branch, Growth, lower_task_limit, read_growth
 from onceward.views.envelope import Envelope
 
 POLLS_ALLOWED = 1_000
@@ -30,10 +30,10 @@ def bounded(
     if not root:
         return Growth([], [])
     lineage = app.task(root.id).lineage
-    app._transact(lambda: narrow(lineage, min(most + 1, envelope.max_tasks)))
+    app._transact(lambda: lower_task_limit(lineage, min(most + 1, envelope.max_tasks)))
     worst = max(one.attempts_per_task or POLLS_ALLOWED for one in envelope.pipelines)
     has_ended = drain((most + 1) * worst + POLLS_ALLOWED)
-    grown = app._ask(lambda: growth(lineage))
+    grown = app._ask(lambda: read_growth(lineage))
     made = sum(app.counts().values()) - before
     if made > most:
         raise AssertionError(_too_many(payload, grown, made, most, envelope))

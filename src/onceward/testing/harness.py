@@ -17,8 +17,14 @@ from onceward.model.lineage import Limits
 from onceward.model.payload import Payload
 from onceward.model.task import NEVER, Commit
 from onceward.model.times import Duration
-from onceward.store.attempts.expiry import expire_batches, expire_lineages, expire_tasks, know_last_stages, next_look_at
-from onceward.store.attempts.workers import Death, NewWorker, Seen, bury, living, register, stop
+from onceward.store.attempts.expiry import (
+    expire_batches,
+    expire_lineages,
+    expire_tasks,
+    next_time_check,
+    store_kinds_at_expiry,
+)
+from onceward.store.attempts.workers import Death, LivingWorker, NewWorker, bury, living_workers, register, stop
 from onceward.store.governance import cache
 from onceward.store.governance.budget_waits import declare as declare_budgets
 from onceward.store.governance.budget_waits import sweep_budgets
@@ -250,7 +256,7 @@ class _InlineWorker:
             if due_at is None or not wait_for_due or (due_at > self._clock.now() and self._waits_again()):
                 self.is_done = True
                 break
-            limit_at = drive(next_look_at(), self._session)
+            limit_at = drive(next_time_check(), self._session)
             due_at = due_at if limit_at is None else min(due_at, max(limit_at, self._clock.now()))
             if due_at > self._clock.now():
                 self._clock.advance((due_at - self._store.clock.now()) / 1_000)
@@ -289,7 +295,7 @@ class _InlineWorker:
         worker = yield from register(new, now)
         for pipeline in self._app.registry:
             yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
-        yield from know_last_stages(*self._app.registry.kinds_at_expiry)
+        yield from store_kinds_at_expiry(*self._app.registry.kinds_at_expiry)
         registry = self._app.registry
         yield from wake_for_budgets_of_code(registry.kinds, registry.budgets_waited_for, now)
         yield from declare_sources(self._app.registry.longest_us, now)
@@ -340,7 +346,7 @@ class _InlineWorker:
     def bury(self) -> None:
         """Everybody sees at once that this worker is dead."""
         self._note_what_runs()
-        seen: Seen = next(one for one in drive(living(), self._session) if one.id == self._worker)
+        seen: LivingWorker = next(one for one in drive(living_workers(), self._session) if one.id == self._worker)
         self._session.undo()
         deaths = self._app.config.max_lost_workers
         death = Death("died in a test", self._started)

@@ -24,7 +24,7 @@ from onceward.model.task import NEVER
 from onceward.model.times import duration_text, moment
 from onceward.store.governance.sources import GateFacts
 from onceward.store.op import Op
-from onceward.store.reports.waits import Standing, standing
+from onceward.store.reports.waits import WaitFacts, read_wait_facts
 
 MOST_NAMED = 5
 """How many open children of a task are named, and explained."""
@@ -103,7 +103,7 @@ def explain(
     task: int,
     now: int,
     limits_of: Callable[[str], GateLimits],
-    has_started: Callable[[Standing], bool | None],
+    has_started: Callable[[WaitFacts], bool | None],
     has_died: Callable[[str | None, str | None], bool],
 ) -> Op[Why | None]:
     """Why a task is not running, and why the tasks that it waits for are not; None if there is no such task.
@@ -117,7 +117,7 @@ def explain(
         if task in explained or len(explained) >= MOST_EXPLAINED:
             return None
         explained.add(task)
-        found = yield from standing(task, now)
+        found = yield from read_wait_facts(task, now)
         if found is None:
             return None
         is_lost = found.status is Status.RUNNING and has_died(found.host, found.presence)
@@ -133,7 +133,7 @@ def explain(
 
 
 def why(
-    one: Standing,
+    one: WaitFacts,
     now: int,
     limits_of: Callable[[str], GateLimits] = lambda _: GateLimits(),
     has_started: bool | None = None,
@@ -149,7 +149,7 @@ def why(
     return replace(answer, command=_command(one, answer, now), before=_before(one, now))
 
 
-def _cause(one: Standing, now: int, limits_of: Callable[[str], GateLimits], has_started: bool | None) -> Why:
+def _cause(one: WaitFacts, now: int, limits_of: Callable[[str], GateLimits], has_started: bool | None) -> Why:
     if one.status.is_terminal:
         reason = f": {one.reason}" if one.reason else ""
         return Why(one.id, one.status, Cause.ENDED, f"it has ended: {one.status.word}{reason}")
@@ -169,7 +169,7 @@ def _cause(one: Standing, now: int, limits_of: Callable[[str], GateLimits], has_
     return _ready(one, now, limits_of)
 
 
-def _lost(one: Standing, now: int, has_died: bool) -> Why | None:
+def _lost(one: WaitFacts, now: int, has_died: bool) -> Why | None:
     """Say that the worker of a leased task has died, or is silent for longer than half its lease."""
     if one.status is not Status.RUNNING:
         return None
@@ -185,7 +185,7 @@ def _lost(one: Standing, now: int, has_died: bool) -> Why | None:
     return Why(one.id, one.status, Cause.LOST, text + pause, paused_by=one.paused_by)
 
 
-def _leased(one: Standing, has_started: bool | None) -> Why:
+def _leased(one: WaitFacts, has_started: bool | None) -> Why:
     pause = "; it is paused, and goes no further than this stage" if one.paused_by is not None else ""
     where = f" on {one.worker}" if one.worker else ""
     stage = f"stage {one.stage}" if one.stage else "its first stage"
@@ -195,7 +195,7 @@ def _leased(one: Standing, has_started: bool | None) -> Why:
     return Why(one.id, one.status, cause, text + pause, paused_by=one.paused_by)
 
 
-def _command(one: Standing, answer: Why, now: int) -> str | None:
+def _command(one: WaitFacts, answer: Why, now: int) -> str | None:
     """The command that unblocks a task, where one does."""
     match answer.cause:
         case Cause.ENDED if one.status is not Status.SUCCEEDED:
@@ -220,7 +220,7 @@ def _command(one: Standing, answer: Why, now: int) -> str | None:
     return None
 
 
-def _smallest_limit(one: Standing) -> str:
+def _smallest_limit(one: WaitFacts) -> str:
     """The smallest limit under which a task that waits for a budget runs."""
     account = one.budget
     assert account is not None
@@ -233,7 +233,7 @@ def _is_shut(facts: GateFacts, now: int) -> bool:
     return not facts.row.enabled or facts.row.paused_until > now
 
 
-def _before(one: Standing, now: int) -> tuple[str, ...]:
+def _before(one: WaitFacts, now: int) -> tuple[str, ...]:
     """What held a task back earlier: by its own log, and by the last pauses of the sources it has to pass."""
     is_put_off = one.status in (Status.WAITING, Status.RETRYABLE) or (one.status is Status.PENDING and one.due_at > now)
     earlier = one.held_before[1:] if is_put_off else one.held_before  # the newest is what holds it now
@@ -253,7 +253,7 @@ def note_text(event: Event, note: str) -> str:
     return note if spoken == note else f"waits for {spoken}"
 
 
-def _waiting(one: Standing, now: int) -> Why:
+def _waiting(one: WaitFacts, now: int) -> Why:
     until = moment(one.due_at) if one.due_at < NEVER else None
     at_most = "" if until is None else f", for {duration_text(max(0, one.due_at - now))} at most"
     pause = "" if one.paused_by is None else f"; besides, {_paused(one)}"
@@ -278,7 +278,7 @@ def _waiting(one: Standing, now: int) -> Why:
     return Why(one.id, one.status, cause, text + pause, until, one.waiting_for, one.paused_by, open_children=children)
 
 
-def _spent(one: Standing, name: str) -> tuple[str, datetime | None]:
+def _spent(one: WaitFacts, name: str) -> tuple[str, datetime | None]:
     """What is left of the budget that a task waits for, what it needs, and when that is over by itself."""
     account = one.budget
     if account is None:
@@ -293,7 +293,7 @@ def _spent(one: Standing, name: str) -> tuple[str, datetime | None]:
     return f"it waits for budget {account.name}{whose}, of which {left} of {of} is left{closed}{needs}; {then}", until
 
 
-def _due(one: Standing, now: int) -> Why:
+def _due(one: WaitFacts, now: int) -> Why:
     left = duration_text(one.due_at - now)
     if one.status is Status.RETRYABLE:
         text = f"it has failed ({one.reason}) and is tried again in {left}"
@@ -304,13 +304,13 @@ def _due(one: Standing, now: int) -> Why:
     return Why(one.id, one.status, Cause.DUE, text, moment(one.due_at))
 
 
-def _held(one: Standing, scope: str, gate: str | None = None) -> Why:
+def _held(one: WaitFacts, scope: str, gate: str | None = None) -> Why:
     what = "everything is" if scope == "everything" else f"{scope_text(scope)} is"
     text = f"{what} paused by an operator"
     return Why(one.id, one.status, Cause.PAUSED, text, ahead=one.ahead, gate=gate, paused_scope=scope)
 
 
-def _ready(one: Standing, now: int, limits_of: Callable[[str], GateLimits]) -> Why:
+def _ready(one: WaitFacts, now: int, limits_of: Callable[[str], GateLimits]) -> Why:
     serving = tuple(server.name for server in one.servers if server.serves(one.kind, one.queue, now))
     if not serving:
         if one.servers:
@@ -344,7 +344,7 @@ def _closed_until(gate: Gate, facts: GateFacts, limits: GateLimits, now: int) ->
 
 
 def _behind_gate(
-    one: Standing, gate: Gate, facts: GateFacts, limits: GateLimits, again_at: int, serving: tuple[str, ...], now: int
+    one: WaitFacts, gate: Gate, facts: GateFacts, limits: GateLimits, again_at: int, serving: tuple[str, ...], now: int
 ) -> Why:
     """What a gate that lets nobody pass is waiting for itself."""
     cause = Cause.SOURCE if gate.is_source or gate.name[0] == WEIGHT else Cause.LIMIT
@@ -379,7 +379,7 @@ def _gate_name(gate: Gate) -> str:
     return f"pipeline {kind_of(gate.name)} runs only so many at once{with_key}"
 
 
-def _paused(one: Standing) -> str:
+def _paused(one: WaitFacts) -> str:
     return "it is paused" if one.paused_by == one.id else f"it is paused, with task {one.paused_by}"
 
 

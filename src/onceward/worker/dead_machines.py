@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from onceward.store.attempts.workers import Seen, held_locks
+from onceward.store.attempts.workers import LivingWorker, held_locks
 from onceward.store.drivers.session import Session
 
 LOOK_EVERY_MS = 5_000
@@ -35,7 +35,7 @@ class LockLooks:
         """The workers whose lock was missing in the last look."""
         return frozenset(self._missed)
 
-    def look(self, seen: Sequence[Seen]) -> set[int]:
+    def look(self, seen: Sequence[LivingWorker]) -> set[int]:
         """The workers among these that are dead by now."""
         now = self._session.clock.monotonic()
         holders = [worker for worker in seen if worker.server_run is not None]

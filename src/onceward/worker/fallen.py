@@ -18,7 +18,7 @@ import msgspec
 
 from onceward.model.failure import Failure
 from onceward.model.status import Status
-from onceward.store.attempts.fallen import Fallen, failures_of
+from onceward.store.attempts.engine_failures import EngineFailure, read_failures
 from onceward.store.drivers.session import Session
 from onceward.support.logs import EngineLog
 
@@ -38,13 +38,13 @@ class FallenDelivery:
         self._session = session
         self._on_failure = on_failure
 
-    def __call__(self, fallen: Sequence[Fallen]) -> None:
+    def __call__(self, fallen: Sequence[EngineFailure]) -> None:
         """Tell of these, whose failure is committed."""
         if not fallen:
             return
         if (left_out := len(fallen) - MOST_DELIVERED) > 0:
             logger.warning("many tasks have failed at once, not all are told of one by one", count=left_out)
-        for failure in self._session.ask(lambda: failures_of(fallen[:MOST_DELIVERED])):
+        for failure in self._session.ask(lambda: read_failures(fallen[:MOST_DELIVERED])):
             values = {"task": failure.task, "kind": failure.kind, "lineage": str(failure.lineage)}
             if failure.has_ended:
                 logger.warning("task failed", **values, reason=failure.reason)

@@ -17,7 +17,7 @@ from onceward.model.retry import Retry, backoff_ms
 from onceward.model.times import duration_text
 from onceward.settings.config import Config
 from onceward.store.attempts.expiry import expire_batches, expire_lineages
-from onceward.store.attempts.workers import Death, Reclaimed, Seen, StillBusy, bury, living, renew
+from onceward.store.attempts.workers import BuriedWorker, Death, LivingWorker, StillBusy, bury, living_workers, renew
 from onceward.store.drivers.session import Session
 from onceward.store.governance.budget_waits import sweep_budgets
 from onceward.store.governance.cache import evict
@@ -69,7 +69,7 @@ class Housekeeping:
         self._lock_looks = LockLooks(session)
         self._renewed_at = self._looked_at = self._pruned_at = self._expired_at = self._evicted_at = -(10**12)
         self._hurry = False
-        self.reclaimed: list[Reclaimed] = []
+        self.reclaimed: list[BuriedWorker] = []
         self.expired = 0
         """How many tasks have ended because their batch or lineage was over."""
         self.is_in_doubt = False
@@ -138,7 +138,7 @@ class Housekeeping:
 
     def _look_for_the_dead(self) -> None:
         mine = set(self._mine())
-        seen = self._session.ask(living)
+        seen = self._session.ask(living_workers)
         now = self._clock.monotonic()
         without_lock = self._lock_looks.look([worker for worker in seen if worker.id not in mine])
         doubtful = set(self._lock_looks.missed)
@@ -157,7 +157,7 @@ class Housekeeping:
         if self._session.read(Query("any_suspects")):
             self._suspects_found()
 
-    def _death_of(self, worker: Seen, *, has_lost_lock: bool) -> Death | None:
+    def _death_of(self, worker: LivingWorker, *, has_lost_lock: bool) -> Death | None:
         introduced = worker.pid != 0
         is_near = introduced and worker.host == self._host
         path = presence.recorded(worker.presence, self._presence_folder) if is_near else None
@@ -181,7 +181,7 @@ class Housekeeping:
         running = presence.running(path)
         return None if running is None else frozenset(one.task for one in running)
 
-    def bury(self, worker: Seen, death: Death) -> Reclaimed | None:
+    def bury(self, worker: LivingWorker, death: Death) -> BuriedWorker | None:
         """Take back what a dead worker held; None if that is done already, or cannot be done now."""
         try:
             reclaimed = self._session.transact(

@@ -24,7 +24,7 @@ from onceward.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavaila
 from onceward.model.times import NEVER
 from onceward.settings.config import Config
 from onceward.settings.effective import EffectiveSettings
-from onceward.store.attempts.expiry import know_last_stages
+from onceward.store.attempts.expiry import store_kinds_at_expiry
 from onceward.store.attempts.workers import NewWorker, register, stop
 from onceward.store.drivers import sqlite_library_guard
 from onceward.store.drivers.availability import database
@@ -324,7 +324,7 @@ class WorkerProcess:
                 yield Query("introduce_worker", {"worker": worker, "pid": new.pid, "kinds": kinds, "queues": queues})
             for pipeline in self._registry:
                 yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
-            yield from know_last_stages(*self._registry.kinds_at_expiry)
+            yield from store_kinds_at_expiry(*self._registry.kinds_at_expiry)
             yield from wake_for_budgets_of_code(self._registry.kinds, self._registry.budgets_waited_for, now)
             yield from declare_sources(self._registry.longest_us, now)
             yield from declare_budgets(self._registry.budgets.values(), now)

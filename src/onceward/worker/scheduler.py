@@ -13,7 +13,7 @@ from onceward.errors import ConfigError, StoreError
 from onceward.model.arguments import checked_values
 from onceward.model.schedule import GRACE_MS, Cron
 from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
-from onceward.store.operations.schedules import Begin, Begun, ScheduleRow, declare, fire, read_schedules
+from onceward.store.operations.schedules import EnqueueFired, FiredTask, ScheduleRow, declare, fire, read_schedules
 from onceward.support.logs import EngineLog
 
 LOOK_EVERY_MS = 1_000
@@ -25,7 +25,7 @@ logger = EngineLog("onceward.scheduler")
 class Schedules:
     """The schedules that an app has in its code, by name, and how their work is enqueued."""
 
-    def __init__(self, crons: Iterable[Cron], begin: Begin) -> None:
+    def __init__(self, crons: Iterable[Cron], begin: EnqueueFired) -> None:
         self._crons: dict[str, Cron] = {}
         self.begin = begin
         self.are_declared = False
@@ -99,7 +99,7 @@ def _is_outdated(cron: Cron, row: ScheduleRow | None, schedules: Schedules, now:
     return not row.is_declared_as(cron)
 
 
-def _told(cron: Cron, begun: Sequence[Begun] | None) -> int:
+def _told(cron: Cron, begun: Sequence[FiredTask] | None) -> int:
     """Say what was fired; how many times that were."""
     if begun is None:
         return 0

@@ -28,7 +28,7 @@ from typing import Any
 
 from onceward.errors import StartedByImport, StoreError
 from onceward.settings.effective import EffectiveSettings
-from onceward.store.attempts.workers import Death, NewWorker, living, register, stop
+from onceward.store.attempts.workers import Death, NewWorker, living_workers, register, stop
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import ConnectionLost, TryAgainLater
 from onceward.store.op import Query
@@ -262,7 +262,7 @@ class Supervisor:
 
     def _take_leave(self, child: ChildProcess, code: int) -> None:
         """Take back what a child that has ended still held, and forget it."""
-        seen = next((one for one in self._session.ask(living) if one.id == child.worker), None)
+        seen = next((one for one in self._session.ask(living_workers) if one.id == child.worker), None)
         began_well = code == 0
         if seen is not None:
             # It has not signed off, whatever its exit code says: a stage can end its process with 0 too.

@@ -92,7 +92,7 @@ class Watcher:
         """Look at what is due, or at everything, and tell of what is to be told; returns the time to the next look."""
         config = self._config()
         every_ms = 0 if at_once else config.watch_every_ms
-        looked = self._ask(alerts.looks)
+        looked = self._ask(alerts.read_looks)
         now = self._session.clock.now()
         to_next_ms = config.watch_every_ms
         for name in (ENGINE, *self._watches):
@@ -124,7 +124,7 @@ class Watcher:
             self._keep(found, [name], [name], config, now)
 
     def _look_at_engine(self, config: Config, now: int) -> None:
-        look = self._ask(lambda: watches.begin(now, config.thresholds, self._session.log_bytes()))
+        look = self._ask(lambda: watches.begin_look(now, config.thresholds, self._session.log_bytes()))
         found: list[Finding] = []
         rules: list[str] = []
         fine: list[str] = []
@@ -140,8 +140,8 @@ class Watcher:
                 fine.append(names[0])
 
         def tidy() -> Op[None]:
-            yield from watches.keep_samples(look)
-            yield from alerts.forget(now - config.keep_ms)
+            yield from watches.store_samples(look)
+            yield from alerts.delete_resolved(now - config.keep_ms)
 
         self._session.transact(tidy)
         self._keep(found, rules, fine, config, now)
@@ -151,7 +151,7 @@ class Watcher:
     ) -> None:
         tells = bool(config.alert_webhook)
         change = self._session.transact(
-            lambda: alerts.keep(found, rules=rules, watches=fine, now=now, tells=tells),
+            lambda: alerts.store_findings(found, rules=rules, watches=fine, now=now, tells=tells),
         )
         for one in change.raised:
             logger.warning(
@@ -171,19 +171,19 @@ class Watcher:
         from onceward.worker.webhook import post  # not before: it takes all of urllib and http
 
         until = time.monotonic() + TELLING_LIMIT_S
-        for number, tries in self._ask(lambda: alerts.to_tell(self._session.clock.now())):
+        for number, tries in self._ask(lambda: alerts.due_deliveries(self._session.clock.now())):
             if self._stopping.is_set() or time.monotonic() > until:
                 return
             now = self._session.clock.now()
             again_at = now + min(FIRST_RETRY_MS << min(tries, 10), LONGEST_RETRY_MS)
             alert = self._session.transact(
-                lambda number=number, now=now, again_at=again_at: alerts.take_to_tell(number, now, again_at)  # type: ignore[misc]
+                lambda number=number, now=now, again_at=again_at: alerts.claim_delivery(number, now, again_at)  # type: ignore[misc]
             )
             if alert is None:
                 continue
             answer = post(url, form, as_alert(alert))
             if answer.is_delivered:
-                self._session.transact(lambda alert=alert: alerts.told(alert, self._session.clock.now()))  # type: ignore[misc]
+                self._session.transact(lambda alert=alert: alerts.mark_delivered(alert, self._session.clock.now()))  # type: ignore[misc]
                 continue
             logger.warning("the webhook could not be told", rule=alert.rule, why=answer.why, tries=alert.tries)
             if answer.is_away:

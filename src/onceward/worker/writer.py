@@ -14,9 +14,9 @@ from onceward.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavaila
 from onceward.model.gates import BUDGET
 from onceward.model.pause import Pauses
 from onceward.model.task import Commit, Hold
-from onceward.store.attempts.claims import NOTHING, Claimed, WorkerBuried, claim, claim_from, claim_suspects
+from onceward.store.attempts.claims import NOTHING, ClaimResult, WorkerBuried, claim, claim_from, claim_suspects
 from onceward.store.attempts.commits import CommitResult, SendAlone, commit
-from onceward.store.attempts.quick_claim import Told, claim_at_once, claimed_at_once, may_claim_at_once
+from onceward.store.attempts.quick_claim import QuickClaim, may_claim_quickly, quick_claim_statement, read_quick_claim
 from onceward.store.attempts.workers import mark_low_claim
 from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, WentBack, WriteLost
 from onceward.store.lines.lines import LineView, look, refresh_pauses
@@ -62,7 +62,7 @@ class Written:
 
     items: Sequence[Item]
     verdicts: Sequence[CommitResult]
-    claimed: Claimed = NOTHING
+    claimed: ClaimResult = NOTHING
     asked: Wish | None = None
     next_due_at: int | None = None
     pauses: Pauses | None = None
@@ -128,19 +128,19 @@ class Writer:
         """A claim that takes no more than one statement; None if it does."""
         now = self.session.clock.now()
         most = min(wish.count, wish.threads) if line[0] in self.memory.threaded else wish.count
-        if most <= 0 or self.session.must_look_beside or not may_claim_at_once(self.memory, now):
+        if most <= 0 or self.session.must_look_beside or not may_claim_quickly(self.memory, now):
             return None
-        told = Told(line, secrets.token_bytes(16), self.worker, most, now)
+        told = QuickClaim(line, secrets.token_bytes(16), self.worker, most, now)
         try:
-            rows = self.session.transact_statement(claim_at_once(self.memory, told))
+            rows = self.session.transact_statement(quick_claim_statement(self.memory, told))
         except OutcomeUnknown as doubt:
             doubt.result = (wish, told)
             raise
         return self._claimed_at_once(wish, told, rows)
 
-    def _claimed_at_once(self, wish: Wish, told: Told, rows: Rows) -> Written:
+    def _claimed_at_once(self, wish: Wish, told: QuickClaim, rows: Rows) -> Written:
         crash_points.reach("after commit")
-        claimed = claimed_at_once(self.memory, told, rows)
+        claimed = read_quick_claim(self.memory, told, rows)
         if claimed.leases:
             self._count_claim(claimed)
         return Written((), (), claimed, wish, None, self.memory.pauses)
@@ -151,8 +151,8 @@ class Writer:
             return None
         if isinstance(doubt.result, Written):
             return doubt.result
-        wish, told = cast(tuple[Wish, Told], doubt.result)
-        rows = self.session.answer_to(claim_at_once(self.memory, told), doubt.token)
+        wish, told = cast(tuple[Wish, QuickClaim], doubt.result)
+        rows = self.session.answer_to(quick_claim_statement(self.memory, told), doubt.token)
         return self._claimed_at_once(wish, told, rows)
 
     def _look(self, wish: Wish) -> LineView | None:
@@ -283,7 +283,7 @@ class Writer:
         self.counts.refused += written.verdicts.count(False)
         self._count_claim(written.claimed)
 
-    def _count_claim(self, claimed: Claimed) -> None:
+    def _count_claim(self, claimed: ClaimResult) -> None:
         self.counts.transactions += 1
         self.counts.claims += bool(claimed.leases)
         self.counts.claimed += len(claimed.leases)

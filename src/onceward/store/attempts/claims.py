@@ -1,7 +1,8 @@
-"""Claims and the leases that they give.
+"""Claims: take ready tasks out of their lines and lease them to a worker.
 
 One claim makes one random token, and appends one row for each statement that leases. The tasks carry token, fence and
-worker in columns without an index; a write of an attempt names the token, and a row that does not answer was lost.
+worker in columns without an index; every write of an attempt names the token, and a row that does not match was lost
+(R1, decision 2).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from onceward.store.governance import gate_claim
 from onceward.store.governance.budgets import SetAside, reserve, set_aside
 from onceward.store.governance.gate_plan import Leasing, Passage, has_budget
 from onceward.store.history import Entry, log
-from onceward.store.lineage.joins import Ended, after_end, read_families
+from onceward.store.lineage.joins import EndedTask, propagate_ends, read_families
 from onceward.store.lines.lines import (
     COMPARE_EVERY_MS,
     LineView,
@@ -38,12 +39,12 @@ _CLAIM = 29
 
 
 class WorkerBuried(Exception):
-    """Others have declared this worker dead; it must not claim."""
+    """This worker was declared dead; it must not claim."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """What one claim has taken: leases in the order of their lines, and what is stored of those that are resumed."""
+class ClaimResult:
+    """The result of one claim: leases in the order of their lines, and stored parts of resumed tasks."""
 
     seq: int
     leases: list[Lease]
@@ -54,12 +55,12 @@ class Claimed:
     wants_thread: bool = False
     """Whether tasks were left in line that need a thread as soon as they begin."""
     failed: tuple[tuple[Lease, str], ...] = ()
-    """Those that have failed by the claim, and why: a budget was spent, and they shall not wait."""
+    """Leases of tasks that the claim has failed, and why: a budget is spent, and they shall not wait."""
     met_dead: bool = False
-    """Whether it has popped places of tasks that cannot run any more: behind these there may be others that can."""
+    """Whether it has popped dead places; tasks that can run may stand behind them."""
 
 
-NOTHING = Claimed(0, [], {}, {})
+NOTHING = ClaimResult(0, [], {}, {})
 
 
 def claim(
@@ -72,7 +73,7 @@ def claim(
     slots: int = 0,
     threads: int = ANY_NUMBER,
     has_settled: bool = False,
-) -> Op[Claimed]:
+) -> Op[ClaimResult]:
     """Lease up to `count` ready tasks to a worker, of those in sight if it has looked at the lines just now.
 
     Of governed ones no more than `slots`: what has passed a gate runs at once, or in a moment. Of those that need a
@@ -124,8 +125,8 @@ def claim(
     if len(claimed.leases) < len(popped) + len(ids):
         passages = plan.put_back(passages, set(popped).difference(lease.task for lease in claimed.leases))
         claimed = yield from _step_over(memory, claimed)
-    claimed = yield from _paid_for(claimed, paid, now)
-    claimed = _inside(claimed, (yield from gate_claim.settle(plan, passages, claimed.leases)))
+    claimed = yield from _reserve_budgets(claimed, paid, now)
+    claimed = _mark_inside(claimed, (yield from gate_claim.settle(plan, passages, claimed.leases)))
     memory.busy_lane = plan.busy_lane(room)
     if busy is None:
         memory.gates_busy_until = now + COMPARE_EVERY_MS
@@ -138,8 +139,8 @@ def claim(
 
 def claim_from(
     memory: LineMemory, line: Line, worker: int, count: int, now: int, *, threads: int = ANY_NUMBER
-) -> Op[Claimed]:
-    """Lease up to `count` tasks that stand in one line, unless an operator has paused it."""
+) -> Op[ClaimResult]:
+    """Lease up to `count` tasks of one line, unless a pause holds it."""
     memory.threads = threads
     if memory.pauses.of_line(line[0]) is not None:
         return NOTHING
@@ -148,9 +149,9 @@ def claim_from(
     return (yield from _lease(memory, ids, Leasing(worker), now))
 
 
-def claim_suspects(memory: LineMemory, worker: int, now: int, *, has_settled: bool = False) -> Op[Claimed]:
-    """Lease suspects that may run together, and nothing else."""
-    # From the start each time: those in smaller company stand first, and may have come later. They are few.
+def claim_suspects(memory: LineMemory, worker: int, now: int, *, has_settled: bool = False) -> Op[ClaimResult]:
+    """Lease suspects that may run together, and no other tasks (decision 7)."""
+    # From the start each time: suspects with smaller company stand first, and may be newer. They are few.
     memory.seen.clear()
     memory.highest.clear()
     yield from follow_clock(memory, now)
@@ -167,47 +168,47 @@ def claim_suspects(memory: LineMemory, worker: int, now: int, *, has_settled: bo
     claimed = yield from _lease(memory, ids, Leasing(worker), now)
     if len(claimed.leases) < len(ids):
         claimed = yield from _step_over(memory, claimed)
-    claimed = yield from _paid_for(claimed, paid, now)
+    claimed = yield from _reserve_budgets(claimed, paid, now)
     if admitted is not None:
         placed = yield from gate_claim.settle(admitted.plan, admitted.passages, claimed.leases)
-        claimed = _inside(claimed, placed)
+        claimed = _mark_inside(claimed, placed)
     return claimed
 
 
-def _step_over(memory: LineMemory, claimed: Claimed) -> Op[Claimed]:
-    """Drop the dead places at the front of the lines. The claim has met one, and is to be followed by another."""
+def _step_over(memory: LineMemory, claimed: ClaimResult) -> Op[ClaimResult]:
+    """Drop the dead places at the front of the lines after a claim has met one; another claim has to follow."""
     yield from drop_dead(memory)
     return replace(claimed, met_dead=True)
 
 
-def _paid_for(claimed: Claimed, paid: SetAside, now: int) -> Op[Claimed]:
-    """The same, with what was set aside for its tasks in their names. Those that find a budget spent and shall not wait
-    have failed."""
+def _reserve_budgets(claimed: ClaimResult, paid: SetAside, now: int) -> Op[ClaimResult]:
+    """Enter what was set aside in the names of the leased tasks; fail those that find a budget spent and shall not
+    wait."""
     if not paid.held and not paid.failing:
         return claimed
     failing = [lease for lease in claimed.leases if lease.task in paid.failing]
     running = [lease for lease in claimed.leases if lease.task not in paid.failing]
     yield from reserve(paid, running)
-    ended: list[Ended] = []
+    ended: list[EndedTask] = []
     for lease in failing:
         reason = safe_text(paid.failing[lease.task])
         change = {"ids": [lease.task], "token": lease.token, "stage": lease.stage, "status": int(Status.FAILED)}
         rows = yield Query("finish", {**change, "reason": reason, "now": now})
-        ended += [Ended(task, Status.FAILED, awaited, batch) for task, awaited, batch in rows]
+        ended += [EndedTask(task, Status.FAILED, awaited, batch) for task, awaited, batch in rows]
         entry = Entry(
             lease.task, lease.run, lease.fence, Event.FINISHED, Status.FAILED, lease.stage, lease.worker, now, reason
         )
         yield from log([entry])
     if ended:
-        yield from after_end(ended, now)
+        yield from propagate_ends(ended, now)
     left = paid.left
     running = [msgspec.structs.replace(one, left=left[one.task]) if one.task in left else one for one in running]
     failed = tuple((lease, safe_text(paid.failing[lease.task])) for lease in failing)
     return replace(claimed, leases=running, failed=failed)
 
 
-def _inside(claimed: Claimed, placed: Collection[int]) -> Claimed:
-    """The same, where some have places in the gates they have passed."""
+def _mark_inside(claimed: ClaimResult, placed: Collection[int]) -> ClaimResult:
+    """Mark the leases whose tasks have places inside gates."""
     if not placed:
         return claimed
     leases = [
@@ -216,8 +217,8 @@ def _inside(claimed: Claimed, placed: Collection[int]) -> Claimed:
     return replace(claimed, leases=leases)
 
 
-def _lease(memory: LineMemory, popped: Sequence[int], leasing: Leasing, now: int) -> Op[Claimed]:
-    """Lease what was popped. It was due when it stood in line; a clock that was set back since does not undo that."""
+def _lease(memory: LineMemory, popped: Sequence[int], leasing: Leasing, now: int) -> Op[ClaimResult]:
+    """Lease popped tasks. They were due when they stood in line; a clock that was set back does not undo that."""
     if not popped:
         return NOTHING
     token, worker, rows = leasing.token, leasing.worker, leasing.rows
@@ -257,11 +258,11 @@ def _lease(memory: LineMemory, popped: Sequence[int], leasing: Leasing, now: int
     if signalled:
         for task, name, value in (yield Query("read_signals", {"ids": signalled})):
             signals.setdefault(task, {})[name] = bytes(value)
-    return Claimed(seq, leases, parts, signals)
+    return ClaimResult(seq, leases, parts, signals)
 
 
 def _with_families(leases: list[Lease], touched: list[int]) -> Op[list[Lease]]:
-    """The same leases, with what those that have run before know of their children."""
+    """Add to leases of resumed tasks what they may know of their children."""
     families = yield from read_families(touched)
     return [
         msgspec.structs.replace(lease, family=families[lease.task]) if lease.task in families else lease
@@ -270,8 +271,8 @@ def _with_families(leases: list[Lease], touched: list[int]) -> Op[list[Lease]]:
 
 
 def _put_back(popped: Sequence[int]) -> Op[None]:
-    """What was popped and could not be leased: it has ended or moved on since, perhaps to another line, or our clock is
-    a little behind."""
+    """Put popped tasks that are not due yet back: our clock is ahead of the one that made them due. The others have
+    ended or moved on."""
     early = yield Query("not_due", {"ids": list(popped)})
     if early:
         yield Many(
@@ -284,7 +285,7 @@ def _put_back(popped: Sequence[int]) -> Op[None]:
 
 
 def as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes], now: int) -> Lease:
-    """A lease from the row of its task; its payload may be one of the large ones."""
+    """Build a lease from the row of its task, with a large payload from `large`."""
     task, fence = row[:2]
     payload, blob = row[9:11]
     data = payload if blob is None else large[bytes(blob)]

@@ -1,4 +1,4 @@
-"""What the commits of one transaction write together, once their fences have held."""
+"""Collects what the commits of one transaction write together after their fences have held."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from onceward.store.governance.gate_use import leave_gates
 from onceward.store.governance.holds import settle_holds
 from onceward.store.history import Entry, log
 from onceward.store.lineage.aliases import NewAlias, take_aliases
-from onceward.store.lineage.joins import Ended, join, lock_parents, tell_of_end
-from onceward.store.lineage.spawn_requests import Asked
-from onceward.store.lineage.stage_batches import Opening, Spawned, spawn_all
+from onceward.store.lineage.joins import EndedTask, join, lock_parents, propagate_locked_ends
+from onceward.store.lineage.spawn_requests import SpawnRequest
+from onceward.store.lineage.stage_batches import BatchRequest, SpawnResults, spawn_all
 from onceward.store.lines.enqueue import store_values
 from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.lines.memory import LineMemory
@@ -46,32 +46,32 @@ _STAYING = frozenset({Keep, Report, Take, Hold, Fill, Filled})
 
 
 @dataclass(slots=True)
-class Gathered:
-    """What the commits of one transaction have in common to write once their fences have held."""
+class CommitBatch:
+    """Collects what the accepted commits of one transaction write together."""
 
     now: int
     entries: list[Entry] = field(default_factory=list)
     parts: list[tuple[Lease, Part]] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
-    opening: list[Opening] = field(default_factory=list)
+    spawn_requests: list[SpawnRequest] = field(default_factory=list)
+    batch_requests: list[BatchRequest] = field(default_factory=list)
     aliases: list[NewAlias] = field(default_factory=list)
     joins: list[tuple[Lease, HandOver]] = field(default_factory=list)
-    ended: list[Ended] = field(default_factory=list)
+    ended: list[EndedTask] = field(default_factory=list)
     left: list[Commit] = field(default_factory=list)
-    """Those of attempts that had passed gates and are over, or have something to say of sources."""
+    """Commits of ended attempts that had passed gates, or that report to sources."""
     billed: list[tuple[Lease, Bill | None]] = field(default_factory=list)
-    """Attempts for which something was set aside, and which are over."""
+    """Ended attempts with reservations in budgets."""
     billed_so_far: list[tuple[Lease, Bill]] = field(default_factory=list)
-    """Attempts that have charged something, and go on."""
-    settling: list[tuple[Lease, Settlement]] = field(default_factory=list)
-    """What stages say of what they hold."""
+    """Attempts that have charged budgets and go on."""
+    settlements: list[tuple[Lease, Settlement]] = field(default_factory=list)
+    """Settlements of holds."""
     limits: list[tuple[int, int]] = field(default_factory=list)
-    """When the time of tasks that go back in line is over."""
+    """Time limits of tasks that go back in line."""
     expired: dict[str, list[int]] = field(default_factory=dict)
-    """Tasks whose time is over, by what is said of it."""
-    spawned: Spawned | None = None
-    """What became of the children that were asked for."""
+    """Tasks at their time limit, by reason."""
+    spawned: SpawnResults | None = None
+    """Decisions on the requested children."""
 
     def note(
         self,
@@ -82,19 +82,19 @@ class Gathered:
         note: str | None = None,
         trace: str | None = None,
     ) -> None:
-        """Have a row of the log written."""
+        """Add a log row."""
         self.entries.append(
             Entry(lease.task, lease.run, lease.fence, event, status, stage, lease.worker, self.now, note, trace)
         )
 
-    def goesback_in_line(self, lease: Lease, due_at: int, over_at: int) -> None:
-        """A task goes back in line after its stage has run: its time goes on."""
-        self.placements.append(back_in_line(lease, due_at))
+    def requeue(self, lease: Lease, due_at: int, over_at: int) -> None:
+        """Put a task back in line after its stage has run; its clock goes on."""
+        self.placements.append(place_after_stage(lease, due_at))
         if over_at < NEVER:
             self.limits.append((over_at, lease.task))
 
     def flush(self) -> Op[None]:
-        """Write everything gathered but what is settled in the end, in the lock order of the engine."""
+        """Write everything but gates and budgets, in the lock order of the engine (decision 46)."""
         yield from lock_parents(self.ended)
         if self.parts:
             places = yield from store_values([part.value for _, part in self.parts])
@@ -110,15 +110,15 @@ class Gathered:
             yield from log(self.entries)
         added: list[int] = []
         opened: list[int] = []
-        if self.asked or self.opening:
-            self.spawned = yield from spawn_all(self.asked, self.opening, self.now, self.aliases)
+        if self.spawn_requests or self.batch_requests:
+            self.spawned = yield from spawn_all(self.spawn_requests, self.batch_requests, self.now, self.aliases)
             added, opened = self.spawned.added, self.spawned.opened
         elif self.aliases:
             yield from take_aliases(self.aliases, self.now)
         for lease, move in self.joins:
             yield from join(lease, move, self.now)
         if self.ended or added or opened:
-            yield from tell_of_end(self.ended, self.now, added, opened)
+            yield from propagate_locked_ends(self.ended, self.now, added, opened)
         for reason, tasks in sorted(self.expired.items()):
             yield from expire(tasks, reason, self.now)
         if self.placements:
@@ -127,9 +127,10 @@ class Gathered:
             yield Many("limit_times", sorted(set(self.limits)))
 
     def settle_up(self, commits: Sequence[Commit], claimer: LineMemory | None) -> Op[None]:
-        """Leave gates and pay, for all commits of the transaction at once: in the order in which their attempts have
-        ended, because a breaker counts failures in a row; and gates before budgets, as the claim locks them. So a claim
-        tells gates on the way only where nobody has paid."""
+        """Leave gates and settle budgets, for all commits of the transaction at once.
+
+        In the order in which attempts have ended, because a breaker counts failures in a row; gates before budgets, as
+        the claim locks them. So the claim of this transaction reports to gates only if no budget was settled."""
         if self.left:
             said = list({id(one): one for left in self.left for one in left.reports}.values())
             if not all(one.is_plain_success for one in said):
@@ -142,18 +143,18 @@ class Gathered:
             yield from settle_bills(self.billed)
         if self.billed_so_far:
             yield from settle_so_far(self.billed_so_far)
-        if self.settling:
-            yield from settle_holds(self.settling, self.now)
+        if self.settlements:
+            yield from settle_holds(self.settlements, self.now)
 
     @property
     def has_paid(self) -> bool:
         """Whether this transaction locks budgets to settle something."""
-        return bool(self.billed or self.billed_so_far or self.settling)
+        return bool(self.billed or self.billed_so_far or self.settlements)
 
     def leave(self, one: Commit, move: Move) -> None:
-        """The fence of a commit has held: if its attempt is over it leaves the gates it had passed, and pays."""
+        """Note the gates to leave and the bill to settle of an accepted commit, if its attempt is over."""
         if one.bill is not None and one.bill.settlements:
-            self.settling += [(one.lease, settlement) for settlement in one.bill.settlements]
+            self.settlements += [(one.lease, settlement) for settlement in one.bill.settlements]
         if type(move) in _STAYING or (type(move) is Advance and move.gates is not None):
             if one.bill is not None and one.bill.charges:
                 self.billed_so_far.append((one.lease, one.bill))
@@ -164,8 +165,8 @@ class Gathered:
         if gates is not None and BUDGET in gates:
             self.billed.append((one.lease, one.bill))
 
-    def accept_effects(self, one: Commit) -> None:
-        """The fence of a commit has held: its children are asked for, its batches opened, its sizes kept."""
+    def add_effects(self, one: Commit) -> None:
+        """Note the children, batches, aliases and sizes of an accepted commit."""
         if one.sizes is not None:
             self.parts.append((one.lease, Part(one.move.stage, SIZE_PART, one.sizes)))  # type: ignore[attr-defined]
         if one.spawns is not None:
@@ -173,11 +174,13 @@ class Gathered:
             for alias in one.spawns.aliases:
                 self.aliases.append(NewAlias(one.lease, alias, one.spawns.unique, one.spawns.fresh_for_ms))
             for child in one.spawns.asked:
-                self.asked.append(Asked(one.lease, stage, one.spawns.key_hash, one.spawns.defaults, child))
+                self.spawn_requests.append(
+                    SpawnRequest(one.lease, stage, one.spawns.key_hash, one.spawns.defaults, child)
+                )
             for new in one.spawns.batches:
-                self.opening.append(Opening(one.lease, new))
+                self.batch_requests.append(BatchRequest(one.lease, new))
 
 
-def back_in_line(lease: Lease, due_at: int) -> Placement:
-    """The place in line of a task whose stage came to an end, good or bad: it killed nobody, so it is no suspect."""
+def place_after_stage(lease: Lease, due_at: int) -> Placement:
+    """The place in line of a task whose stage has ended: its worker lived, so it is no suspect."""
     return Placement(lease.task, lane_of(lease.queue, lease.kind, lease.gates), lease.band, lease.rank, due_at)

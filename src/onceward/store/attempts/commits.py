@@ -1,7 +1,7 @@
-"""The write path of attempts: many stages in one transaction, each accepted or refused on its own.
+"""The write path of attempts: many commits in one transaction, each accepted or refused on its own (decision 18).
 
 For every commit: the fence first, then its checkpoints, its log row, its place in line, its domain rows; or nothing.
-What a no-op task costs is decided here, so stages that simply advance or finish go through in groups.
+The cost of a no-op task is decided here, so commits that simply advance or finish go through in groups.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from onceward.model.task import (
     TryAgain,
     lane_of,
 )
-from onceward.store.attempts.commit_batch import Gathered, back_in_line
+from onceward.store.attempts.commit_batch import CommitBatch, place_after_stage
 from onceward.store.drivers.session import ConnectionLost, NoTimeLeft, TryAgainLater
 from onceward.store.governance.budgets import reserve_more
 from onceward.store.governance.cache import begin_fill, end_fill
 from onceward.store.governance.gate_use import close_gate, take_tokens
 from onceward.store.governance.holds import HoldLocked, set_aside_beyond
 from onceward.store.lineage.identities import read_open_holders
-from onceward.store.lineage.joins import Ended, read_families
-from onceward.store.lineage.spawn_requests import Asked, Identity
+from onceward.store.lineage.joins import EndedTask, read_families
+from onceward.store.lineage.spawn_requests import Identity, SpawnRequest
 from onceward.store.lines.lines import Placement
 from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Call, Many, Op, Query, Rows
@@ -61,14 +61,14 @@ Params = dict[str, Any]
 
 
 class GivenUp(msgspec.Struct, frozen=True):
-    """A retry was accepted as the end of its task, which has failed the same way before: why, in words."""
+    """The accepted retry has become the end of its task, which has failed the same way before; with the reason."""
 
     reason: str
 
 
 CommitResult = bool | Family | GivenUp | Exception
-"""True: accepted, perhaps with what the task knows of its children now. False: refused, the lease was lost. An error:
-its domain rows could not be written."""
+"""True: accepted; a `Family`: accepted, with what the task knows of its children now. False: refused, the lease was
+lost. An error: its domain rows could not be written."""
 
 
 PAUSED = Family(is_paused=True)
@@ -76,18 +76,18 @@ PAUSED = Family(is_paused=True)
 
 
 class SendAlone(Exception):
-    """The domain rows of a commit met a lock or lost its transaction: it is to be tried in one of its own."""
+    """The domain rows of a commit met a lock or lost the transaction: it has to be sent in one of its own."""
 
 
 class SendLater(SendAlone):
-    """There was no time left in this transaction for the domain rows of a commit: it goes with the next."""
+    """No time was left in this transaction for the domain rows of a commit: it has to be sent with the next."""
 
 
 def commit(commits: Sequence[Commit], now: int, claimer: LineMemory | None = None) -> Op[list[CommitResult]]:
-    """Write what attempts have to say; returns one verdict each. With a reader that claims in the same transaction, its
-    claim says the rest to gates that it passes."""
-    batch = Gathered(now)
-    verdicts: list[CommitResult] = [True] * len(commits)
+    """Write commits; returns one answer each. Where a claim follows in the same transaction, it reports to the gates it
+    passes."""
+    batch = CommitBatch(now)
+    answers: list[CommitResult] = [True] * len(commits)
     finishes: dict[tuple[int, str, Status, str | None], list[int]] = {}
     advances: dict[tuple[int, str | None, str | None], list[int]] = {}
     releases: dict[tuple[bytes, str | None, str | None, int | None], list[int]] = {}
@@ -114,26 +114,26 @@ def commit(commits: Sequence[Commit], now: int, claimer: LineMemory | None = Non
     joining = [commits[place] for place in single if _is_joining(commits[place].move)]
     statements = len(finishes) + len(advances) + len(releases) + len(reports) + len(single)
     if joining and (known := (yield from _awaited_by(joining))):
-        # They are locked below, after what their own stages lock after them; and some of ours may be somebody else's.
+        # All locks in one order: joins lock children below, and our tasks may be children of other tasks.
         yield Query("lock_tasks", {"ids": sorted({*known, *(one.lease.task for one in commits)})})
     elif statements > 1 and (together := _of_one_lineage(commits)):
         yield Query("lock_tasks", {"ids": together})
     for place in reports:  # before what may end the same attempt
-        verdicts[place] = yield from _alone(commits[place], batch)
+        answers[place] = yield from _write_commit(commits[place], batch)
     for (fence, stage, status, reason), places in finishes.items():
-        held = _held([commits[place] for place in places], fence)
+        held = _lease_params([commits[place] for place in places], fence)
         ended = {"stage": stage, "status": int(status), "reason": reason, "event": int(Event.FINISHED), "now": now}
         rows = yield Query("finish_group", {**held, **ended})
-        batch.ended += [Ended(task, status, awaited, of) for task, awaited, of in rows if awaited or of is not None]
+        batch.ended += [EndedTask(task, status, awaited, of) for task, awaited, of in rows if awaited or of is not None]
         accepted = {row[0] for row in rows}
         if accepted:
             told = {**ended, "ids": sorted(accepted)}
             yield Query("end_group", told)
             yield Query("log_finish_group", told)
-        _accept(accepted, places, commits, batch, verdicts)
+        _collect_group(accepted, places, commits, batch, answers)
     for (fence, queue, gates), places in advances.items():
         going_on = [commits[place] for place in places]
-        held = _held(going_on, fence)
+        held = _lease_params(going_on, fence)
         steps = {"next": _by_task(going_on, "next_stage"), "queue": queue, "gates": gates}
         done = {"done": _by_task(going_on, "stage"), "event": int(Event.STAGE_COMMITTED), "now": now}
         rows = yield Query("advance_group", {**held, **steps, **done})
@@ -144,7 +144,7 @@ def commit(commits: Sequence[Commit], now: int, claimer: LineMemory | None = Non
                 steps["next"], done["done"] = _by_task(held_still, "next_stage"), _by_task(held_still, "stage")
             yield Query("go_on_group", {**steps, "now": now})
             yield Query("log_advance_group", done)
-        _accept(accepted, places, commits, batch, verdicts, {task for task, is_paused in rows if is_paused})
+        _collect_group(accepted, places, commits, batch, answers, {task for task, is_paused in rows if is_paused})
     for (token, queue, gates, estimate), places in releases.items():
         change = {"token": token, "queue": queue, "gates": gates, "estimate": estimate, "now": now}
         rows = yield Query("release", {**change, "ids": sorted(commits[place].lease.task for place in places)})
@@ -152,25 +152,25 @@ def commit(commits: Sequence[Commit], now: int, claimer: LineMemory | None = Non
         if accepted:
             told = {"event": int(Event.RELEASED), "status": int(Status.PENDING), "stage": None, "note": None}
             yield Query("log_group", {**told, "ids": sorted(accepted), "now": now})
-        _accept(accepted, places, commits, batch, verdicts)
+        _collect_group(accepted, places, commits, batch, answers)
     for place in sorted(single, key=lambda place: _order_in_cache(commits[place].move)):
         if not commits[place].writes:
-            verdicts[place] = yield from _alone(commits[place], batch)
+            answers[place] = yield from _write_commit(commits[place], batch)
     yield from batch.flush()
     for place in single:
         if commits[place].writes:
-            verdicts[place] = yield from _with_writes(commits[place], batch, alone=len(commits) == 1)
+            answers[place] = yield from _write_with_rows(commits[place], batch, alone=len(commits) == 1)
     yield from batch.settle_up(commits, claimer)
     if holding:
-        yield from _hold([place for place in holding if verdicts[place]], commits, verdicts, batch)
+        yield from _hold([place for place in holding if answers[place]], commits, answers, batch)
     if advances or single:
-        yield from _tell_of_children(commits, verdicts, batch)
-    return verdicts
+        yield from _answer_with_families(commits, answers, batch)
+    return answers
 
 
 def _of_one_lineage(commits: Sequence[Commit]) -> list[int]:
-    """The tasks that share their lineage with another one here. An operator locks a lineage in order: so must a commit
-    that writes them in several statements."""
+    """The tasks that share their lineage with another commit. An operator locks a lineage in order of ids: so must a
+    transaction that writes to it in several statements (decision 46)."""
     lineages = [one.lease.lineage_bytes for one in commits]
     if len(set(lineages)) == len(lineages):
         return []
@@ -178,14 +178,16 @@ def _of_one_lineage(commits: Sequence[Commit]) -> list[int]:
     return sorted({one.lease.task for one in commits if times[one.lease.lineage_bytes] > 1})
 
 
-def _hold(places: Sequence[int], commits: Sequence[Commit], verdicts: list[CommitResult], batch: Gathered) -> Op[None]:
-    """Set aside what stages want to hold. A transaction that has locked budgets waits for no other: a hold whose budget
-    is locked goes alone."""
-    asked = [(commits[place].lease, cast(Hold, commits[place].move)) for place in places]
+def _hold(
+    places: Sequence[int], commits: Sequence[Commit], answers: list[CommitResult], batch: CommitBatch
+) -> Op[None]:
+    """Set aside the amounts of holds (decision 50). A transaction that has locked budgets waits for no other: a hold
+    whose budget is locked goes alone."""
+    holds = [(commits[place].lease, cast(Hold, commits[place].move)) for place in places]
     has_locked = batch.has_paid or any(type(one.move) is Take and one.move.budgets for one in commits)
-    answers = yield from set_aside_beyond(asked, batch.now, waits=not has_locked)
-    for place, answer in zip(places, answers, strict=True):
-        verdicts[place] = SendAlone(str(answer)) if isinstance(answer, HoldLocked) else answer
+    results = yield from set_aside_beyond(holds, batch.now, waits=not has_locked)
+    for place, result in zip(places, results, strict=True):
+        answers[place] = SendAlone(str(result)) if isinstance(result, HoldLocked) else result
 
 
 def _is_joining(move: Move) -> bool:
@@ -193,22 +195,22 @@ def _is_joining(move: Move) -> bool:
 
 
 def _awaited_by(joining: Sequence[Commit]) -> Op[set[int]]:
-    """The open tasks that commits with a join will wait for: children of before, and tasks that they link to."""
+    """The open tasks that joining commits will wait for: earlier children, and tasks that they link to."""
     known = {child for one in joining for child in one.lease.family.open_ones}
     wanted: set[Identity] = set()
     for one in joining:
         if one.spawns is not None:
             stage, key_hash, defaults = one.move.stage, one.spawns.key_hash, one.spawns.defaults  # type: ignore[attr-defined]
             wanted.update(
-                *[Asked(one.lease, stage, key_hash, defaults, spawn).identities for spawn in one.spawns.asked]
+                *[SpawnRequest(one.lease, stage, key_hash, defaults, spawn).identities for spawn in one.spawns.asked]
             )
     if wanted:
         known |= yield from read_open_holders(wanted)
     return known
 
 
-def _held(commits: Sequence[Commit], fence: int) -> Params:
-    """Leases with the same fence, as a group of commits names them."""
+def _lease_params(commits: Sequence[Commit], fence: int) -> Params:
+    """The query parameters of a group of leases with the same fence."""
     return {
         "ids": sorted([one.lease.task for one in commits]),
         "fence": fence,
@@ -217,45 +219,45 @@ def _held(commits: Sequence[Commit], fence: int) -> Params:
 
 
 def _by_task(commits: Sequence[Commit], name: str) -> str:
-    """What one attribute of their moves is, by their tasks, as JSON."""
+    """One attribute of the moves, by task, as JSON."""
     return msgspec.json.encode({one.lease.task: getattr(one.move, name) for one in commits}).decode()
 
 
-def _accept(
+def _collect_group(
     accepted: Collection[int],
     places: Sequence[int],
     commits: Sequence[Commit],
-    batch: Gathered,
-    verdicts: list[CommitResult],
+    batch: CommitBatch,
+    answers: list[CommitResult],
     paused: Collection[int] = (),
 ) -> None:
-    """Note what the commits of a group leave besides their task rows: those whose fences have held."""
+    """Collect what the accepted commits of a group write besides their task rows, and note the refused ones."""
     for place in places:
         one = commits[place]
         lease, move = one.lease, one.move
         if lease.task not in accepted:
-            verdicts[place] = False
-            _record_loss(lease, move, batch)
+            answers[place] = False
+            _log_refusal(lease, move, batch)
             continue
         if paused and lease.task in paused:
-            verdicts[place] = PAUSED
+            answers[place] = PAUSED
         if type(move) is Release:
-            batch.placements.append(_back_unjudged(lease, move, batch.now))
+            batch.placements.append(_place_after_release(lease, move, batch.now))
         elif move.value is not None:  # type: ignore[attr-defined]
             batch.parts.append((lease, Part(move.stage, RESULT_PART, move.value)))  # type: ignore[attr-defined]
         if one.spawns is not None or one.sizes is not None:
-            batch.accept_effects(one)
+            batch.add_effects(one)
         if lease.gates is not None or one.reports or one.bill is not None:
             batch.leave(one, move)
 
 
-def _tell_of_children(commits: Sequence[Commit], verdicts: list[CommitResult], batch: Gathered) -> Op[None]:
-    """Tasks that go on with their next stage hear what has become of the children they have asked for so far."""
+def _answer_with_families(commits: Sequence[Commit], answers: list[CommitResult], batch: CommitBatch) -> Op[None]:
+    """Answer advancing tasks with the present state of their children."""
     going_on = {
         one.lease.task: place
         for place, one in enumerate(commits)
         if type(one.move) is Advance
-        and verdicts[place] is True
+        and answers[place] is True
         and (one.spawns is not None or one.lease.family.children)
     }
     if going_on:
@@ -264,18 +266,18 @@ def _tell_of_children(commits: Sequence[Commit], verdicts: list[CommitResult], b
         if others := sorted(going_on.keys() - families.keys()):
             families |= yield from read_families(others)
         for task, family in families.items():
-            verdicts[going_on[task]] = family
+            answers[going_on[task]] = family
 
 
 def _order_in_cache(move: Move) -> tuple[str, bytes]:
-    """Answers are locked in the same order by all."""
+    """The lock order of cached answers."""
     return (move.source, move.hash) if isinstance(move, Fill | Filled) else ("", b"")
 
 
-def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | GivenUp | NotYet | AnswerTaken]:
-    """One commit: its fence, and what follows from it. True if the fence held, or what is true then."""
+def _write_commit(one: Commit, batch: CommitBatch) -> Op[bool | Family | GivenUp | NotYet | AnswerTaken]:
+    """Write one commit: its fence, and what follows from it. False if the fence refused it, else its answer."""
     lease = one.lease
-    move = (yield from _or_giving_up(lease, one.move)) if isinstance(one.move, TryAgain) else one.move
+    move = (yield from _decide_retry(lease, one.move)) if isinstance(one.move, TryAgain) else one.move
     fence = {"task": lease.task, "token": lease.token}
     now = batch.now
     match move:
@@ -322,10 +324,10 @@ def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | GivenUp | NotYet 
         case _:
             raise TypeError(f"not a move: {move!r}")
     if not rows:
-        _record_loss(lease, move, batch)
+        _log_refusal(lease, move, batch)
         return False
-    _record(lease, move, batch)
-    batch.accept_effects(one)
+    _collect(lease, move, batch)
+    batch.add_effects(one)
     batch.leave(one, move)
     if isinstance(move, Take):
         return (yield from _take(lease, move, now)) or True
@@ -335,7 +337,7 @@ def _alone(one: Commit, batch: Gathered) -> Op[bool | Family | GivenUp | NotYet 
         yield from end_fill(lease, move, now)
     if isinstance(move, Finish | Crash) and move.status.is_terminal:
         [(task, awaited, of)] = rows
-        batch.ended.append(Ended(task, move.status, awaited, of))
+        batch.ended.append(EndedTask(task, move.status, awaited, of))
         if isinstance(move, Finish) and move.fingerprint:
             yield Query("record_failure", {"task": task, "fingerprint": move.fingerprint, "now": now})
         if move is not one.move:
@@ -352,8 +354,8 @@ def _take(lease: Lease, move: Take, now: int) -> Op[NotYet | None]:
     return closed
 
 
-def _or_giving_up(lease: Lease, move: TryAgain) -> Op[TryAgain | Finish]:
-    """A retry, or the end of a task that has failed the same way before: then trying again only costs."""
+def _decide_retry(lease: Lease, move: TryAgain) -> Op[TryAgain | Finish]:
+    """Keep a retry, or end a task that has failed the same way before: another try would only cost."""
     rows = yield Query("error_history", {"task": lease.task, "fingerprint": move.fingerprint})
     for before, same, storm in rows:
         if before is not None:
@@ -370,7 +372,7 @@ def _or_giving_up(lease: Lease, move: TryAgain) -> Op[TryAgain | Finish]:
 
 
 def _park(lease: Lease, move: Park, now: int) -> Op[Rows]:
-    """Park a task, unless the signal it would wait for came after its attempt had looked: then it is due at once."""
+    """Park a task; it is due at once if its signal came after its attempt had looked."""
     rows = yield Query(
         "park",
         {
@@ -393,8 +395,8 @@ def _park(lease: Lease, move: Park, now: int) -> Op[Rows]:
     return rows
 
 
-def _record(lease: Lease, move: Move, batch: Gathered) -> None:
-    """What an accepted commit leaves besides its task row."""
+def _collect(lease: Lease, move: Move, batch: CommitBatch) -> None:
+    """Collect what an accepted commit writes besides its task row."""
     match move:
         case Finish(stage, value, status, reason):
             if value is not None:
@@ -413,39 +415,39 @@ def _record(lease: Lease, move: Move, batch: Gathered) -> None:
             batch.placements.append(Placement(lease.task, lane, lease.band, lease.rank, batch.now))
         case TryAgain(stage, due_at, reason):
             batch.note(lease, Event.RETRY_SCHEDULED, Status.RETRYABLE, stage, reason, move.trace)
-            batch.goesback_in_line(lease, due_at, move.over_at)
+            batch.requeue(lease, due_at, move.over_at)
         case Defer(stage, due_at, reason):
             batch.note(lease, Event.DEFERRED, Status.PENDING, stage, reason)
-            batch.goesback_in_line(lease, due_at, move.over_at)
+            batch.requeue(lease, due_at, move.over_at)
         case Park(stage, waiting_for, due_at, _):
             batch.note(lease, Event.PARKED, Status.WAITING, stage, waiting_for)
             if due_at < NEVER:
                 if (signal := signal_of(waiting_for)) is not None:  # the stage can see that the time ran out
                     batch.parts.append((lease, Part(stage, WAIT_PREFIX + signal, str(due_at).encode())))
                 # Never straight into line: a task is woken only when it leaves the waiting room.
-                batch.placements.append(back_in_line(lease, max(due_at, batch.now + 1)))
+                batch.placements.append(place_after_stage(lease, max(due_at, batch.now + 1)))
         case Crash(stage, reason, status):
             batch.note(lease, Event.CRASHED, status, stage, reason)
             if not status.is_terminal:
-                batch.goesback_in_line(lease, batch.now, move.over_at)
+                batch.requeue(lease, batch.now, move.over_at)
         case Expire(_, reason):
             batch.expired.setdefault(reason, []).append(lease.task)
         case Release():
             batch.note(lease, Event.RELEASED, Status.PENDING, lease.stage)
-            batch.placements.append(_back_unjudged(lease, move, batch.now))
+            batch.placements.append(_place_after_release(lease, move, batch.now))
         case Keep(stage, parts):
             batch.parts += [(lease, part) for part in parts]
             if any(part.part == CURSOR_PART for part in parts):
                 batch.note(lease, Event.PROGRESSED, Status.RUNNING, stage)
 
 
-def _record_loss(lease: Lease, move: Move, batch: Gathered) -> None:
-    """A refused commit leaves one thing: a row that says so."""
+def _log_refusal(lease: Lease, move: Move, batch: CommitBatch) -> None:
+    """Log a refused commit; it writes nothing else."""
     batch.note(lease, Event.LOST, Status.RUNNING, lease.stage, f"{type(move).__name__} refused by the fence")
 
 
-def _back_unjudged(lease: Lease, move: Release, now: int) -> Placement:
-    """The place in line of a task whose lease is given back: a suspect stays one."""
+def _place_after_release(lease: Lease, move: Release, now: int) -> Placement:
+    """The place in line of a released task: a suspect stays one."""
     suspect = lease.company > 0
     rank = lease.company if suspect else lease.rank
     queue, gates = (lease.queue, lease.gates) if move.queue is None else (move.queue, move.gates)
@@ -453,13 +455,13 @@ def _back_unjudged(lease: Lease, move: Release, now: int) -> Placement:
     return Placement(lease.task, lane, lease.band, rank, now)
 
 
-def _with_writes(one: Commit, others: Gathered, *, alone: bool) -> Op[CommitResult]:
-    """One commit with domain rows, in a savepoint of its own: if they cannot be written, nothing of it is. What it owes
-    is settled with the others."""
+def _write_with_rows(one: Commit, others: CommitBatch, *, alone: bool) -> Op[CommitResult]:
+    """Write one commit with domain rows in a savepoint of its own: all of it or nothing. Its gates and budgets are
+    settled with the others."""
     yield Query("savepoint")
-    batch = Gathered(others.now)
+    batch = CommitBatch(others.now)
     try:
-        accepted = yield from _alone(one, batch)
+        accepted = yield from _write_commit(one, batch)
         if accepted:
             try:
                 yield Call(one.writes)
@@ -487,5 +489,5 @@ def _with_writes(one: Commit, others: Gathered, *, alone: bool) -> Op[CommitResu
     others.left += batch.left
     others.billed += batch.billed
     others.billed_so_far += batch.billed_so_far
-    others.settling += batch.settling
+    others.settlements += batch.settlements
     return accepted

@@ -1,11 +1,11 @@
-"""What ends by time: tasks, and those of batches and lineages whose deadline is over.
+"""Ends tasks at their time limits, and the open tasks of batches and lineages at their deadlines.
 
-Looked at now and then by every worker; more than once does no harm. What fails together fails in one transaction: a
-batch and its open tasks, as long as they are not too many to be locked at once. A late success comes to nothing: the
-token of its attempt is gone.
+Every worker looks now and then; repeated looks do no harm. What fails together fails in one transaction: a batch and
+its open tasks, as long as they are not too many to be locked at once. The fence refuses a late success: its token is
+gone.
 
-A task that had begun, and whose pipeline has something to do at expiry, does not end at once: it goes back in line for
-that alone, and whatever comes of it, fails with the reason for which it came there.
+A started task whose pipeline has an expiry stage does not end at once: it goes back in line for that stage alone, and
+then fails with the reason of its expiry, whatever the stage returns.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import NamedTuple
 from onceward.model.status import Event, Status
 from onceward.model.task import lane_of
 from onceward.model.time_limits import exceeded, limit_at_expiry
-from onceward.store.attempts.fallen import Fallen
+from onceward.store.attempts.engine_failures import EngineFailure
 from onceward.store.drivers.session import Session, TryAgainLater
 from onceward.store.history import Entry, log
-from onceward.store.lineage.joins import Ended, after_end
+from onceward.store.lineage.joins import EndedTask, propagate_ends
 from onceward.store.lineage.trees import Head
 from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.lines.pause_scopes import read_pauses
@@ -31,30 +31,30 @@ from onceward.support.logs import EngineLog
 
 TASKS_AT_ONCE = 5_000
 
-Tell = Callable[[Sequence[Fallen]], None]
-"""Who hears of the tasks that have ended, once that is committed."""
+ReportEnded = Callable[[Sequence[EngineFailure]], None]
+"""Receives the ended tasks after the transaction has committed."""
 
 logger = EngineLog("onceward.expiry")
 
 
-class Expired(NamedTuple):
-    """How many tasks were found whose time is over, and those of them that have ended by that."""
+class ExpiryResult(NamedTuple):
+    """The number of tasks at their limit, and those of them that have ended."""
 
     tasks: int = 0
-    ended: tuple[Fallen, ...] = ()
+    ended: tuple[EngineFailure, ...] = ()
 
 
 class _Locked(Exception):
-    """Somebody is in the middle of a transaction with a task that is to fail: it can wait until the next look."""
+    """Another transaction has locked a task that is to fail; the next look tries again."""
 
 
-def _tell_nobody(_: Sequence[Fallen]) -> None:
+def _report_nothing(_: Sequence[EngineFailure]) -> None:
     pass
 
 
-def expire(ids: Sequence[int], reason: str, now: int, batch: int | None = None) -> Op[tuple[Fallen, ...]]:
-    """End those of some tasks that are open, because time is over; returns which have ended. With the batch whose time
-    that is."""
+def expire(ids: Sequence[int], reason: str, now: int, batch: int | None = None) -> Op[tuple[EngineFailure, ...]]:
+    """Fail the open ones of some tasks, or send them into their expiry stage; returns those that have ended. A given
+    batch is marked as overdue."""
     yield Query("lock_tasks", {"ids": sorted(ids)})
     yield Query("leave_waiting_room", {"ids": sorted(ids)})
     last = yield Query("expire_into_last_stage", {"ids": sorted(ids), "reason": reason, "now": now})
@@ -72,19 +72,21 @@ def expire(ids: Sequence[int], reason: str, now: int, batch: int | None = None) 
     yield Query("forget_joins", {"ids": [one.task for one in entries]})
     if batch is not None:
         yield Query("mark_overdue", {"batch": batch, "reason": reason})
-    yield from after_end([Ended(task, Status.FAILED, awaited, of) for task, _, _, _, awaited, of, _ in ended], now)
+    yield from propagate_ends(
+        [EndedTask(task, Status.FAILED, awaited, of) for task, _, _, _, awaited, of, _ in ended], now
+    )
     yield from put_in_line(
         (Placement(task, lane_of(queue, kind), band, rank, now) for task, *_, kind, queue, band, rank in last), now
     )
     yield Query("notify")
-    return tuple(Fallen(task, Status.FAILED, said) for task, _, _, _, _, _, said in ended)
+    return tuple(EngineFailure(task, Status.FAILED, said) for task, _, _, _, _, _, said in ended)
 
 
 # Batches
 
 
-def expire_batches(session: Session, now: int, tell: Tell = _tell_nobody) -> int:
-    """Fail the batches whose deadline is over, with their open tasks; returns how many tasks that were."""
+def expire_batches(session: Session, now: int, report_ended: ReportEnded = _report_nothing) -> int:
+    """Fail overdue batches with their open tasks; returns the number of tasks."""
     expired = 0
     for batch, name, created_at, deadline_at in session.read(Query("overdue_batches", {"now": now})):
         reason = exceeded(deadline_at - created_at, "batch")
@@ -92,7 +94,7 @@ def expire_batches(session: Session, now: int, tell: Tell = _tell_nobody) -> int
         try:
             while (failed := session.transact(partial(expire_batch, batch, reason, now))).tasks:
                 expired += failed.tasks
-                tell(failed.ended)
+                report_ended(failed.ended)
         except _Locked as error:
             logger.warning("an overdue batch cannot be ended yet", batch=name, error=str(error))
         if expired > before:
@@ -100,22 +102,22 @@ def expire_batches(session: Session, now: int, tell: Tell = _tell_nobody) -> int
     return expired
 
 
-def expire_batch(batch: int, reason: str, now: int) -> Op[Expired]:
-    """Fail a batch and its open tasks; at most so many as can be locked at once."""
+def expire_batch(batch: int, reason: str, now: int) -> Op[ExpiryResult]:
+    """Fail a batch and its open tasks; at most as many as can be locked at once."""
     yield Query("wait_briefly")
     try:
         found = yield Query("open_in_batch", {"batch": batch, "after": 0, "count": TASKS_AT_ONCE})
         ended = (yield from expire([row[0] for row in found], reason, now, batch)) if found else ()
     except TryAgainLater as error:
         raise _Locked("a task of it is in the middle of a transaction") from error
-    return Expired(len(found), ended)
+    return ExpiryResult(len(found), ended)
 
 
 # Lineages
 
 
-def expire_lineages(session: Session, now: int, tell: Tell = _tell_nobody) -> int:
-    """Fail the open tasks of lineages, and of branches of them, whose deadline is over; returns how many that were."""
+def expire_lineages(session: Session, now: int, report_ended: ReportEnded = _report_nothing) -> int:
+    """Fail the open tasks of overdue lineages and branches; returns their number."""
     expired = 0
     for found, root, created_at, deadline_at in session.read(Query("overdue_lineages", {"now": now})):
         lineage = as_uuid(found)
@@ -127,7 +129,7 @@ def expire_lineages(session: Session, now: int, tell: Tell = _tell_nobody) -> in
             while not session.transact(partial(close_lineage, lineage, head, now)):
                 failed = session.transact(partial(expire_lineage, lineage, head, reason, now))
                 expired += failed.tasks
-                tell(failed.ended)
+                report_ended(failed.ended)
         except _Locked as error:
             logger.warning(f"an overdue {what} cannot be ended yet", lineage=str(head.lineage), error=str(error))
         if expired > before:
@@ -136,7 +138,7 @@ def expire_lineages(session: Session, now: int, tell: Tell = _tell_nobody) -> in
 
 
 def _head(lineage: uuid.UUID, root: int) -> Op[Head]:
-    """Where a lineage begins, or the branch of one that has its deadline under an id of its own."""
+    """The head of a lineage, or of a branch whose deadline stands under an id of its own."""
     rows = yield Query("head_by_task", {"task": root})
     of, depth = (as_uuid(rows[0][0]), rows[0][2]) if rows else (lineage, 0)
     return Head(of, root, depth, whole=of == lineage)
@@ -149,8 +151,8 @@ def _still_open(head: Head, count: int) -> Query:
 
 
 def close_lineage(lineage: uuid.UUID, head: Head, now: int) -> Op[bool]:
-    """Let nobody spawn in a lineage or branch any more, if nothing of it is open; whether that was so, or its deadline
-    is no longer over: then nothing is left to be done."""
+    """Close an overdue lineage or branch to spawns if no task of it is open. False while tasks are open; true if it is
+    closed, or no longer overdue."""
     if not (yield Query("close_lineage", {"lineage": lineage, "overdue": 1, "now": now})):
         return True
     if not (yield _still_open(head, 1)):
@@ -159,28 +161,30 @@ def close_lineage(lineage: uuid.UUID, head: Head, now: int) -> Op[bool]:
     return False
 
 
-def expire_lineage(lineage: uuid.UUID, head: Head, reason: str, now: int) -> Op[Expired]:
-    """Fail open tasks of a lineage or branch; at most so many as can be locked at once."""
+def expire_lineage(lineage: uuid.UUID, head: Head, reason: str, now: int) -> Op[ExpiryResult]:
+    """Fail open tasks of a lineage or branch; at most as many as can be locked at once."""
     yield Query("wait_briefly")
     try:
         found = yield _still_open(head, TASKS_AT_ONCE)
         ids = [row[0] for row in found]
         yield Query("lock_tasks", {"ids": ids})
         if not (yield Query("is_overdue", {"lineage": lineage, "now": now})):
-            return Expired()
+            return ExpiryResult()
         ended = yield from expire(ids, reason, now)
     except TryAgainLater as error:
         raise _Locked("a task of it is in the middle of a transaction") from error
-    return Expired(len(found), ended)
+    return ExpiryResult(len(found), ended)
 
 
 # Tasks
 
 
-def expire_tasks(session: Session, limits_ms: Mapping[str, int], now: int, tell: Tell = _tell_nobody) -> int:
-    """Fail the tasks of these kinds that are back in line and whose own time is over; returns how many that were.
+def expire_tasks(
+    session: Session, limits_ms: Mapping[str, int], now: int, report_ended: ReportEnded = _report_nothing
+) -> int:
+    """Fail the tasks in line of these kinds that are at their own time limit; returns their number.
 
-    Those that are running are looked at by whoever runs them.
+    The limit of a running task is checked by its worker.
     """
     expired = 0
     while True:
@@ -192,21 +196,21 @@ def expire_tasks(session: Session, limits_ms: Mapping[str, int], now: int, tell:
         try:
             failed = session.transact(partial(expire_overdue, looked_at, limits_ms, now))
             expired += failed.tasks
-            tell(failed.ended)
+            report_ended(failed.ended)
         except _Locked as error:
             logger.warning("a task whose time is over cannot be ended yet", error=str(error))
             return expired
 
 
-def expire_overdue(looked_at: Sequence[tuple[int, int]], limits_ms: Mapping[str, int], now: int) -> Op[Expired]:
-    """Look at tasks whose time may be over: fail those where it is, and look at the others when it will be. What an
-    operator has paused keeps its time."""
+def expire_overdue(looked_at: Sequence[tuple[int, int]], limits_ms: Mapping[str, int], now: int) -> Op[ExpiryResult]:
+    """Check tasks whose time may be over: fail those at their limit, and schedule the next check of the others. A pause
+    stops the clock (decision 27)."""
     yield Query("wait_briefly")
     try:
         ids = sorted({task for _, task in looked_at})
         yield Query("lock_tasks", {"ids": ids})
         over: dict[str, list[int]] = {}
-        ended: tuple[Fallen, ...] = ()
+        ended: tuple[EngineFailure, ...] = ()
         later: list[tuple[int, int]] = []
         held: list[int] = []
         pauses = yield from read_pauses()
@@ -226,21 +230,21 @@ def expire_overdue(looked_at: Sequence[tuple[int, int]], limits_ms: Mapping[str,
             ended += yield from expire(tasks, exceeded(limits_ms[kind]), now)
     except TryAgainLater as error:
         raise _Locked("it is in the middle of a transaction") from error
-    return Expired(sum(map(len, over.values())), ended)
+    return ExpiryResult(sum(map(len, over.values())), ended)
 
 
-def look_again_at(ids: Sequence[int], now: int) -> Op[None]:
-    """Whoever knows how long these tasks may take looks at them: they are back in line, and may have had their time."""
+def schedule_time_checks(ids: Sequence[int], now: int) -> Op[None]:
+    """Schedule a check of the time limits of tasks that are back in line, by a worker that knows their kinds."""
     yield Many("limit_times", [(now, task) for task in sorted(ids)])
 
 
-def next_look_at() -> Op[int | None]:
-    """When the time of a task may be over next."""
+def next_time_check() -> Op[int | None]:
+    """The time of the next check of a time limit; None without one."""
     [(at,)] = yield Query("next_time_limit")
     return None if at is None else int(at)
 
 
-def know_last_stages(having: Sequence[str], others: Sequence[str]) -> Op[None]:
-    """Remember which kinds have something to do at expiry, of those that a worker knows."""
+def store_kinds_at_expiry(having: Sequence[str], others: Sequence[str]) -> Op[None]:
+    """Store which kinds of a worker have an expiry stage, and which have none."""
     yield Many("add_kinds_at_expiry", [(kind,) for kind in sorted(having)])
     yield Query("drop_kinds_at_expiry", {"kinds": sorted(others)})

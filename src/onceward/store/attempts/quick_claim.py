@@ -1,20 +1,19 @@
-"""A claim from a line that somebody has told of: one statement, which is its transaction, for a worker that is idle.
+"""Fast claim after a NOTIFY: one statement, which is its transaction, leases fresh tasks of one line (decision 36).
 
-It takes fresh tasks, of which nothing is stored yet and nothing has to be asked. Who is left where it stands is for the
-claim that looks at all lines, which follows.
+Fresh tasks have no stored parts and no gates to pass. Tasks that it cannot take stay; the full claim follows.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from onceward.store.attempts.claims import NOTHING, Claimed, as_lease
+from onceward.store.attempts.claims import NOTHING, ClaimResult, as_lease
 from onceward.store.lines.memory import Line, LineMemory, Place, must_follow_clock
 from onceward.store.op import AtomicStatement, Query, Row, Rows
 
 
-class Told(NamedTuple):
-    """A claim from a line in which somebody stands."""
+class QuickClaim(NamedTuple):
+    """A fast claim from one line."""
 
     line: Line
     token: bytes
@@ -23,36 +22,36 @@ class Told(NamedTuple):
     now: int
 
 
-def may_claim_at_once(memory: LineMemory, now: int) -> bool:
-    """Whether nothing has to be heeded first: a pause, or a clock that was set back, perhaps before the first look."""
+def may_claim_quickly(memory: LineMemory, now: int) -> bool:
+    """Whether neither a pause nor a clock that was set back stands against a fast claim."""
     return not memory.pauses and now >= memory.latest and not must_follow_clock(memory, now)
 
 
-def claim_at_once(memory: LineMemory, told: Told) -> AtomicStatement:
-    """The claim, as it is sent."""
-    rank, seq = memory.start(told.line)
-    whose = {"token": told.token, "worker": told.worker}
-    place = {"lane": told.line[0], "band": told.line[1], "rank": rank, "seq": seq}
+def quick_claim_statement(memory: LineMemory, claim: QuickClaim) -> AtomicStatement:
+    """Build the query of a fast claim."""
+    rank, seq = memory.start(claim.line)
+    whose = {"token": claim.token, "worker": claim.worker}
+    place = {"lane": claim.line[0], "band": claim.line[1], "rank": rank, "seq": seq}
     return AtomicStatement(
-        Query("claim_at_once", {**whose, **place, "count": told.most, "now": told.now}),
-        Query("claimed_at_once", whose),
+        Query("quick_claim", {**whose, **place, "count": claim.most, "now": claim.now}),
+        Query("read_quick_claim", whose),
     )
 
 
-def claimed_at_once(memory: LineMemory, told: Told, rows: Rows) -> Claimed:
-    """What it has taken. The reader goes on behind that, unless somebody was left; or nobody knows, because the answer
-    was lost and what was taken is read later."""
+def read_quick_claim(memory: LineMemory, claim: QuickClaim, rows: Rows) -> ClaimResult:
+    """Read the leases of a fast claim. The memory of the line moves on behind them, unless a task was left in between,
+    or the reply was lost and the leases are read later."""
     if not rows:
         return NOTHING
     in_order = sorted(rows, key=_place)
     last = _place(in_order[-1])
     if in_order[-1][-1] == len(rows):
-        memory.latest = told.now
-        memory.took(told.line, last)
+        memory.latest = claim.now
+        memory.took(claim.line, last)
         if last[0] > 0:
-            memory.unmarked[told.line] = last[0]
-    leases = {row[0]: as_lease(row, told.token, told.worker, {}, told.now) for row in in_order}
-    return Claimed(in_order[0][-4], list(leases.values()), {}, {})
+            memory.unmarked[claim.line] = last[0]
+    leases = {row[0]: as_lease(row, claim.token, claim.worker, {}, claim.now) for row in in_order}
+    return ClaimResult(in_order[0][-4], list(leases.values()), {}, {})
 
 
 def _place(row: Row) -> Place:

@@ -1,4 +1,4 @@
-"""Workers: how they come, how they show that they live, and what becomes of the leases of those that end or die."""
+"""Workers: registers them, renews their leases, and takes back what stopped and dead workers held."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from onceward.model.decide import lost_workers
 from onceward.model.status import Event, Status
 from onceward.model.task import Lease, lane_of
-from onceward.store.attempts.expiry import look_again_at
-from onceward.store.attempts.fallen import Fallen
+from onceward.store.attempts.engine_failures import EngineFailure
+from onceward.store.attempts.expiry import schedule_time_checks
 from onceward.store.drivers.session import TryAgainLater
 from onceward.store.history import Entry, log
-from onceward.store.lineage.joins import Ended, after_end
+from onceward.store.lineage.joins import EndedTask, propagate_ends
 from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.op import Op, Query, Row
 from onceward.store.rows import as_ids
 
 OUTSIDE_KILLS_ALLOWED = 10
-"""How often in a row a stage that runs alone may be killed by somebody else: some kill what takes too much memory."""
+"""Most kills in a row, from outside, of a stage that runs alone; the kernel kills what takes too much memory."""
 
 RETURN_MS = 60_000
 """For how long a server is up before the lock of a worker from before its restart is missed. A worker needs less to
@@ -62,7 +62,7 @@ def register(worker: NewWorker, now: int) -> Op[int]:
 
 
 def renew(workers: Sequence[int], now: int) -> Op[set[int]]:
-    """Renew all leases of some workers; returns those that are still counted among the living.
+    """Renew all leases of some workers; returns the workers that are still registered as living.
 
     Raises `StillBusy` where one of them is stuck inside a transaction: the others must not wait for it.
     """
@@ -126,9 +126,9 @@ def mark_low_claim(worker: int, seq: int) -> Op[None]:
 
 
 def stop(worker: int, how: str, now: int) -> Op[None]:
-    """A worker ends. It has given back what it held; what it could not give back in time goes back in line here.
+    """Stop a worker, and put back in line what it still holds.
 
-    Nobody looks at the leases of a worker that has stopped, so none may be left.
+    No sweep looks at a stopped worker, so no lease of it may be left.
     """
     rows = yield Query("stop_worker", {"worker": worker, "how": how, "now": now})
     if rows:
@@ -136,7 +136,7 @@ def stop(worker: int, how: str, now: int) -> Op[None]:
 
 
 def give_back(leases: Sequence[Lease], now: int) -> Op[int]:
-    """Put those of some tasks back in line that stand under these leases; returns how many that were."""
+    """Put tasks that are still under these leases back in line; returns their number."""
     held: list[tuple[bytes, Row]] = []
     for lease in leases:
         found = yield Query("held_by_claim", {"ids": [lease.task], "token": lease.token})
@@ -147,7 +147,7 @@ def give_back(leases: Sequence[Lease], now: int) -> Op[int]:
 
 
 def _release(worker: int, held: Sequence[tuple[bytes, Row]], now: int) -> Op[None]:
-    """Put back in line what a worker that lives holds."""
+    """Put tasks of a living worker back in line."""
     entries: list[Entry] = []
     placements: list[Placement] = []
     for token, row in held:
@@ -158,11 +158,11 @@ def _release(worker: int, held: Sequence[tuple[bytes, Row]], now: int) -> Op[Non
         placements.append(Placement(task, lane, band, company or rank, now))
     yield from log(entries)
     yield from put_in_line(placements, now)
-    yield from look_again_at([one.task for one in placements], now)
+    yield from schedule_time_checks([one.task for one in placements], now)
 
 
 def _held(worker: int, low_claim: int) -> Op[list[tuple[bytes, Row]]]:
-    """What a worker holds, each with the token of its lease."""
+    """Read the tasks that a worker holds, each with the token of its lease."""
     held: list[tuple[bytes, Row]] = []
     for token, tasks in (yield Query("claims_of_worker", {"worker": worker, "low_claim": low_claim})):
         found = yield Query("held_by_claim", {"ids": as_ids(tasks), "token": bytes(token)})
@@ -171,8 +171,8 @@ def _held(worker: int, low_claim: int) -> Op[list[tuple[bytes, Row]]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A worker as the sweeper sees it."""
+class LivingWorker:
+    """A living worker as the sweeper reads it."""
 
     id: int
     name: str
@@ -186,10 +186,10 @@ class Seen:
     lease_ms: int
 
 
-def living() -> Op[list[Seen]]:
+def living_workers() -> Op[list[LivingWorker]]:
     """All workers that have neither stopped nor been declared dead."""
     rows = yield Query("living_workers")
-    return [Seen(*row[:9]) for row in rows]
+    return [LivingWorker(*row[:9]) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +198,15 @@ class Death:
 
     how: str
     started: frozenset[int] | None
-    """The tasks whose stages were running; None where nobody can tell, and then all that it held are suspects."""
+    """The tasks whose stages were running; None if that is unknown, and then all that it held are suspects."""
     overdue: frozenset[int] = frozenset()
-    """Those that had ignored their time limit, if it was killed for that."""
+    """Tasks that had ignored their time limit, if the worker was killed for that."""
     by_outsider: bool = False
-    """Whether somebody else has killed it, so that nothing that ran in it is likely to blame."""
+    """Whether a process outside has killed it, so that no stage is likely to be the cause."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reclaimed:
+class BuriedWorker:
     """What was taken back from a dead worker."""
 
     worker: str
@@ -214,17 +214,17 @@ class Reclaimed:
     suspects: int = 0
     timed_out: int = 0
     quarantined: tuple[int, ...] = ()
-    fallen: tuple[Fallen, ...] = ()
-    """Those whose attempt has failed by that, the quarantined ones too."""
+    fallen: tuple[EngineFailure, ...] = ()
+    """Tasks whose attempt has failed by that, with the quarantined ones."""
 
 
 def bury(
-    worker: Seen, death: Death, deaths_allowed: int, retry_delay_ms: Callable[[int], int], now: int
-) -> Op[Reclaimed | None]:
+    worker: LivingWorker, death: Death, deaths_allowed: int, retry_delay_ms: Callable[[int], int], now: int
+) -> Op[BuriedWorker | None]:
     """Declare a worker dead and put what it held back in line; None if it turns out to be alive or buried already.
 
-    Raises `StillBusy` where a transaction of it is still open: one that was frozen inside a commit keeps its locks, and
-    who waits for them can renew nothing meanwhile.
+    Raises `StillBusy` where a transaction of it is still open: a worker that was frozen inside a commit keeps its
+    locks, and a sweeper that waited for them could not renew its own leases.
     """
     yield Query("wait_briefly")
     try:
@@ -234,14 +234,13 @@ def bury(
 
 
 def _bury(
-    worker: Seen, death: Death, deaths_allowed: int, retry_delay_ms: Callable[[int], int], now: int
-) -> Op[Reclaimed | None]:
-    """Take everything from a worker.
+    worker: LivingWorker, death: Death, deaths_allowed: int, retry_delay_ms: Callable[[int], int], now: int
+) -> Op[BuriedWorker | None]:
+    """Take all tasks back from a dead worker (decision 7).
 
-    What had not started goes back as if nothing had happened. What ran when the worker died gets a crash mark and
-    will run with half as many neighbours, in the end alone; only a death while alone counts, and a kill by an outsider
-    does not, unless there is no end of them. Where a worker was killed for a stage that ignored its time limit, that
-    stage has failed once and its neighbours not at all.
+    A task that had not started goes back as if nothing had happened. A task that ran gets a crash mark and runs with
+    half as many neighbours next time, in the end alone; only a death while alone counts, and a kill from outside does
+    not, up to a limit. After a kill for an ignored time limit that task has one failure, and its neighbours none.
     """
     rows = yield Query("bury_worker", {"worker": worker.id, "beat": worker.beat, "how": death.how, "now": now})
     if not rows:
@@ -255,22 +254,22 @@ def _bury(
     counts = len(suspects) == 1 and (not death.by_outsider or kills >= OUTSIDE_KILLS_ALLOWED)
     note = f"{worker.name} {death.how}"
     quarantined: list[int] = []
-    fallen: list[Fallen] = []
+    fallen: list[EngineFailure] = []
     timed_out = released = 0
     placements: list[Placement] = []
     entries: list[Entry] = []
-    ended: list[Ended] = []
+    ended: list[EndedTask] = []
     plain: dict[bytes, list[int]] = {}
     for token, row in held:
         task, run, fence, kind, queue, band, rank, stage, crashes, company = row
-        # Whoever was a suspect before, and has not been heard since, still is one.
+        # A suspect stays one until it commits.
         event, status, lane_rank = Event.RECLAIMED, Status.PENDING, company or rank
         due_at, suspect = now, company > 0
         if task in death.overdue:
             due_at = now + retry_delay_ms(1)
             status, event, timed_out = Status.RETRYABLE, Event.TIMED_OUT, timed_out + 1
             yield Query("record_timeout", {"task": task, "token": token, "due_at": due_at, "reason": death.how})
-            fallen.append(Fallen(task, status, death.how))
+            fallen.append(EngineFailure(task, status, death.how))
         elif task in suspects and counts:
             event, suspect, lane_rank = Event.CRASHED, True, 1
             status = Status.FAILED if kills or crashes + 1 >= deaths_allowed else Status.PENDING
@@ -287,10 +286,10 @@ def _bury(
                     "ended_at": ended_at,
                 },
             )
-            fallen.append(Fallen(task, status, reason))
+            fallen.append(EngineFailure(task, status, reason))
             if status is Status.FAILED:
                 quarantined.append(task)
-                ended += [Ended(task, status, awaited, batch) for task, awaited, batch in marked]
+                ended += [EndedTask(task, status, awaited, batch) for task, awaited, batch in marked]
         else:
             plain.setdefault(token, []).append(task)
             if task in suspects:
@@ -305,10 +304,10 @@ def _bury(
     if suspects and not counts:
         yield Query("suspect", {"ids": sorted(suspects), "company": _company_of(len(suspects))})
     yield from log(entries)
-    yield from after_end(ended, now)
+    yield from propagate_ends(ended, now)
     yield from put_in_line(placements, now)
-    yield from look_again_at([one.task for one in placements], now)
-    return Reclaimed(worker.name, released, len(suspects), timed_out, tuple(quarantined), tuple(fallen))
+    yield from schedule_time_checks([one.task for one in placements], now)
+    return BuriedWorker(worker.name, released, len(suspects), timed_out, tuple(quarantined), tuple(fallen))
 
 
 def _suspects(held: Sequence[tuple[bytes, Row]], death: Death) -> Collection[int]:
@@ -319,5 +318,5 @@ def _suspects(held: Sequence[tuple[bytes, Row]], death: Death) -> Collection[int
 
 
 def _company_of(together: int) -> int:
-    """How many suspects of a group may run together next time: half of it."""
+    """The number of suspects that may run together next time: half of the group."""
     return max(1, together // 2)

@@ -1,14 +1,14 @@
-"""Further keys of tasks (`ctx.alias`). An alias is an identity of its task, like its own:
+"""Further keys of tasks (`ctx.alias`, decision 45). An alias is an identity of its task, like that of its own key:
 
-- It stands where the own one stands: in its lineage, with `unique="everywhere"` also everywhere, with `"no"` nowhere.
-- Whoever has an identity keeps it, whether as its own or as an alias, until it gives way: in a lineage if it was
-  cancelled, everywhere if it has ended and is not fresh. So a task may not get what it goes by. What it has got it has
-  as long as it is open, and takes back when it is opened again; if somebody else is at that work, it is not opened.
-- Among ancestors every alias counts, whoever has that identity: a circle is one whoever came first.
-- What a task has everywhere is dropped when it is pruned, the rest when its whole lineage is.
+- Its scopes are those of the own key: the lineage, with `unique="everywhere"` also everywhere, with `"no"` none.
+- A holder keeps an identity, own or alias, until it gives way: in a lineage once it was cancelled, everywhere once it
+  has ended and is not fresh. So a task may not get the identity of its alias. It holds what it got while it is open. A
+  reopened task takes its identities back; it is not reopened while another open task holds one.
+- Among ancestors every alias counts, even if another task holds its identity: a circle is one in any order of arrival.
+- Pruning a task drops its identities everywhere; those in the lineage go with the whole lineage.
 
-Aliases that come with children are taken by the spawn guard, in one go with the identities of the children: so the lock
-order is that of all spawns, lineages before identities, identities sorted.
+The spawn guard takes aliases together with the identities of the children of the same commit: so the lock order is that
+of all spawns, lineages before identities, identities sorted (decision 46).
 """
 
 from __future__ import annotations
@@ -44,32 +44,31 @@ class NewAlias(NamedTuple):
 
     @property
     def identities(self) -> list[Identity]:
-        """Where its identity is to stand."""
+        """Its identity in each of its scopes."""
         if self.unique == "no":
             return []
         return [self.here, self.everywhere] if self.unique == "everywhere" else [self.here]
 
     def gives_way(self, scope: bytes, holder: Holder, now: int) -> bool:
-        """Whether somebody who has its identity counts no more."""
+        """Whether a holder of its identity in this scope gives it up to the alias."""
         if scope == EVERYWHERE:
             return not stays(holder.status, holder.ended_at, self.fresh_for_ms, now)
         return holder.status is Status.CANCELLED
 
 
 def take_aliases(aliases: Sequence[NewAlias], now: int) -> Op[None]:
-    """Let tasks that ask for no children be known by further keys."""
-    met = yield from take_identities(wanted_by(aliases))
-    yield from keep(aliases, (yield from read_holders(met)) if met else {}, now)
+    """Give further keys to tasks that spawn no children in this transaction."""
+    met = yield from take_identities(wanted_identities(aliases))
+    yield from store_aliases(aliases, (yield from read_holders(met)) if met else {}, now)
 
 
-def wanted_by(aliases: Iterable[NewAlias]) -> dict[Identity, int]:
-    """The identities that aliases want, for the first who wants each."""
+def wanted_identities(aliases: Iterable[NewAlias]) -> dict[Identity, int]:
+    """The identities that aliases want, each for the first task that wants it."""
     return {identity: one.lease.task for identity, one in _first(aliases).items()}
 
 
-def keep(aliases: Sequence[NewAlias], holders: Mapping[Identity, Holder], now: int) -> Op[dict[Identity, int]]:
-    """Remember aliases whose identities were taken, but for those that others have: whoever counts no more gives way.
-    Returns who has the identities that they want."""
+def store_aliases(aliases: Sequence[NewAlias], holders: Mapping[Identity, Holder], now: int) -> Op[dict[Identity, int]]:
+    """Store aliases, and take their identities over from holders that give way; returns the holder of each."""
     owners: dict[Identity, int] = {}
     for identity, one in _first(aliases).items():
         holder = holders.get(identity)
@@ -92,7 +91,7 @@ def keep(aliases: Sequence[NewAlias], holders: Mapping[Identity, Holder], now: i
 
 
 def _first(aliases: Iterable[NewAlias]) -> dict[Identity, NewAlias]:
-    """The first of them for every identity that they want."""
+    """The first alias for each wanted identity."""
     first: dict[Identity, NewAlias] = {}
     for one in aliases:
         for identity in one.identities:
@@ -101,10 +100,10 @@ def _first(aliases: Iterable[NewAlias]) -> dict[Identity, NewAlias]:
 
 
 def read_aliases(tasks: Iterable[int]) -> Op[dict[int, list[Ancestor]]]:
-    """The other keys of tasks, as they are looked for among ancestors."""
+    """Read the aliases of tasks, in the form of ancestors."""
     found: dict[int, list[Ancestor]] = {}
     for task, hashed, key in (yield Query("aliases_of", {"ids": sorted(tasks)})):
-        # Whoever was known by another key before keys were kept is still known by what it made with its kind.
+        # An alias from before keys were stored is known by its identity alone.
         known = Ancestor(task, bytes(hashed), b"") if key is None else Alias(bytes(hashed), key).of(task)
         found.setdefault(task, []).append(known)
     return found

@@ -1,8 +1,8 @@
 """Batches: a counter of what is open, kept in the transactions that spawn and end tasks, and one end.
 
-Whoever spawns or ends tasks of a batch changes its counters in one statement. Of two who end the last two tasks at the
-same moment the second waits for the row of the first, and it alone sees that nothing is open: so a batch ends once, and
-what follows it is enqueued in the same transaction, exactly once.
+A transaction that spawns or ends tasks of a batch changes its counters in one statement. If two transactions end the
+last two tasks at the same moment, the second waits for the row of the first, and it alone finds no task open: so a
+batch ends once, and its follower is enqueued in the same transaction, exactly once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, NewTask, lane_of
 from onceward.store.governance.budgets import count_roots, open_lineage_budgets, uncount_root
 from onceward.store.history import Entry, log
-from onceward.store.lineage.unique_roots import enqueue_root, take_in_order
+from onceward.store.lineage.unique_roots import enqueue_root, take_root_identities
 from onceward.store.lines.enqueue import reserve_ids, store_values
 from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.op import Many, Op, Query, Rows
@@ -36,24 +36,24 @@ class NewBatch(NamedTuple):
     then: NewTask | None = None
     deadline_ms: int | None = None
     max_tasks: int | None = None
-    """How many tasks it may have, with all that they spawn."""
+    """Most tasks, with all that they spawn."""
     budget: int | None = None
+    """What all of them may cost, in 10^-9 USD."""
     fails: bool = False
     """Whether tasks fail when that is spent."""
-    """What all of them may cost, in 10^-9 USD."""
 
 
-class Opened(NamedTuple):
+class OpenedBatch(NamedTuple):
     """A batch that has been opened, and the tasks that were made for it."""
 
     id: int
     tasks: list[int]
 
 
-def open_batch(new: NewBatch, tasks: Sequence[NewTask], now: int) -> Op[Opened]:
+def open_batch(new: NewBatch, tasks: Sequence[NewTask], now: int) -> Op[OpenedBatch]:
     """Open a batch with all its tasks, or not at all. One without tasks has ended when this returns.
 
-    What follows is counted now, where a budget counts it: at the end nobody could be told that it may not be."""
+    Its follower is counted now by budgets of tasks: at the end of the batch no caller could be told of a refusal."""
     scope = None if (new.max_tasks, new.budget) == (None, None) else uuid.uuid4()
     then = None if new.then is None else msgspec.structs.replace(new.then, created_at=now)
     rows = yield Query(
@@ -81,18 +81,17 @@ def open_batch(new: NewBatch, tasks: Sequence[NewTask], now: int) -> Op[Opened]:
                 f"batch {new.name!r} would begin with {len(made)} tasks, and its max_tasks is {new.max_tasks}"
             )
         yield Many("open_lineages", [(scope, made[0], 0, new.max_tasks, 0, NEVER, len(made), now)])
-    yield from count((), [batch] * len(made), now, opened=[batch])
-    return Opened(batch, made)
+    yield from count_in_batches((), [batch] * len(made), now, opened=[batch])
+    return OpenedBatch(batch, made)
 
 
 def _insert_roots(name: str, tasks: Sequence[NewTask], batch: int, scope: uuid.UUID | None, now: int) -> Op[list[int]]:
-    """Make roots that belong to a batch: most at once, those that may be there already one by one. The ids of those
-    that are new, in the order given."""
+    """Insert the roots of a batch: most at once, unique ones one by one. Returns the new ids, in the order given."""
     scopes = None if scope is None else scope.bytes
     made: dict[int, int] = {}
     refused: list[str] = []
     plain = []
-    taken = yield from take_in_order(tasks)
+    taken = yield from take_root_identities(tasks)
     for place, task in enumerate(tasks):
         if task.unique == "everywhere":
             mine = taken.pop(task.identity, None)
@@ -124,7 +123,7 @@ def _insert_roots(name: str, tasks: Sequence[NewTask], batch: int, scope: uuid.U
             (now,),
         )  # fmt: skip
         line = {"lane": lane_of(some[0].queue, some[0].kind, some[0].gates), "band": some[0].band}
-        [(rank,)] = yield Query("line_rank", line)  # one after the other: a large batch stands in line like everybody
+        [(rank,)] = yield Query("line_rank", line)  # one rank each: it takes turns (decision 29)
         yield from put_in_line(
             (
                 Placement(number, lane_of(task.queue, task.kind, task.gates), task.band, rank + place, task.due_at)
@@ -136,13 +135,13 @@ def _insert_roots(name: str, tasks: Sequence[NewTask], batch: int, scope: uuid.U
     return [made[place] for place in sorted(made)]
 
 
-def count(
+def count_in_batches(
     ended: Iterable[tuple[int, Status]], added: Iterable[int], now: int, *, opened: Iterable[int] = ()
 ) -> Op[None]:
-    """Tasks of batches have ended, or were added: change the counters, and end the batches that have nothing open. One
-    that is opened with nothing ends at once.
+    """Count added and ended tasks in their batches, and end the batches without an open task.
 
-    What was added stands before what has ended: a batch never ends while a task that has just ended has left children.
+    Added and ended tasks change a counter together: a batch never ends while a task of it ends and leaves children.
+    A batch that is opened without tasks ends at once.
     """
     changes = {batch: [0] * (1 + len(_ENDS)) for batch in opened}
     for batch in added:
@@ -153,10 +152,10 @@ def count(
 
 
 def _change(changes: dict[int, list[int]], now: int) -> Op[None]:
-    """Change the counters of batches, and of those around them: whatever belongs to a batch belongs to these too.
+    """Change the counters of batches and of the batches around them, which count the same tasks.
 
-    The newest come first, and so those inside others. What follows these is woken before the others are locked: whoever
-    cancels it locks it before the batch that it belongs to.
+    Newest first, so inner batches before outer ones. The follower of an inner batch is woken before outer ones are
+    locked: a cancellation locks a task before its batch, and locks have one order (decision 46).
     """
     if not changes:
         return
@@ -178,7 +177,7 @@ def _change(changes: dict[int, list[int]], now: int) -> Op[None]:
 
 
 def _end(batch: int, now: int) -> Op[None]:
-    """End a batch whose last task has ended, and enqueue what follows it, or wake it if it waits."""
+    """End a batch without an open task, and enqueue or wake its follower."""
     [(*numbers, name, reason, then_data, then_task)] = yield Query("ending_batch", {"batch": batch})
     if then_task is not None:
         yield from _wake(then_task, name, now)
@@ -193,7 +192,7 @@ def _end(batch: int, now: int) -> Op[None]:
 
 
 def _wake(task: int, name: str, now: int) -> Op[None]:
-    """What follows a batch may run, if it still waits for that: it may have been cancelled, or be somebody else's."""
+    """Wake the follower of a batch if it still waits for that; it may have been cancelled, or be linked work."""
     rows = yield Query("wake_follower", {"task": task, "waiting_for": batch_wait(name), "now": now})
     yield from log(
         Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, "its batch has ended")
@@ -204,16 +203,16 @@ def _wake(task: int, name: str, now: int) -> Op[None]:
     )
 
 
-def before_reopening(task: int) -> Op[tuple[int, Status] | None]:
-    """The batch in which the end of a task is counted, and as what; its row is locked, so that this stays true."""
+def lock_ended(task: int) -> Op[tuple[int, Status] | None]:
+    """Lock an ended task; returns the batch that counts its end, and the status counted. None if there is none."""
     rows = yield Query("lock_standing", {"task": task})
     if not rows or rows[0][0] is None or not Status(rows[0][1]).is_terminal:
         return None
     return rows[0][0], Status(rows[0][1])
 
 
-def reopened(before: tuple[int, Status] | None, now: int) -> Op[None]:
-    """A task that had ended is open again: it counts as that, unless its batch has ended, which stays as it ended."""
+def count_reopened(before: tuple[int, Status] | None, now: int) -> Op[None]:
+    """Count a reopened task as open again, unless its batch has ended: that stays as it ended."""
     if before is not None:
         numbers = [0] * (1 + len(_ENDS))
         numbers[1 + _ENDS.index(before[1])] = -1

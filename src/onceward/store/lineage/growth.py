@@ -38,13 +38,13 @@ class Growth(NamedTuple):
         return sum(branch.tasks for branch in self.branches)
 
 
-def narrow(lineage: uuid.UUID, most: int) -> Op[None]:
-    """Leave a lineage room for no more than so many tasks. What its tasks may ask of their children stays the same."""
+def lower_task_limit(lineage: uuid.UUID, most: int) -> Op[None]:
+    """Lower the task limit of a lineage. The limits that its tasks hand down stay the same."""
     yield Query("narrow_lineage", {"lineage": lineage, "most": most})
 
 
-def growth(lineage: uuid.UUID) -> Op[Growth]:
-    """What a lineage has come to."""
+def read_growth(lineage: uuid.UUID) -> Op[Growth]:
+    """Count the tasks and refusals of a lineage by kind."""
     branches = [Branch(*row) for row in (yield Query("growth_of_lineage", {"lineage": lineage}))]
     refusals = [RefusedSpawns(*row) for row in (yield Query("refusals_of_lineage", {"lineage": lineage}))]
     return Growth(branches, refusals)

@@ -1,8 +1,8 @@
-"""Who has an identity: taking those that are free, and meeting those who have the others.
+"""Identities: a spawn takes those that are free, and reads the holders of the others.
 
-An identity is a row with a primary key, `(scope, hash)`, that names a task. It stays with that task until somebody who
-may do so takes it over: nothing is done about it when its task ends or is cancelled. Whoever meets the row looks at the
-task, and the row is locked by then, so that what is seen of its holder stays true.
+An identity is a row with a primary key, `(scope, hash)`, that names a task, its holder (decision 19). The end of the
+holder changes nothing about it; it stays until a spawn that may do so takes it over. A transaction that meets the row
+has locked it when it reads the holder, so that the state of the holder cannot change under it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Holder(NamedTuple):
     status: Status
     ended_at: int | None
     identity: bytes = b""
-    """Its own; it may have another one as an alias."""
+    """The identity of its own key; the one asked for may be an alias."""
 
 
 def take_identities(wanted: Mapping[Identity, int]) -> Op[dict[Identity, int]]:
-    """Take identities for tasks; whoever has one keeps it. Returns who has those that were not free."""
+    """Take free identities for tasks; returns the holders of those that were not free."""
     if not wanted:
         return {}
     rows = [(*identity, wanted[identity]) for identity in sorted(wanted)]
@@ -41,7 +41,7 @@ def take_identities(wanted: Mapping[Identity, int]) -> Op[dict[Identity, int]]:
 
 
 def read_holders(met: Mapping[Identity, int]) -> Op[dict[Identity, Holder]]:
-    """Those who have identities, as they stand. One that was pruned had ended."""
+    """Read the holders of identities. A pruned holder counts as succeeded long ago."""
     rows = yield Query("holders", {"ids": sorted(set(met.values()))})
     found = {row[0]: Holder(row[0], row[1], Status(row[2]), row[3], bytes(row[4])) for row in rows}
     return {identity: found.get(task) or Holder(task, None, Status.SUCCEEDED, 0) for identity, task in met.items()}

@@ -1,7 +1,7 @@
-"""Children that the guard lets in come to be: their rows, their places in line, and what the log says.
+"""Inserts the children that the guard lets in: their rows, their places in line, and log rows.
 
-What the children of one stage mostly have in common is sent to the database once. The log has one row for all that a
-stage spawns, in the history of the task that spawned; a child says itself who its parent is, and how deep it is.
+What the children of one stage have in common is sent once. The log has one row for all children of a stage, in the
+history of the parent (decision 31); the row of a child names its parent and its depth.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, lane_of
 from onceward.store.governance.budgets import open_lineage_budgets
 from onceward.store.history import Entry, log
-from onceward.store.lineage.spawn_requests import Asked, Decision, Parent
+from onceward.store.lineage.spawn_requests import Decision, Parent, SpawnRequest
 from onceward.store.lines.enqueue import MOST_IN_ONE_STATEMENT, store_payloads, store_values
 from onceward.store.lines.lines import put_ranked_in_line
 from onceward.store.lines.memory import Line
@@ -35,9 +35,9 @@ REFUSALS_KEPT = 100
 """How many refusals are stored for one parent; the others are counted."""
 
 MANY_ALIKE = 8
-"""From how many children on that differ in little a statement of their own is worth its way to the database."""
+"""Least number of children that differ in little for which a statement of their own is worth its way."""
 
-New = tuple[Asked, Parent, int]
+GrantedChild = tuple[SpawnRequest, Parent, int]
 """A child that is let in, the task that asked for it, and its number."""
 
 logger = EngineLog("onceward.spawning")
@@ -72,7 +72,7 @@ class _InCommon(NamedTuple):
 class _Group(NamedTuple):
     """Children of one stage that differ in little, by their numbers."""
 
-    asked: Asked
+    asked: SpawnRequest
     """The first of them."""
     common: _InCommon
     tasks: list[int]
@@ -84,7 +84,7 @@ class _Group(NamedTuple):
         return zip(self.tasks, self.children, strict=True)
 
 
-def _in_common(one: Asked, parent: Parent, due_at: int) -> _InCommon:
+def _in_common(one: SpawnRequest, parent: Parent, due_at: int) -> _InCommon:
     child, sort = one.spawn, one.spawn.sort
     return _InCommon(
         sort.kind, sort.version, sort.queue, sort.band, due_at, sort.gates, sort.estimate,
@@ -94,7 +94,7 @@ def _in_common(one: Asked, parent: Parent, due_at: int) -> _InCommon:
     )  # fmt: skip
 
 
-def make(new: Sequence[New], now: int) -> Op[None]:
+def insert_children(new: Sequence[GrantedChild], now: int) -> Op[None]:
     """Make children and put them in line."""
     narrower = [one for one in new if one[0].spawn.scope is not None]
     if narrower:
@@ -106,12 +106,12 @@ def make(new: Sequence[New], now: int) -> Op[None]:
     for group in alike:
         for start in range(0, len(group.tasks) if len(group.tasks) >= MANY_ALIKE else 0, MOST_IN_ONE_STATEMENT):
             yield from _insert_alike(group, slice(start, start + MOST_IN_ONE_STATEMENT), now)
-    yield from _tell(alike, now)
+    yield from _log_spawns(alike, now)
     yield from _stand_fairly(alike, now)
 
 
-def _grouped(new: Sequence[New], now: int) -> list[_Group]:
-    """New children by what they have in common. Most follow one of the same sort: whoever does is in its group."""
+def _grouped(new: Sequence[GrantedChild], now: int) -> list[_Group]:
+    """Group new children by what they have in common. Most follow one of the same sort, and join its group."""
     groups: dict[tuple[Any, ...], _Group] = {}
     last_parent, last_stage, last_sort, group = None, "", None, None
     for one, parent, task in new:
@@ -125,7 +125,7 @@ def _grouped(new: Sequence[New], now: int) -> list[_Group]:
             same = (id(parent), one.stage, sort, task if is_narrower else None)
             group = groups.get(same)
             if group is None:
-                due_at = max(sort.due_at, now)  # it was asked for a moment ago, but nobody could have run it
+                due_at = max(sort.due_at, now)  # it was requested a moment ago, but no worker could have run it
                 group = groups[same] = _Group(one, _in_common(one, parent, due_at), [], [])
             last_parent, last_stage, last_sort = parent, one.stage, None if is_narrower else sort
         group.tasks.append(task)
@@ -133,8 +133,8 @@ def _grouped(new: Sequence[New], now: int) -> list[_Group]:
     return list(groups.values())
 
 
-def _open_scopes(narrower: Sequence[New]) -> Op[None]:
-    """Children with limits of their own get counters of their own."""
+def _open_scopes(narrower: Sequence[GrantedChild]) -> Op[None]:
+    """Open counters for children with limits of their own."""
     rows, budgets = [], []
     for one, parent, task in narrower:
         scope, bounds = one.spawn.scope, one.spawn.bounds
@@ -151,7 +151,7 @@ def _open_scopes(narrower: Sequence[New]) -> Op[None]:
 
 
 def _insert_few(few: Sequence[tuple[_InCommon, int, Spawn]], now: int) -> Op[None]:
-    """Children of many parents or kinds, in one statement with a column for everything."""
+    """Insert children of many parents or kinds, in one statement with all columns."""
     payloads = yield from store_values([child.payload for _, _, child in few])
     yield Many(
         "insert_children",
@@ -167,7 +167,7 @@ def _insert_few(few: Sequence[tuple[_InCommon, int, Spawn]], now: int) -> Op[Non
 
 
 def _insert_alike(group: _Group, some: slice, now: int) -> Op[None]:
-    """Children that differ in little: what they have in common is sent once."""
+    """Insert children that differ in little; what they have in common is sent once."""
     tasks, children = group.tasks[some], group.children[some]
     payloads, in_blob = yield from store_payloads([child.payload for child in children])
     keys = [child.key for child in children if child.key is not None] or None
@@ -181,8 +181,8 @@ def _insert_alike(group: _Group, some: slice, now: int) -> Op[None]:
     )  # fmt: skip
 
 
-def _tell(alike: Sequence[_Group], now: int) -> Op[None]:
-    """One row for all that a stage has spawned. A child that took no identity says so itself: `verify` asks it."""
+def _log_spawns(alike: Sequence[_Group], now: int) -> Op[None]:
+    """Log one row for all children of a stage, and one for each child without an identity, which `verify` reads."""
     by_stage: dict[tuple[int, str], list[_Group]] = {}
     for group in alike:
         by_stage.setdefault((group.common.parent, group.asked.stage), []).append(group)
@@ -209,7 +209,7 @@ def _tell(alike: Sequence[_Group], now: int) -> Op[None]:
 
 
 def _stand_fairly(alike: Sequence[_Group], now: int) -> Op[None]:
-    """Put new children in line, each at the next rank of its lineage: a large one stands there like everybody else."""
+    """Put new children in line, each at the next rank of its lineage: lineages take turns (decision 29)."""
     of_lineage: dict[uuid.UUID, list[_Group]] = {}
     for group in alike:
         of_lineage.setdefault(group.common.lineage, []).append(group)
@@ -219,7 +219,7 @@ def _stand_fairly(alike: Sequence[_Group], now: int) -> Op[None]:
     ]
     ranks: dict[int, int] = {}
     for found, next_rank in (yield Many("advance_ranks", sorted(wanted))):
-        tasks = sorted(chain.from_iterable(one.tasks for one in of_lineage[as_uuid(found)]))  # as they were asked for
+        tasks = sorted(chain.from_iterable(one.tasks for one in of_lineage[as_uuid(found)]))  # in order
         ranks.update(zip(tasks, range(next_rank - len(tasks), next_rank), strict=True))
     ready: dict[Line, list[tuple[int, int]]] = {}
     later: list[tuple[int, int, str, int, int]] = []
@@ -236,8 +236,8 @@ def _stand_fairly(alike: Sequence[_Group], now: int) -> Op[None]:
         yield Many("wait_until_due", later)
 
 
-def park(new: Sequence[tuple[Asked, int, Sequence[Refused]]], now: int) -> Op[None]:
-    """Let new children wait for approval. Their places in line do no harm: nobody leases a task that waits."""
+def park_children(new: Sequence[tuple[SpawnRequest, int, Sequence[Refused]]], now: int) -> Op[None]:
+    """Let new children wait for approval. Their places in line do no harm: a claim leases no task that waits."""
     if new:
         waiting = [
             (task, safe_text(f"waits for approval: {'; '.join(refused.reason for refused in parked)}"))
@@ -252,7 +252,9 @@ def park(new: Sequence[tuple[Asked, int, Sequence[Refused]]], now: int) -> Op[No
         )  # fmt: skip
 
 
-def record(decided: Sequence[tuple[Asked, Decision]], parents: dict[int, Parent], now: int) -> Op[None]:
+def record_decisions(
+    decided: Sequence[tuple[SpawnRequest, Decision]], parents: dict[int, Parent], now: int
+) -> Op[None]:
     """Count children and refusals at their parents, and keep the first refusals."""
     children = Counter([one.lease.task for one, decision in decided if decision.is_new])
     members = Counter([one.lease.task for one, decision in decided if decision.is_new and one.batch is not None])
@@ -286,7 +288,7 @@ def record(decided: Sequence[tuple[Asked, Decision]], parents: dict[int, Parent]
         yield from log(entries)
 
 
-def _warn_of(all_refused: Sequence[tuple[Asked, Refused]], now: int) -> None:
+def _warn_of(all_refused: Sequence[tuple[SpawnRequest, Refused]], now: int) -> None:
     """One line for each task and rule, and a few a minute for a lineage: a page may have a million links."""
     counts = Counter([(one.lease.task, refused.rule) for one, refused in all_refused])
     for one, refused in all_refused:

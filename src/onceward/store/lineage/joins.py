@@ -1,9 +1,9 @@
-"""Parents and children after the spawn: what a parent may know of its children, waiting for them, and its end.
+"""Joins: a parent reads its children, waits for the open ones, and goes on after the last has ended.
 
-A parent whose next stage joins holds no slot while it waits: it has a row for every child that is open. Who ends a
-child locks the parents, deletes its rows, and only then looks whether any row of theirs is left: of two who end the
-last two children at the same moment, the second sees that it is the last. The lock comes first because whoever cancels
-a parent, or opens it again, has locked it when it deletes its rows.
+A parent that waits holds no slot: it has a row for every open child (decision 20). A transaction that ends a child
+locks the parents, deletes the rows of the child, and only then looks for rows that are left: if two transactions end
+the last two children at the same moment, the second finds none left. The lock comes first because a cancellation or a
+reopening of a parent has locked it, too, when it deletes its rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from onceward.model.lineage import Child, Family
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, HandOver, Lease, lane_of
 from onceward.store.history import Entry, log
-from onceward.store.lineage.batches import count
+from onceward.store.lineage.batches import count_in_batches
 from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.op import Many, Op, Query
 
@@ -26,8 +26,8 @@ OWN, OTHER_NAME = 1, 2
 """How children are read: as made by the task that asked, or once more by another key; what is left are links."""
 
 
-class Ended(NamedTuple):
-    """A task that has just ended: whether anybody waits for it, and the batch it belongs to."""
+class EndedTask(NamedTuple):
+    """A task that has just ended: whether a parent waits for it, and the batch it belongs to."""
 
     task: int
     status: Status
@@ -35,8 +35,8 @@ class Ended(NamedTuple):
     batch: int | None
 
 
-class Place(NamedTuple):
-    """Where a task has come to that is about to wait: its run, its fence, its next stage, and who has seen to that."""
+class WaitingTask(NamedTuple):
+    """A task that is about to wait: its run, fence, next stage, and the worker that parks it."""
 
     task: int
     run: int
@@ -45,12 +45,12 @@ class Place(NamedTuple):
     worker: int | None = None
 
     def parked(self, note: str, now: int) -> Entry:
-        """What the log says of it."""
+        """The log row of its parking."""
         return Entry(self.task, self.run, self.fence, Event.PARKED, Status.WAITING, self.stage, self.worker, now, note)
 
 
 def read_families(tasks: Sequence[int]) -> Op[dict[int, Family]]:
-    """What tasks may know of the children they have asked for."""
+    """Read what tasks may know of their children, links and refusals."""
     ids = {"ids": list(tasks)}
     found: dict[int, list[Child]] = {}
     rows = yield Query("read_children", ids)
@@ -71,15 +71,15 @@ def read_families(tasks: Sequence[int]) -> Op[dict[int, Family]]:
 
 
 def join(lease: Lease, move: HandOver, now: int) -> Op[None]:
-    """Let a task that was handed over to a stage that joins wait for its open children, or go on if there are none."""
-    place = Place(lease.task, lease.run, lease.fence, move.next_stage, lease.worker)
+    """Let a task before a joining stage wait for its open children, or stand in line if there are none."""
+    place = WaitingTask(lease.task, lease.run, lease.fence, move.next_stage, lease.worker)
     if not (yield from wait_for_children(place, now)):
         lane = lane_of(move.queue, lease.kind, move.gates)
         yield from put_in_line([Placement(lease.task, lane, lease.band, lease.rank, now)], now)
 
 
-def wait_for_children(place: Place, now: int) -> Op[bool]:
-    """Let a task that is pending wait for its open children; false if there are none, and it may stand in line."""
+def wait_for_children(place: WaitingTask, now: int) -> Op[bool]:
+    """Let a pending task wait for its open children; false if there are none, and it may stand in line."""
     children = sorted(row[0] for row in (yield Query("child_ids", {"task": place.task})))
     open_ones = sorted(row[0] for row in (yield Query("await_children", {"ids": children})))
     if not open_ones:
@@ -90,28 +90,32 @@ def wait_for_children(place: Place, now: int) -> Op[bool]:
     return True
 
 
-def lock_parents(ended: Sequence[Ended]) -> Op[None]:
-    """Lock those who wait for tasks that have ended. Nobody can come to wait for them any more: their rows are ours."""
+def lock_parents(ended: Sequence[EndedTask]) -> Op[None]:
+    """Lock the parents that wait for ended tasks. No other can begin to wait: the rows of the ended tasks are ours."""
     if awaited := sorted(one.task for one in ended if one.awaited):
         yield Query("lock_parents", {"ids": awaited})
 
 
-def after_end(ended: Sequence[Ended], now: int) -> Op[None]:
-    """Tasks have ended: tell those who wait for them, and count them in their batches."""
+def propagate_ends(ended: Sequence[EndedTask], now: int) -> Op[None]:
+    """Wake the parents of ended tasks, and count these in their batches."""
     yield from lock_parents(ended)
-    yield from tell_of_end(ended, now)
+    yield from propagate_locked_ends(ended, now)
 
 
-def tell_of_end(ended: Sequence[Ended], now: int, added: Sequence[int] = (), opened: Sequence[int] = ()) -> Op[None]:
-    """Tell those who wait for tasks that have ended, and are locked; then count these in their batches, with the
-    children that were added to batches in the same transaction, and the batches that were opened."""
+def propagate_locked_ends(
+    ended: Sequence[EndedTask], now: int, added: Sequence[int] = (), opened: Sequence[int] = ()
+) -> Op[None]:
+    """Wake the locked parents of ended tasks, then count these in their batches, with the children and the batches that
+    the same transaction has added."""
     if awaited := sorted(one.task for one in ended if one.awaited):
         yield from _end_joins(awaited, now)
-    yield from count(((one.batch, one.status) for one in ended if one.batch is not None), added, now, opened=opened)
+    yield from count_in_batches(
+        ((one.batch, one.status) for one in ended if one.batch is not None), added, now, opened=opened
+    )
 
 
 def _end_joins(awaited: Sequence[int], now: int) -> Op[None]:
-    """Nobody waits any more for tasks that have ended; whoever waits for nobody else goes on."""
+    """Delete the joins of ended tasks, and wake the parents that have none left."""
     parents = sorted({row[0] for row in (yield Query("end_joins", {"ids": awaited}))})
     if not parents:
         return

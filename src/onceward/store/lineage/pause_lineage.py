@@ -1,20 +1,19 @@
-"""Pausing a lineage or a part of it: what has begun ends its stage, and nothing of it begins before it is resumed.
+"""Pauses a lineage or a part of it: a running stage ends, and no other begins before the resume.
 
-A paused task carries a mark, and the claim does not lease what is marked; that is the only gate. So a task may move as
-ever while it is paused: a signal comes, its children end, its retry becomes due. It only does not run. Its places in
-line are harmless: a claim takes them away, and resuming makes new ones. A task that goes on from stage to stage hears
-of the mark when a stage commits, and gives its lease back.
+A paused task carries a mark, and the claim leases no marked task; that is the only gate. Everything else goes on: a
+signal comes, children end, a retry becomes due. Places in line do no harm: a claim takes them away, and resuming makes
+new ones. An attempt reads the mark when a stage commits, and gives its lease back.
 
-What holds at every moment: **whoever is open and has a marked ancestor is marked.** Three ways could break it.
+What holds at every moment: **an open task with a marked ancestor is marked.** Three events could break it.
 
-- A marked task spawns: its children are marked as they are made. Its row is locked by its fence, so that nobody marks
+- A marked task spawns: its children are inserted with the mark. The fence has locked its row, so that no pause can mark
   it in between.
-- Tasks are made while a pause is under way: whoever spawned them was locked by the pause or has committed before it,
-  so the pause looks again, until it finds nobody who is open and not marked. Resuming does the same.
-- An ended task is opened again: it locks its ancestors and looks at their marks. Therefore the head of what is paused
-  is marked too, and first, even if it has ended.
+- A task spawns during a pause: it has committed before the pause locks it, or the pause has marked it. So the pause
+  looks again until it finds no open task without the mark. Resuming does the same.
+- An ended task is reopened: it locks its ancestors and reads their marks. Therefore a pause marks the head first, even
+  if the head has ended.
 
-For a lineage that nobody has paused this costs a comparison with a column of a row that is read anyway.
+A lineage that is not paused pays one comparison with a column of a row that is read anyway.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ ANY = {"least": int(Status.PENDING), "most": int(Status.CANCELLED)}
 
 
 def pause(head: Head, now: int) -> Op[int]:
-    """Let nothing of a part of a lineage begin any more; returns how many open tasks that concerns."""
+    """Pause a part of a lineage; returns the number of its open tasks."""
     found = yield Query("in_subtree", {**head.params, **OPEN, "paused": 0})
     yield Query("lock_tasks", {"ids": sorted({head.task, *(row[0] for row in found)})})  # all at once, in their order
     if (yield Query("paused_among", {"ids": [head.task]})):
@@ -53,7 +52,7 @@ def pause(head: Head, now: int) -> Op[int]:
 
 
 def resume(head: Head, now: int) -> Op[int]:
-    """Let a part of a lineage go on, and whatever was paused below it; returns how many open tasks that concerns."""
+    """Resume a part of a lineage, with all that was paused below it; returns the number of its open tasks."""
     found = yield Query("in_subtree", {**head.params, **ANY, "paused": 1})
     above = yield from paused_above([head.task], [row[0] for row in found])
     if above[head.task]:
@@ -80,15 +79,15 @@ def resume(head: Head, now: int) -> Op[int]:
 
 
 def paused_above(tasks: Sequence[int], others: Sequence[int] = ()) -> Op[dict[int, list[int]]]:
-    """The ancestors of tasks that are paused, the oldest first; they are locked, so that they stay as they are. So are
-    the tasks, and some others, all at once: there is one order for that."""
+    """Lock tasks, their ancestors and some others, all at once and in one order; returns the paused ancestors of each,
+    oldest first."""
     rows = yield Query("read_descent", {"ids": list(tasks)})
     ancestors = {row[0]: [one.task for one in read_ancestry(row[1])] for row in rows}
-    everybody = sorted({one for above in ancestors.values() for one in above})
-    yield Query("lock_tasks", {"ids": sorted({*everybody, *tasks, *others})})
-    if not everybody:
+    all_above = sorted({one for above in ancestors.values() for one in above})
+    yield Query("lock_tasks", {"ids": sorted({*all_above, *tasks, *others})})
+    if not all_above:
         return {task: [] for task in tasks}
-    paused = {row[0] for row in (yield Query("paused_among", {"ids": everybody}))}
+    paused = {row[0] for row in (yield Query("paused_among", {"ids": all_above}))}
     return {task: [one for one in ancestors.get(task, []) if one in paused] for task in tasks}
 
 

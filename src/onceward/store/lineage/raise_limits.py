@@ -1,8 +1,8 @@
-"""Raising the limits of a lineage or of a part of it, which nobody but an operator may do.
+"""Raises the limits of a lineage or of a part of it, at the request of an operator alone.
 
-The limits of a lineage stand in its row, and those of a task in its own, where they may be narrower. Raised is what a
-task has inherited; where somebody below has asked for narrower limits, they stay. Children that are made while this
-goes on have inherited the old limits, so it looks again until nobody has them.
+The row of a lineage holds its limits, and the row of a task its own, where they are narrower. Inherited limits are
+raised; narrower limits that a spawn below has set stay. Children that are spawned meanwhile inherit the old limits, so
+the operation looks again until no task has them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FIELDS = ("max_depth", "max_children", "max_tasks", "deadline_ms", "budget")
 
 
 def raise_limits(head: Head, limits: Limits, defaults: Bounds, now: int) -> Op[Bounds]:
-    """Give a lineage, or a part of it, wider limits; returns those that it has now."""
+    """Raise the limits of a lineage, or of a part of it; returns the limits it has now."""
     yield Query("lock_limits")
     root, lineage = yield from _lineage_row(head, defaults)
     of_lineage = Bounds(
@@ -61,7 +61,7 @@ def raise_limits(head: Head, limits: Limits, defaults: Bounds, now: int) -> Op[B
 
 
 def _lineage_row(head: Head, defaults: Bounds) -> Op[tuple[int, LimitsRow]]:
-    """The root of a lineage, and its row, or the one that it gets when its root first spawns."""
+    """The root of a lineage, and its row; where there is none yet, the row that the first spawn would make."""
     rows = yield Query("read_lineage", {"lineage": head.lineage})
     root = head if head.whole else (yield from head_of(head.lineage))
     if rows:
@@ -89,7 +89,7 @@ def _change_tasks(head: Head, before: Bounds, after: Bounds, changed: list[str],
 
 
 def _change_scope(head: Head, scopes: bytes, after: Bounds) -> Op[None]:
-    """Widen the counter that the tasks of a part are counted in, if that part was given one of its own."""
+    """Raise `max_tasks` of a part that has a counter of its own."""
     own = uuid.UUID(bytes=scopes[-16:]) if scopes else None
     rows = (yield Query("read_lineage", {"lineage": own})) if own is not None else []
     if own is None or not rows or rows[0][2] == MOST_TASKS:
@@ -98,7 +98,7 @@ def _change_scope(head: Head, scopes: bytes, after: Bounds) -> Op[None]:
 
 
 def _change_deadline(head: Head, scopes: Sequence[uuid.UUID], after: Bounds, created_at: int) -> Op[None]:
-    """Put off the time when a branch is ended. What is part of one that ends sooner cannot have more than that."""
+    """Put off the deadline of a branch; it cannot exceed that of a branch around it."""
     deadline_at = created_at + after.deadline_ms
     for scope in scopes:
         row = LimitsRow(*(yield Query("read_lineage", {"lineage": scope}))[0])
@@ -131,7 +131,7 @@ def _budget_of(scope: uuid.UUID) -> Op[int | None]:
 
 
 def _raise_budget(head: Head, scopes: bytes, before: Bounds, after: Bounds, now: int) -> Op[None]:
-    """Give the budget of a lineage, or of a part that has one of its own, another ceiling."""
+    """Raise the budget of a lineage, or of a part that has a budget of its own."""
     own = head.lineage if head.whole or not scopes else uuid.UUID(bytes=scopes[-16:])
     if before.budget is None or after.budget is None or (yield from _budget_of(own)) is None:
         raise ConfigError(f"{head.name} has no budget of its own that could be raised")
@@ -147,7 +147,7 @@ def _check(before: Bounds, after: Bounds, of_lineage: Bounds, head: Head) -> Non
     for name in FIELDS:
         old, new, most = getattr(before, name), getattr(after, name), getattr(of_lineage, name)
         if old is None or new is None:
-            continue  # without a budget; whoever would set one is told so
+            continue  # without a budget; `_raise_budget` says that there is none to raise
         if new < old:
             raise ConfigError(
                 f"limits are raised here, not lowered: {_named(name)} is {_said(name, before)} already, "

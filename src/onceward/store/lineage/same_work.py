@@ -7,7 +7,7 @@ import uuid
 from onceward.store.op import Op, Query
 
 
-def same_work(
+def find_same_work(
     identity: bytes,
     lineage: uuid.UUID | None,
     *,
@@ -18,8 +18,10 @@ def same_work(
     status: int | None = None,
     min_depth: int | None = None,
 ) -> Op[list[int]]:
-    """The ids of tasks with an identity, newest first, in a lineage or anywhere: those that have a key of their own are
-    found by an index, those known by all their fields are looked for, in their lineage or among all tasks."""
+    """Find the ids of tasks with an identity, newest first, in a lineage or anywhere.
+
+    An index finds tasks with a key of their own; tasks known by all fields need a scan of the lineage or of all tasks.
+    """
     asked = {"identity": identity, "before": before, "status": status, "min_depth": min_depth, "limit": limit}
     found: set[int] = set()
     if own_key:

@@ -1,4 +1,4 @@
-"""What the spawn guard decides on: children that are asked for, the tasks that ask, and what becomes of it."""
+"""Values of the spawn guard: requests for children, their parents, and decisions."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class InBatch(NamedTuple):
     scope: uuid.UUID | None
 
 
-class Asked(msgspec.Struct, frozen=True, gc=False):
-    """One child that the stage of a task asks for."""
+class SpawnRequest(msgspec.Struct, frozen=True, gc=False):
+    """A request of a stage for one child."""
 
     lease: Lease
     stage: str
     key_hash: bytes
-    """The key of the task that asks, as a hash."""
+    """The key of the parent, as a hash."""
     defaults: Bounds
-    """The limits of a lineage for which nobody has set any."""
+    """The limits of a lineage whose root has set none."""
     spawn: Spawn
     batch: InBatch | None = None
-    """The batch that its stage adds it to; without one it belongs where its parent does."""
+    """The batch that its stage adds it to; without one it belongs to the batch of its parent."""
 
     @property
     def identities(self) -> list[Identity]:
-        """Where its identity must be free."""
+        """The identities that must be free for it."""
         unique, identity = self.spawn.sort.unique, self.spawn.identity
         if unique == "no":
             return []
@@ -63,7 +63,7 @@ class Room:
 
 @dataclass(slots=True)
 class Parent:
-    """A task that asks for children, as it stands. Its row is locked by its fence: nobody else can add to it."""
+    """A task that spawns, as read from its row. Its fence has locked the row: no other transaction adds children."""
 
     lease: Lease
     key_hash: bytes
@@ -78,9 +78,9 @@ class Parent:
     batch: int | None
     is_paused: bool
     has_asked: bool
-    """Whether it has asked for children before."""
+    """Whether it has children, links or refusals from before."""
     aliases: tuple[Ancestor, ...] = ()
-    """Its ancestors and itself once more, by their other keys."""
+    """The aliases of its ancestors and its own."""
 
     family: list[Ancestor] = field(init=False)
     """Its ancestors and itself, under all their keys."""
@@ -91,11 +91,11 @@ class Parent:
     below: bytes = field(init=False)
     """The ancestry of its children."""
     wanted: int = 0
-    """How many children it asks for, of those about which nothing is decided yet."""
+    """Number of its requests that are not decided yet."""
     rooms: list[Room] = field(default_factory=list)
-    """What those counters have left, once it was asked for."""
+    """The state of those counters, once room was reserved."""
     beyond: int | None = None
-    """How many of its children were made although there was no room, to wait for approval; once it was asked for."""
+    """Number of its children beyond the room, which wait for approval; None until it is read."""
 
     @property
     def most_children(self) -> int:
@@ -103,7 +103,7 @@ class Parent:
         return min(self.bounds.max_children, self.rooms[0].max_children)
 
     def adding_to(self, batch: InBatch) -> Parent:
-        """The same task, for the children that it adds to a batch."""
+        """The same parent, as seen by the children that it adds to a batch."""
         scopes = self.scopes if batch.scope is None else (self.scopes or b"") + batch.scope.bytes
         return replace(self, batch=batch.id, scopes=scopes)
 
@@ -116,7 +116,7 @@ class Parent:
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """What became of a spawn: a new child, one that was there already and is linked, or a refusal."""
+    """The decision on a spawn: a new child, an existing task, or a refusal."""
 
     task: int | None
     is_new: bool = False

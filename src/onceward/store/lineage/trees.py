@@ -1,7 +1,6 @@
-"""Lineages as people look at them: the tree of a lineage or of a part of it, lists of lineages, and where work with a
-certain identity is to be found.
+"""Reads lineages for people: the tree of a lineage or a part, lists of lineages, and the tasks of one identity.
 
-Reading only, and in a fixed number of queries whatever the size of a lineage.
+It takes a fixed number of queries, whatever the size of a lineage.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from onceward.errors import LineageNotFound, TaskNotFound
 from onceward.model.lineage import ANCESTOR_SIZE
 from onceward.model.status import Status
 from onceward.model.task import NEVER
-from onceward.store.lineage.same_work import same_work
+from onceward.store.lineage.same_work import find_same_work
 from onceward.store.op import Op, Query, Row, Rows
 from onceward.store.rows import as_uuid
 
@@ -54,7 +53,7 @@ class Head(NamedTuple):
 
 
 def head_of(wanted: int | uuid.UUID, *, whole: bool = False) -> Op[Head]:
-    """The part of a lineage that a task or a lineage id means: what begins with the task, or all of it."""
+    """Resolve a task or a lineage id to a part of a lineage: the task with its descendants, or all."""
     if isinstance(wanted, uuid.UUID):
         rows = yield Query("head_by_lineage", {"lineage": wanted})
         if not rows:
@@ -131,7 +130,7 @@ class LimitsRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Counts(msgspec.Struct, frozen=True, gc=False):
-    """How many tasks stand where, and what they add up to."""
+    """Numbers of tasks by status, and sums over them."""
 
     by_status: dict[Status, int]
     deepest: int = 0
@@ -158,7 +157,7 @@ class Tree(msgspec.Struct, frozen=True, gc=False):
     counts: Counts
 
 
-def tree(wanted: int | uuid.UUID, *, subtree: bool, limit: int) -> Op[Tree]:
+def read_tree(wanted: int | uuid.UUID, *, subtree: bool, limit: int) -> Op[Tree]:
     """The lineage of a task, or the part that begins with it; at most `limit` tasks, the oldest."""
     head = yield from head_of(wanted, whole=not subtree)
     rows = yield Query("report_subtree", {**head.params, "limit": limit})
@@ -202,8 +201,8 @@ class LineageRow(msgspec.Struct, frozen=True, gc=False):
     counts: Counts
 
 
-def lineages(*, limit: int, largest: bool) -> Op[list[LineageRow]]:
-    """The newest lineages, or the largest: those whose root has spawned, or was given limits of its own."""
+def read_lineages(*, limit: int, largest: bool) -> Op[list[LineageRow]]:
+    """Read the newest or the largest lineages. Only those whose root has spawned or has limits are listed."""
     rows = yield Query("largest_lineages" if largest else "newest_lineages", {"limit": limit})
     counted: dict[int, list[Row]] = {}
     if rows:
@@ -218,11 +217,11 @@ def lineages(*, limit: int, largest: bool) -> Op[list[LineageRow]]:
     ]  # fmt: skip
 
 
-def find(
+def find_work(
     identity: bytes, lineage: uuid.UUID | None, limit: int, *, own_key: bool
 ) -> Op[tuple[list[int], list[RefusalRow]]]:
     """The tasks that are this work, newest first, and the refusals of it: in one lineage, or everywhere."""
-    found = yield from same_work(identity, lineage, own_key=own_key, fields=not own_key, before=NEVER, limit=limit)
+    found = yield from find_same_work(identity, lineage, own_key=own_key, fields=not own_key, before=NEVER, limit=limit)
     also = yield Query("find_by_alias", {"identity": identity, "lineage": lineage, "limit": limit})
     refusals = yield Query("refusals_of_identity", {"identity": identity, "lineage": lineage, "limit": limit})
     tasks = {*found, *(row[0] for row in also)}

@@ -1,4 +1,4 @@
-"""Roots that the guard has a say in: with limits of their own, or with an identity that is to be there once."""
+"""Enqueues roots with limits of their own, or with an identity that is unique everywhere."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from onceward.store.op import Many, Op, Query, Row
 from onceward.store.rows import as_bytes
 
 
-class Rooted(NamedTuple):
-    """What became of a root: a new task, one that was there already, or none, because a budget of tasks is spent."""
+class RootResult(NamedTuple):
+    """The task of a root: new, existing, or none, because a budget of tasks is spent."""
 
     task: int | None
     is_new: bool
     refused: str | None = None
 
 
-def take_in_order(tasks: Iterable[NewTask]) -> Op[dict[bytes, int]]:
-    """Take the identities of roots that are about to be enqueued one by one: all at once and sorted, because others may
-    enqueue the same ones in another order. Returns the numbers under which those are taken that were free."""
+def take_root_identities(tasks: Iterable[NewTask]) -> Op[dict[bytes, int]]:
+    """Take the identities of several unique roots at once and sorted, against deadlocks with another order.
+
+    Returns the new task number for each identity that was free."""
     wanted = list(dict.fromkeys(task.identity for task in tasks if task.unique == "everywhere"))
     if len(wanted) < 2:
         return {}
     numbers = dict(zip(wanted, (yield from reserve_ids(len(wanted))), strict=True))
     hashes = sorted(wanted)
     ours = {"scope": EVERYWHERE, "hashes": hashes, "tasks": [numbers[hashed] for hashed in hashes]}
-    rows = yield Query("take_in_order", ours)
+    rows = yield Query("take_root_identities", ours)
     return {bytes(hashed): task for hashed, task in rows if task == numbers[bytes(hashed)]}
 
 
@@ -47,9 +48,9 @@ def enqueue_root(
     scopes: bytes | None = None,
     *,
     number: int | None = None,
-) -> Op[Rooted]:
-    """Enqueue a root that has limits of its own, or that may be there already: then no budget counts it. With a number,
-    its identity is taken under that."""
+) -> Op[RootResult]:
+    """Enqueue a root with limits, or a unique one; an existing task is returned, and no budget counts it again. With a
+    number, its identity is taken already under that."""
     if number is None:
         [number] = yield from reserve_ids(1)
     holder = number
@@ -58,11 +59,11 @@ def enqueue_root(
         if holder != number:
             found = yield Query("holders", {"ids": [holder]})
             if found and stays(Status(found[0][2]), found[0][3], task.fresh_for_ms, now):
-                return Rooted(holder, is_new=False)
+                return RootResult(holder, is_new=False)
     for why in (yield from count_roots({number: task}, batch, now)).values():
         if task.unique == "everywhere" and holder == number:
             yield Many("drop_identities", [(EVERYWHERE, task.identity, number)])
-        return Rooted(None, is_new=False, refused=why)
+        return RootResult(None, is_new=False, refused=why)
     if holder != number:
         yield Many("take_over_identities", [(EVERYWHERE, task.identity, number)])
     bounds = task.bounds
@@ -87,11 +88,11 @@ def enqueue_root(
     yield from put_in_line(
         [Placement(number, lane_of(task.queue, task.kind, task.gates), task.band, 0, task.due_at)], now
     )
-    return Rooted(number, is_new=True)
+    return RootResult(number, is_new=True)
 
 
-def take_identity_back(task: int) -> Op[None]:
-    """A task is opened again: it must have its identities, and nobody else may be at the same work."""
+def take_back_identities(task: int) -> Op[None]:
+    """Take back the identities of a task before it is reopened; raises if another open task holds one."""
     rows = yield Query("identities_of", {"task": task})
     own = [identity for lineage, hashed, *got in rows for identity in _where(as_bytes(lineage), bytes(hashed), *got)]
     held: list[Row] = []
@@ -113,6 +114,6 @@ def take_identity_back(task: int) -> Op[None]:
 
 
 def _where(lineage: bytes, hashed: bytes, here: int | None, everywhere: int | None) -> list[tuple[Identity, bool]]:
-    """Where a task had an identity, and whether that is an alias. Nobody knows where its own one stood."""
+    """The scopes of an identity, and whether it is an alias. Those of the own key are not stored: both are tried."""
     scopes = [scope for scope, got in ((lineage, here), (EVERYWHERE, everywhere)) if got is None or got]
     return [((scope, hashed), here is not None) for scope in scopes]

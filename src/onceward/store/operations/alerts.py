@@ -1,7 +1,7 @@
-"""Alerts: stored once while they last, resolved by the look that no longer finds them, told from their rows.
+"""Alerts: stored once while they last, resolved by the look that no longer finds them, delivered from their rows.
 
-That there is one open alert for a rule and its subject is a unique index, so it does not matter who looks, or how many
-at once. A look resolves only what nobody has seen since it began: another may have found it meanwhile.
+A unique index allows one open alert for a rule and its subject, so any number of processes may look at once (decision
+23). A look resolves only alerts that no other look has seen since it began.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from onceward.store.op import Op, Query, Row
 from onceward.store.rows import as_ids, as_uuid
 
 MOST_OPEN = 50
-"""How many alerts of one rule, budget or source may be open: a storm is one thing to know, not ten thousand."""
+"""Most open alerts of one rule, budget or source: a storm is one thing to know, not ten thousand."""
 FORGOTTEN_AFTER_MS = 86_400_000
-"""An alert at which nobody has looked for that long is resolved: its watch is no longer part of any application."""
-TOLD_AT_ONCE = 100
+"""An alert that no look has seen for that long is resolved: its watch is no longer part of any application."""
+DELIVERIES_AT_ONCE = 100
 
 
 class AlertRow(msgspec.Struct, frozen=True, gc=False):
@@ -44,33 +44,33 @@ class AlertRow(msgspec.Struct, frozen=True, gc=False):
     tries: int
 
 
-class Change(msgspec.Struct, frozen=True):
-    """What a look has changed."""
+class AlertChanges(msgspec.Struct, frozen=True):
+    """The alerts that a look has raised and resolved."""
 
     raised: list[AlertRow]
     resolved: list[AlertRow]
     left_out: int
-    """How many were found that are not stored, because of the many of their rule that are."""
+    """Number of findings that are not stored, because too many alerts of their rule are open."""
 
 
-def looks() -> Op[dict[str, int]]:
+def read_looks() -> Op[dict[str, int]]:
     """When each watch was last looked at."""
     rows = yield Query("watch_looks")
     return {row[0]: row[1] for row in rows}
 
 
 def claim_look(name: str, now: int, every_ms: int) -> Op[bool]:
-    """Be the one who looks; False if somebody has looked within that time."""
+    """Claim a look; False if another process has looked within that time."""
     rows = yield Query("claim_look", {"name": name, "now": now, "before": now - every_ms, "after": now + every_ms})
     return bool(rows)
 
 
-def keep(
+def store_findings(
     findings: Sequence[Finding], *, rules: Collection[str], watches: Collection[str], now: int, tells: bool
-) -> Op[Change]:
+) -> Op[AlertChanges]:
     """Store what a look at some rules has found, and resolve what it has not.
 
-    `watches` are those that could be looked at: that they fail is over. `tells`: somebody wants to be told.
+    `watches` are those that did not fail: an alert about their failure is resolved. `tells`: a webhook is configured.
     """
     opened: dict[tuple[str, str], tuple[int, int]] = {}
     for number, rule, subject, seen_at in (yield Query("open_alerts")):
@@ -96,37 +96,37 @@ def keep(
             continue
         name = {"rule": what[0], "subject": what[1], "now": now, "tell_at": now if tells else None}
         raised += [row[0] for row in (yield Query("raise_alert", {**_stored(found[what]), **name}))]
-    return Change((yield from _read(raised)), (yield from _read(resolved)), left_out)
+    return AlertChanges((yield from _read(raised)), (yield from _read(resolved)), left_out)
 
 
-def forget(before: int) -> Op[None]:
-    """Delete what was resolved long ago."""
+def delete_resolved(before: int) -> Op[None]:
+    """Delete alerts that were resolved before a time."""
     yield Query("forget_alerts", {"before": before})
 
 
-def newest(*, open_only: bool, limit: int) -> Op[list[AlertRow]]:
+def read_newest(*, open_only: bool, limit: int) -> Op[list[AlertRow]]:
     """The newest alerts first."""
     rows = yield Query("newest_alerts", {"open_only": int(open_only), "limit": limit})
     return list(reversed((yield from _read([row[0] for row in rows]))))
 
 
-def to_tell(now: int) -> Op[list[tuple[int, int]]]:
-    """Alerts of which somebody is to be told by now, and how often that was tried in vain."""
-    rows = yield Query("alerts_to_tell", {"now": now, "limit": TOLD_AT_ONCE})
+def due_deliveries(now: int) -> Op[list[tuple[int, int]]]:
+    """Alerts whose delivery is due, each with the number of failed tries."""
+    rows = yield Query("due_deliveries", {"now": now, "limit": DELIVERIES_AT_ONCE})
     return [(number, tries) for number, tries in rows]
 
 
-def take_to_tell(number: int, now: int, again_at: int) -> Op[AlertRow | None]:
-    """Be the one who tells; None if another is. If nothing comes of it, it is tried again at that time."""
-    if not (yield Query("take_to_tell", {"id": number, "now": now, "again_at": min(again_at, NEVER)})):
+def claim_delivery(number: int, now: int, again_at: int) -> Op[AlertRow | None]:
+    """Claim the delivery of an alert; None if another process has it. Without success it is due again at `again_at`."""
+    if not (yield Query("claim_delivery", {"id": number, "now": now, "again_at": min(again_at, NEVER)})):
         return None
     rows = yield from _read([number])
     return rows[0] if rows else None
 
 
-def told(alert: AlertRow, now: int) -> Op[None]:
-    """Somebody knows of it as it was read."""
-    yield Query("alert_told", {"id": alert.id, "now": now, "was_open": int(alert.resolved_at is None)})
+def mark_delivered(alert: AlertRow, now: int) -> Op[None]:
+    """Mark an alert as delivered in the state in which it was read."""
+    yield Query("mark_delivered", {"id": alert.id, "now": now, "was_open": int(alert.resolved_at is None)})
 
 
 def _stored(finding: Finding) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What an hour has come to, by the ticks that have run, and by totals that the watches note once an hour."""
+"""Usage of an average hour: from rows of ticks, and from totals that the watches store once an hour."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def typical_hour(now: int) -> Op[Typical | None]:
 
 
 def total_spending() -> Op[dict[str, int]]:
-    """How many tokens of sources were taken so far, and how much was spent, in 10^-9 USD."""
+    """The tokens taken from sources so far, and the money spent, in 10^-9 USD."""
     [(calls, spent, _)] = yield Query("totals_of_spending")
     return {CALLS: calls, MONEY: spent}
 

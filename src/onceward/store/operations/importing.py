@@ -1,7 +1,7 @@
 """Tasks that another system has begun: each gets a lineage of its own, once, however often it is imported.
 
-What decides is the primary key of the identities. An import has a scope of its own there, and in it every old item a
-mark: whoever comes second finds the task that the first has made.
+The primary key of identities decides. An import has a scope of its own there, and every old item a mark in it: a
+second import of the item finds the task of the first.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class OldTask(msgspec.Struct, frozen=True, gc=False):
     """What it was before, for its log."""
 
 
-def take_over(scope: bytes, old: Sequence[OldTask], now: int) -> Op[list[tuple[int, bool]]]:
-    """Make tasks of those that were not imported before; returns the task of each, and whether it is new."""
+def import_tasks(scope: bytes, old: Sequence[OldTask], now: int) -> Op[list[tuple[int, bool]]]:
+    """Import old tasks once; returns the task of each, and whether it is new."""
     ids = yield from reserve_ids(len(old))
     by_mark: dict[bytes, int] = {}
     for number, one in zip(ids, old, strict=True):
@@ -57,14 +57,14 @@ def take_over(scope: bytes, old: Sequence[OldTask], now: int) -> Op[list[tuple[i
 
 
 def _fold(new: dict[int, OldTask], now: int) -> Op[dict[int, int]]:
-    """Take the identities that are unique everywhere; returns the open work for which somebody else has one."""
+    """Take identities that are unique everywhere; returns the present holder for each new task that folds into one."""
     folded: dict[int, int] = {}
     wanted = [number for number, one in new.items() if one.task.unique == "everywhere"]
     for number in sorted(wanted, key=lambda number: new[number].task.identity):
         one = new[number]
         [(_, _, holder)] = yield Many("take_identities", [(EVERYWHERE, one.task.identity, number)])
         if holder == number or one.status.is_terminal:
-            continue  # what has ended long ago takes nothing away from anybody
+            continue  # an old task that has ended takes no identity from a holder
         if holder in new:
             met = [(new[holder].status, new[holder].ended_at)]
         else:

@@ -1,8 +1,8 @@
-"""Forgetting what has been over for long enough, in small transactions, beside everything else that goes on.
+"""Deletes tasks that ended long enough ago, in small transactions, while workers go on.
 
 A task goes whole: its row, checkpoints, log, signals, progress and places in gates in one transaction. A claim goes
 when all its tasks are gone, a worker when its claims are, a large value when nothing points at it. So what is left is
-always a history that `verify` can replay. A child stays as long as whoever has asked for it may ask what became of it.
+always a history that `verify` can replay. A child stays as long as its parent may ask for its outcome (decision 47).
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def prune(
 ) -> Pruned:
     """Delete tasks that ended before a time, at most `limit` of them, and all that only they had needed.
 
-    Unless it is thorough this ends at the first task that is younger: those after it are, too, but for imported ones.
-    So whoever asks again and again walks over old rows alone. `goes_on` is asked between two transactions.
+    Unless thorough, it ends at the first younger task: later ones are younger, too, but for imported ones. So a
+    repeated call walks over old rows alone. `goes_on` is called between two transactions.
     """
     total = Pruned()
     after, upto = 0, NEVER
@@ -102,7 +102,7 @@ def prune_tasks(ids: list[int], before: int) -> Op[Pruned]:
     events = yield Query("prune_log", mine)
     yield Query("prune_signals", mine)
     yield Query("prune_progress", mine)
-    yield Query("leave_gates", mine)  # whoever was cancelled inside has left a place there
+    yield Query("leave_gates", mine)  # a task that was cancelled inside has left a place there
     large = {bytes(row[1]) for row in gone if row[1] is not None}
     large |= {bytes(row[0]) for row in checkpoints if row[0] is not None}
     locked = yield Many("lock_blobs", [(hashed,) for hashed in sorted(large)])
@@ -111,9 +111,9 @@ def prune_tasks(ids: list[int], before: int) -> Op[Pruned]:
 
 
 def _close_lineages(gone: Rows) -> Op[None]:
-    """Count what has gone at the lineages it belonged to, and forget those of which nothing is left.
+    """Count pruned tasks in their lineages, and delete lineages without a task left.
 
-    As long as anything of a lineage is there, so is what the spawn guard must know: a task that is gone was done.
+    The identities of a lineage stay as long as one of its tasks: to the spawn guard a pruned task is done work.
     """
     counted = Counter(scope for row in gone for scope in (as_uuid(row[2]), *scopes_in(row[3])))
     yield Many("count_pruned", sorted(counted.items()))
@@ -161,14 +161,14 @@ def prune_batches(before: int) -> Op[Pruned]:
 
 
 def prune_gates(before: int) -> Op[Pruned]:
-    """Delete gates of keys, and of instances of sources that were not used since a time, if nobody needs them."""
+    """Delete gates of keys and of source instances that were not used since a time and that no task needs."""
     yield from sweep_slots()
     rows = yield Query("prune_gates", {"before": before})
     return Pruned(gates=len(rows))
 
 
 def sweep_slots() -> Op[int]:
-    """Delete places in gates that count no more: those of lost workers, and of what was cancelled. Returns how many."""
+    """Delete places in gates that no longer count: of lost workers and cancelled tasks. Returns their number."""
     return len((yield Query("prune_slots")))
 
 
@@ -186,8 +186,10 @@ def drop_budgets(scopes: Iterable[uuid.UUID | int]) -> Op[None]:
 
 
 def prune_receipts(clock: StoreClock) -> Op[None]:
-    """Delete receipts that nobody will ask for any more. Where the clock was set an hour ago or later, or has not been
-    watched for so long, those of the last day are kept: what was written a moment ago could seem to be old."""
+    """Delete receipts that no connection can still need (decision 3).
+
+    Where the clock was set within the last hour, or has been watched for less, those of the last day stay: a receipt
+    of a moment ago could seem to be old."""
     kept_ms = RECEIPTS_KEPT_MS if clock.steady_ms >= RECEIPTS_KEPT_MS else RECEIPTS_KEPT_UNWATCHED_MS
     yield Query("prune_receipts", {"before": clock.now() - kept_ms})
 
@@ -204,7 +206,7 @@ def _prune_claims(session: Session, before: int) -> Pruned:
 
 
 def _read(session: Session, query: Query) -> Rows:
-    """Look for work without keeping anybody from writing."""
+    """Read in a transaction that blocks no writer."""
     try:
         with session.reading():
             return session.run(query)

@@ -1,9 +1,8 @@
-"""Schedules: where each of them has come to, and how it is fired, exactly once by whoever is first.
+"""Schedules: their rows, and firing each of their times exactly once (decision 22).
 
-The next time of a schedule stands in its row and only ever moves on. Who moves it from the time that it has seen to the
-one after it enqueues, in the same transaction, what was asked for at that time; whoever comes second finds it moved. So
-nothing is fired twice by two workers, after a restart, or because a clock was set back; and a worker that dies before
-it has committed has fired nothing.
+The row of a schedule holds its next time, `next_at`, which only moves on. A worker advances it by compare-and-set and
+enqueues the task in the same transaction; a second worker finds it changed and does nothing. So no time fires twice: by
+two workers, after a restart, or because a clock was set back; and a worker that dies before its commit has fired none.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ class ScheduleRow(NamedTuple):
         return self.has_times_of(cron) and (self.kind, self.missed) == (cron.payload.__kind__, cron.missed)
 
 
-class Begun(NamedTuple):
-    """What became of the work of a schedule: its task, or why there is none."""
+class FiredTask(NamedTuple):
+    """The task that a schedule has enqueued, or why there is none."""
 
     task: int | None
     is_new: bool
     reason: str | None = None
 
 
-Begin = Callable[[Cron, int, int], Op[Sequence[Begun]]]
+EnqueueFired = Callable[[Cron, int, int], Op[Sequence[FiredTask]]]
 """Enqueues the work of a schedule, so many times, now."""
 
 
@@ -56,7 +55,7 @@ def read_schedules() -> Op[dict[str, ScheduleRow]]:
 
 
 def declare(crons: Iterable[Cron], now: int) -> Op[None]:
-    """Enter schedules, or what the code has changed of them. If their times are others now, they count from now on."""
+    """Store the schedules of the code; changed times count from now on."""
     for cron in sorted(crons, key=lambda one: one.name):
         yield Query(
             "declare_schedule",
@@ -72,8 +71,8 @@ def declare(crons: Iterable[Cron], now: int) -> Op[None]:
         )
 
 
-def fire(cron: Cron, seen_at: int, firing: Firing, begin: Begin, now: int) -> Op[list[Begun] | None]:
-    """Fire a schedule that was seen due; None if somebody else was faster, or it was paused or changed meanwhile."""
+def fire(cron: Cron, seen_at: int, firing: Firing, begin: EnqueueFired, now: int) -> Op[list[FiredTask] | None]:
+    """Fire a due schedule; None if another worker was faster, or it was paused or changed."""
     moved = yield Query(
         "advance_schedule",
         {
@@ -90,12 +89,12 @@ def fire(cron: Cron, seen_at: int, firing: Firing, begin: Begin, now: int) -> Op
         return None
     if not firing.times:
         return []
-    begun = yield from begin_at(cron, firing.times, begin, now)
+    begun = yield from enqueue_fired(cron, firing.times, begin, now)
     yield Query("note_last_task", {"name": cron.name, "task": begun[-1].task})
     return begun
 
 
-def begin_at(cron: Cron, times: Sequence[int], begin: Begin, now: int) -> Op[list[Begun]]:
+def enqueue_fired(cron: Cron, times: Sequence[int], begin: EnqueueFired, now: int) -> Op[list[FiredTask]]:
     """Enqueue the work of a schedule for some of its times; each new task knows which one is its own."""
     begun = list((yield from begin(cron, len(times), now)))
     new = [(one.task, at) for one, at in zip(begun, times, strict=True) if one.is_new]

@@ -1,4 +1,4 @@
-"""What a person or a program does to a task from outside: cancel, retry, signal, wake."""
+"""Operations on tasks from outside: cancel, reopen, signal, wake."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from onceward.model.decide import code_wait, safe_text, signal_wait
 from onceward.model.status import Event, Status, check_transition
 from onceward.model.task import lane_of
 from onceward.store.history import Entry, log
-from onceward.store.lineage.batches import before_reopening, reopened
-from onceward.store.lineage.joins import Ended, Place, after_end, wait_for_children
+from onceward.store.lineage.batches import count_reopened, lock_ended
+from onceward.store.lineage.joins import EndedTask, WaitingTask, propagate_ends, wait_for_children
 from onceward.store.lineage.pause_lineage import OPEN, paused_above
-from onceward.store.lineage.reopen_waits import awaited
+from onceward.store.lineage.reopen_waits import read_last_wait
 from onceward.store.lineage.stage_batches import wait_for_batch
 from onceward.store.lineage.trees import Head
-from onceward.store.lineage.unique_roots import take_identity_back
+from onceward.store.lineage.unique_roots import take_back_identities
 from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.op import Op, Query, Rows
 
@@ -29,17 +29,17 @@ def cancel(task: int, reason: str, now: int) -> Op[None]:
     [(_, run, fence, stage, awaited, batch)] = rows
     yield from log([Entry(task, run, fence, Event.CANCELLED, Status.CANCELLED, stage, None, now, safe_text(reason))])
     yield Query("forget_joins", {"ids": [task]})
-    yield from after_end([Ended(task, Status.CANCELLED, awaited, batch)], now)
+    yield from propagate_ends([EndedTask(task, Status.CANCELLED, awaited, batch)], now)
     yield Query("notify")
 
 
 def cancel_all(head: Head, reason: str, now: int) -> Op[list[int]]:
-    """Cancel whatever is open in a part of a lineage; returns who was cancelled.
+    """Cancel the open tasks of a part of a lineage; returns them.
 
-    Children may come to be while this goes on, of parents that had not been reached: so it looks until nobody is open.
+    Parents that are not cancelled yet may spawn meanwhile, so it looks until no task is open.
     """
     why = safe_text(reason)
-    ended: list[Ended] = []
+    ended: list[EndedTask] = []
     while found := (yield Query("in_subtree", {**head.params, **OPEN, "paused": None})):
         ids = [row[0] for row in found]
         yield Query("lock_tasks", {"ids": ids})
@@ -48,36 +48,35 @@ def cancel_all(head: Head, reason: str, now: int) -> Op[list[int]]:
             Entry(task, run, fence, Event.CANCELLED, Status.CANCELLED, stage, None, now, why)
             for task, run, fence, stage, _, _ in rows
         )
-        ended += [Ended(row[0], Status.CANCELLED, row[4], row[5]) for row in rows]
+        ended += [EndedTask(row[0], Status.CANCELLED, row[4], row[5]) for row in rows]
     if ended:
         yield Query("forget_joins", {"ids": [one.task for one in ended]})
-        yield from after_end(ended, now)
+        yield from propagate_ends(ended, now)
         yield Query("notify")
     return sorted(one.task for one in ended)
 
 
-class Retried(NamedTuple):
-    """The tasks that were opened again, and those that could not be, with the reason."""
+class RetryResults(NamedTuple):
+    """The reopened tasks, and the refused ones with the reason."""
 
     tasks: list[int]
     refused: dict[int, str]
 
 
-def failed_in(head: Head) -> Op[list[int]]:
+def failed_tasks(head: Head) -> Op[list[int]]:
     """The failed tasks of a part of a lineage."""
     failed = {"least": int(Status.FAILED), "most": int(Status.FAILED), "paused": None}
     return [row[0] for row in (yield Query("in_subtree", {**head.params, **failed}))]
 
 
-def reopen_failed(tasks: Sequence[int], now: int) -> Op[Retried]:
-    """Open those of some tasks that have failed again, keeping their finished stages. One that cannot be opened does
-    not keep the others from it."""
+def reopen_failed(tasks: Sequence[int], now: int) -> Op[RetryResults]:
+    """Reopen the failed ones of some tasks, keeping their finished stages; a refused one does not stop the others."""
     yield from paused_above(tasks)  # all are locked at once, and those above them
-    retried = Retried([], {})
+    retried = RetryResults([], {})
     for task in tasks:
         rows = yield Query("status_of", {"task": task})
         if not rows or rows[0][0] != Status.FAILED:
-            continue  # somebody else was faster
+            continue  # another process was faster
         yield Query("savepoint")
         try:
             yield from reopen(task, fresh=False, stage=None, forget=(), now=now)
@@ -100,12 +99,13 @@ def reopen(
     queue: str | None = None,
     joins: bool = False,
 ) -> Op[None]:
-    """Open an ended task again, keeping its finished stages, or fresh, or from a stage on, which has a queue and may
-    join. One that had ended while it waited waits again, for what is still open; one that waits need not any more."""
+    """Reopen an ended task: keeping its finished stages, fresh, or from a stage on, with its queue and join.
+
+    A task that ended while it waited waits again, for what is still open; a task that still waits need not any more."""
     above = yield from paused_above([task])
-    counted = yield from before_reopening(task)
-    yield from take_identity_back(task)  # before batches are locked, as the spawn guard does
-    wait = yield from awaited(task)
+    counted = yield from lock_ended(task)
+    yield from take_back_identities(task)  # before batches are locked, as the spawn guard does
+    wait = yield from read_last_wait(task)
     rows = yield Query("reopen", {"task": task, "fresh": int(fresh), "stage": stage, "queue": queue, "now": now})
     if not rows:
         yield from _refuse(task, Event.REOPENED, Status.PENDING)
@@ -122,13 +122,13 @@ def reopen(
     yield from log([Entry(task, run, fence, Event.REOPENED, Status.PENDING, current, None, now, note)])
     if above[task]:
         yield Query("pause_tasks", {"ids": [task]})
-    place = Place(task, run, fence, current)
+    place = WaitingTask(task, run, fence, current)
     is_at_join = wait is not None and (joins if stage is not None else wait.children and not fresh)
     if wait is not None and wait.batch is not None:
         yield from wait_for_batch(place, wait.batch, now)
     elif not (is_at_join and (yield from wait_for_children(place, now))):
         yield from put_in_line([Placement(task, lane_of(queue, kind), band, rank, now)], now)
-    yield from reopened(counted, now)  # children are locked before batches
+    yield from count_reopened(counted, now)  # children are locked before batches
 
 
 def signal(task: int, name: str, value: bytes, now: int) -> Op[None]:
@@ -157,7 +157,7 @@ def _woken(rows: Rows, note: str, now: int) -> Op[None]:
 
 
 def wake_for_code(kind: str, fingerprint: str, now: int) -> Op[int]:
-    """Wake the tasks of a kind whose stored data did not fit code other than this."""
+    """Wake the tasks of a kind that wait for code, unless they have tried this very version."""
     present = code_wait(fingerprint)
     woken = 0
     while found := (yield Query("waiting_for_code", {"kind": kind, "present": present})):

@@ -1,8 +1,8 @@
-"""What the rules of the engine read. All of it is cheap on a large database: the last hour, by an index or by ids.
+"""The rules of the engine's own watches. All are cheap on a large database: the last hour, by an index or by ids.
 
-Neither tasks nor refusals have an index by time. Every look notes how far their ids have come, so the next ones know
-which id stood at the beginning of the hour; where nobody has looked for that long, only the newest rows are read. Of
-the log, which is the largest table, an index holds the few rows that tell of trouble, and nothing else is read.
+Neither tasks nor refusals have an index by time. Every look stores their newest ids, so later looks know which id stood
+at the beginning of the hour; without a look for that long, only the newest rows are read. Of the log, the largest
+table, an index holds the few rows that tell of trouble, and nothing else is read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Look(NamedTuple):
     samples: dict[str, int]
     """What was counted by this look."""
     log_bytes: int
-    """How large the log of the database is, where it is a file of ours."""
+    """Size of the write-ahead log of SQLite; 0 elsewhere."""
 
     @property
     def since(self) -> int:
@@ -49,8 +49,8 @@ class Look(NamedTuple):
 Find = Callable[[Look], Op[list[Finding]]]
 
 
-def begin(now: int, limits: Thresholds, log_bytes: int) -> Op[Look]:
-    """Count what this look counts, and find out where its window begins."""
+def begin_look(now: int, limits: Thresholds, log_bytes: int) -> Op[Look]:
+    """Count lines and newest ids, and find the begin of the window."""
     [(task, refusal)] = yield Query("newest_ids")
     lines: dict[str, int] = {}
     for lane, count in (yield Query("count_lines")):
@@ -72,8 +72,8 @@ def begin(now: int, limits: Thresholds, log_bytes: int) -> Op[Look]:
     )
 
 
-def keep_samples(look: Look) -> Op[None]:
-    """Keep what was counted for as long as later looks need it."""
+def store_samples(look: Look) -> Op[None]:
+    """Store the samples of a look for later looks, and delete old ones."""
     kept_ms = 2 * look.limits.window_ms
     long_kept = {"kept_long": list(SPENDING), "long_before": look.now - max(kept_ms, DAYS_BACK_MS)}
     yield Query("forget_samples", {"before": look.now - kept_ms, "after": look.now + kept_ms, **long_kept})
@@ -88,13 +88,13 @@ def repeats(look: Look) -> Op[list[Finding]]:
     facts = []
     for place, (lineage, kind, key, identity, times) in enumerate(by_work):
         whose = {"lineage": as_uuid(lineage), "identity": bytes(identity), "limit": MOST_TASKS}
-        tasks = (yield Query("who_asked_for_identity", whose)) if place < MOST_NAMED else ()
+        tasks = (yield Query("requesters_of_identity", whose)) if place < MOST_NAMED else ()
         facts.append(watch.Repeated(as_uuid(lineage), kind, key, times, [row[0] for row in tasks]))
     told = {fact.lineage for fact in facts}
     new = [row for row in by_key if as_uuid(row[0]) not in told]
     for place, (lineage, key, times) in enumerate(new):
         whose = {"lineage": as_uuid(lineage), "key": key, "refusal": look.after_refusal, "limit": MOST_TASKS}
-        tasks = (yield Query("who_asked_for_key", whose)) if place < MOST_NAMED else ()
+        tasks = (yield Query("requesters_of_key", whose)) if place < MOST_NAMED else ()
         facts.append(watch.Repeated(as_uuid(lineage), None, key, times, [row[0] for row in tasks]))
     return watch.repeats(facts, look.limits)
 
@@ -155,7 +155,7 @@ def workers(look: Look) -> Op[list[Finding]]:
 
 
 def leases(look: Look) -> Op[list[Finding]]:
-    """Leases that are over and that nobody takes back."""
+    """Leases that are over and were not taken back."""
     before = look.now - look.limits.expired_checks * look.limits.check_ms
     facts = []
     for worker, name, beat_at, lease_ms, low_claim in (yield Query("silent_workers", {"before": before})):
@@ -165,7 +165,7 @@ def leases(look: Look) -> Op[list[Finding]]:
 
 
 def _held(worker: int, low_claim: int) -> Op[list[int]]:
-    """Tasks that a worker holds; they are not locked, unlike where they are taken from it."""
+    """Read the tasks that a worker holds, without a lock."""
     held: list[int] = []
     for token, tasks in (yield Query("claims_of_worker", {"worker": worker, "low_claim": low_claim})):
         rows = yield Query("still_held", {"ids": as_ids(tasks)})
@@ -226,7 +226,7 @@ def parked(_look: Look) -> Op[list[Finding]]:
 
 
 def snapshots(look: Look) -> Op[list[Finding]]:
-    """Old states of the database that somebody still reads."""
+    """Snapshots of old states that transactions still hold."""
     asked = {"before": look.now - look.limits.snapshot_ms, "limit": MOST_SUBJECTS}
     rows = yield Query("old_transactions", asked)
     readers = [watch.OldReader(program, process, look.now - since) for program, process, since in rows]

@@ -124,7 +124,7 @@ class Stuck(NamedTuple):
 
 
 def stuck_running(now: int, after_ms: int) -> Op[list[Stuck]]:
-    """Tasks whose worker is silent, and those that have not given a sign for so long."""
+    """Running tasks whose worker is silent, or that have written nothing for so long."""
     found: list[Stuck] = []
     for worker, name, *_, beat_at, lease_ms, low_claim in (yield Query("living_workers")):
         is_silent = beat_at + lease_ms < now
@@ -141,7 +141,7 @@ def stuck_running(now: int, after_ms: int) -> Op[list[Stuck]]:
 
 
 def stuck_waiting(now: int, after_ms: int) -> Op[list[Stuck]]:
-    """Tasks that have waited for so long, and that nothing in the engine will wake."""
+    """Tasks that have waited for so long, and that no event in the engine will wake."""
     rows = list((yield Query("waits_for_no_child", {"rows": MOST_ROWS, "count": MOST_LOOKED_AT})))
     followers = yield from _waits_without_end("batch:", "batch;")
     names = sorted({row[3].removeprefix("batch:") for row in followers})

@@ -1,4 +1,4 @@
-"""What people and programs ask: tasks, their results and their log, workers, and how much there is to do.
+"""Reads tasks, their results and log, workers and the backlog, for people and programs.
 
 Reading only. Nothing here decodes a payload or a result.
 """
@@ -13,13 +13,13 @@ import msgspec
 from onceward.model.payload import identity
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, band_of
-from onceward.store.lineage.same_work import same_work
+from onceward.store.lineage.same_work import find_same_work
 from onceward.store.op import Op, Query, Row
 from onceward.store.rows import as_uuid
 
 
 class TaskRow(msgspec.Struct, frozen=True, gc=False):
-    """A task as it stands. The worker is the last one that held it, also when nobody holds it now."""
+    """A task as it stands. The worker is the last one that held it, also after its lease has ended."""
 
     id: int
     kind: str
@@ -195,7 +195,7 @@ def tasks(
         if kind and exact:
             sought = identity(kind, exact)
             # All fields of a payload are an object of JSON, or an array; most keys are neither.
-            found_ids = yield from same_work(
+            found_ids = yield from find_same_work(
                 sought, lineage, own_key=True, fields=exact[0] in "{[",
                 before=NEVER if before is None else before, limit=limit,
                 status=None if status is None else int(status), min_depth=min_depth,
@@ -205,7 +205,7 @@ def tasks(
             rows = yield Query("find_in_lineage", {**asked, **names, "lineage": lineage})
         else:
             rows = yield Query("find_tasks", {**asked, **names})
-    found = yield from described([row[0] for row in rows])
+    found = yield from read_tasks([row[0] for row in rows])
     # The rows are read by id after they were found: a status may have moved on, and stuck ones have met no filter yet.
     return [
         one
@@ -277,7 +277,7 @@ def priority_of(band: int) -> int:
     return band_of(band)
 
 
-def described(ids: Sequence[int]) -> Op[list[TaskRow]]:
+def read_tasks(ids: Sequence[int]) -> Op[list[TaskRow]]:
     """Tasks by their ids, newest first; those that are gone are left out."""
     rows = (yield Query("report_tasks", {"ids": list(ids)})) if ids else []
     return [_as_task(row) for row in rows]

@@ -1,4 +1,4 @@
-"""What holds a task back, as far as the database tells."""
+"""Reads what holds a task back, as far as the database tells."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from onceward.store.op import Op, Query, Rows
 _BATCH = batch_wait("")
 
 
-class Server(msgspec.Struct, frozen=True, gc=False):
-    """A living worker, as far as it matters to who waits for one."""
+class ServingWorker(msgspec.Struct, frozen=True, gc=False):
+    """A living worker, with the kinds and queues it serves."""
 
     name: str
     kinds: str
@@ -41,8 +41,8 @@ class Server(msgspec.Struct, frozen=True, gc=False):
         return not self.kinds or (f",{kind}," in f",{self.kinds}," and f",{queue}," in f",{self.queues},")
 
 
-class Standing(msgspec.Struct, frozen=True, gc=False):
-    """A task, and what stands between it and its next stage."""
+class WaitFacts(msgspec.Struct, frozen=True, gc=False):
+    """A task with all that stands between it and its next stage."""
 
     id: int
     kind: str
@@ -59,9 +59,9 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     ended_at: int | None
     worker: str | None
     open_children: Sequence[int]
-    servers: Sequence[Server]
+    servers: Sequence[ServingWorker]
     ahead: int
-    """How many stand before it in its line."""
+    """Number of tasks before it in its line."""
     held_by: str | None = None
     """The scope of an operator's pause that holds its line."""
     gates: Sequence[tuple[Gate, GateFacts]] = ()
@@ -81,8 +81,8 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     """The last heartbeat of its worker, and for how long that may be silent."""
 
 
-def standing(task: int, now: int) -> Op[Standing | None]:
-    """How a task stands, or None if there is none."""
+def read_wait_facts(task: int, now: int) -> Op[WaitFacts | None]:
+    """Read what holds a task back; None if there is no such task."""
     rows = yield Query("why_task", {"task": task})
     if not rows:
         return None
@@ -115,9 +115,9 @@ def standing(task: int, now: int) -> Op[Standing | None]:
         if due_at <= now:
             lane = lane_of(queue, kind, gates, suspect=company > 0)
             [(ahead,)] = yield Query("ahead_in_line", {"lane": lane, "band": band, "task": task})
-    return Standing(
+    return WaitFacts(
         task, kind, queue, company, status, stage, due_at, waiting_for, reason, paused_by, failures, ended_at, worker,
-        [row[0] for row in children], [Server(*row) for row in servers], ahead, held_by, facing,
+        [row[0] for row in children], [ServingWorker(*row) for row in servers], ahead, held_by, facing,
         budget, None if budget is None or budget.unit == CALLS else estimate, created_at, host, presence,
         [(at, Event(event), note) for at, event, note in put_off], beat_at, lease_ms,
     )  # fmt: skip

@@ -53,7 +53,7 @@ WITH living AS (
 SELECT leased.*, claim.seq
 FROM leased, claim
 
--- name: claim_at_once
+-- name: quick_claim
 -- Pop and lease the first tasks of a line in a transaction of one statement (decision 36). It takes fresh tasks only,
 -- without gates, blobs or checkpoints; other tasks keep their places, and all do while anything is paused. On an empty
 -- line it locks and writes nothing: other workers were notified too.
@@ -112,8 +112,8 @@ FROM first
 JOIN leased ON leased.id = first.task
 CROSS JOIN claim
 
--- name: claimed_at_once
--- Read again what claim_at_once has returned, without the places.
+-- name: read_quick_claim
+-- Read again what quick_claim has returned, without the places.
 SELECT t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
     t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
     t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,

@@ -3,10 +3,10 @@
 -- name: held_locks
 -- Nothing, as above.
 
--- name: claim_at_once
+-- name: quick_claim
 -- Nothing, likewise.
 
--- name: claimed_at_once
+-- name: read_quick_claim
 -- Nothing, likewise.
 
 -- name: lease_tasks

@@ -1,34 +1,34 @@
 -- Batches: opened with all their tasks, counted with every task that is spawned or ends, ended once.
 
 -- name: insert_batch
--- The name decides: of two who open the same batch one gets no row. One that a task opens lies inside the batch to which
--- that task belongs.
+-- Opens a batch. The unique name decides: of two concurrent inserts one returns no row. A batch that a task opens lies
+-- inside the batch of that task.
 INSERT INTO onceward_batch (name, deadline_at, scope, then_data, opener, inside, created_at)
 VALUES (:name, :deadline_at, :scope, :then_data, :opener, (SELECT batch FROM onceward_task WHERE id = :opener), :now)
 ON CONFLICT (name) DO NOTHING
 RETURNING id
 
 -- name: batch_of_opener
--- A batch that was opened before, if that was by the same task.
+-- The batch of this name, if the same task has opened it before.
 SELECT id, scope
 FROM onceward_batch
 WHERE name = :name
   AND opener = :opener
 
 -- name: refuse_in_batch
--- A stage that opens its batch again asks for all of it again: what counts is what was refused last.
+-- Sets the count of refused children. A stage that opens its batch again asks for all again: the last count holds.
 UPDATE onceward_batch
 SET refused = :refused
 WHERE id = :batch
 
 -- name: follow_batch
--- What follows a batch that a stage has opened is there from the start.
+-- Names the task that follows a stage's batch; it exists from the start (decision 21).
 UPDATE onceward_batch
 SET then_task = :task
 WHERE id = :batch
 
 -- name: lock_open_batch
--- Whether a batch has not ended. Whoever is about to end it is waited for, and then it has.
+-- Locks a batch if it is open. A transaction that is ending it is waited for; then no row comes back.
 UPDATE onceward_batch
 SET status = status
 WHERE name = :name
@@ -52,7 +52,7 @@ SELECT batch, id
 FROM around
 
 -- name: ending_batch
--- A batch of which nothing is open any more. Its row is locked by the count that said so.
+-- Reads a batch without open tasks. Its row is locked by the count that found none open.
 SELECT succeeded, filtered, skipped, failed, cancelled, refused, name, reason, then_data, then_task
 FROM onceward_batch
 WHERE id = :batch
@@ -73,14 +73,14 @@ ORDER BY deadline_at
 LIMIT 100
 
 -- name: mark_overdue
--- However its last task ends now, this batch has failed.
+-- Notes the exceeded deadline: the batch will end as failed, however its last task ends.
 UPDATE onceward_batch
 SET reason = :reason
 WHERE id = :batch
   AND status = #batch_open
 
 -- name: open_in_batch
--- The open tasks of a batch, and of those inside it. Those that are at what is done at expiry have their own time.
+-- Open tasks of a batch and of the batches inside it, without tasks in their expiry stage: these have their own time.
 WITH RECURSIVE within (id) AS (
     SELECT id
     FROM onceward_batch

@@ -1,8 +1,8 @@
 -- What ends by time: tasks, and those of batches and lineages.
 
 -- name: expire_tasks
--- Nothing of an expired task is written any more: its token is gone. One that was at what is done at expiry has the
--- reason for which it came there.
+-- Fails tasks at their time limit. Their tokens are gone, so the fence refuses later writes; a task in its expiry stage
+-- keeps the reason for which it came there.
 UPDATE onceward_task
 SET status = #failed, ended_at = :now, token = NULL, waiting_for = NULL, reason = coalesce(expiry, :reason)
 WHERE id IN :ids
@@ -10,8 +10,7 @@ WHERE id IN :ids
 RETURNING id, run, fence, stage, awaited, batch, reason
 
 -- name: expire_into_last_stage
--- Tasks that have begun and whose pipelines have something to do at expiry: that alone is left for them. Whatever their
--- attempts were about to write, it is refused.
+-- Sends started tasks into the expiry stage of their pipeline. The fence refuses what their attempts still write.
 UPDATE onceward_task
 SET status = #pending, token = NULL, waiting_for = NULL, due_at = :now, reason = :reason, expiry = :reason, gates = NULL,
     estimate = NULL, touched = 1, failures = 0, crashes = 0, company = 0, same_errors = 0, clock_at = -1
@@ -32,7 +31,7 @@ DELETE FROM onceward_at_expiry
 WHERE kind IN TEXTS :kinds
 
 -- name: overdue_lineages
--- Lineages, and branches of them, whose deadline is over, and that nobody has closed yet.
+-- Lineages and branches past their deadline that are not closed yet.
 SELECT id, root, created_at, deadline_at
 FROM onceward_lineage
 WHERE overdue = 0
@@ -41,7 +40,7 @@ ORDER BY deadline_at
 LIMIT 100
 
 -- name: open_in_lineage
--- Those that are at what is done at expiry have their own time.
+-- Open tasks of a lineage, without tasks in their expiry stage: these have a time of their own.
 SELECT id
 FROM onceward_task
 WHERE lineage = :lineage
@@ -52,7 +51,7 @@ ORDER BY id
 LIMIT :count
 
 -- name: open_in_branch
--- The same for a task and all that descend from it.
+-- As open_in_lineage, for a task and its descendants.
 SELECT t.id
 FROM onceward_task t
 WHERE t.lineage = :lineage
@@ -64,7 +63,7 @@ ORDER BY t.id
 LIMIT :count
 
 -- name: is_overdue
--- Asked again once tasks are locked: an operator may have raised the deadline since.
+-- Checks the deadline again under the locks: an operator may have raised it.
 SELECT 1
 FROM onceward_lineage
 WHERE id = :lineage
@@ -72,8 +71,8 @@ WHERE id = :lineage
   AND deadline_at <= :now
 
 -- name: close_lineage
--- Locked by this, so that nobody spawns in it while we look; who comes later is told. Not if an operator has raised its
--- deadline since, or another look has closed it.
+-- Closes (or reopens) a lineage to spawns. The row lock holds back spawns while we look; later ones are refused. No row
+-- if an operator has raised the deadline, or another look has closed it.
 UPDATE onceward_lineage
 SET overdue = :overdue
 WHERE id = :lineage
@@ -82,13 +81,13 @@ WHERE id = :lineage
 RETURNING id
 
 -- name: limit_times
--- When the time of tasks that are back in line may be over. A look at the same time as before adds nothing.
+-- Stores when the time of tasks in line may be over; a repeated pair adds nothing.
 INSERT INTO onceward_time_limit (at, task)
 ROWS (at bigint, task bigint)
 ON CONFLICT (at, task) DO NOTHING
 
 -- name: due_time_limits
--- Whose time may be over, of these kinds, with what has become of them. One that is gone needs no look.
+-- Time limits that are due, for these kinds; kind is NULL for a task that is gone.
 SELECT l.at, l.task, t.kind
 FROM onceward_time_limit l
 LEFT JOIN onceward_task t ON t.id = l.task
@@ -106,7 +105,7 @@ DELETE FROM onceward_time_limit
 WHERE (at, task) IN (ROWS (at bigint, task bigint))
 
 -- name: read_clocks
--- Tasks that are back in line and whose clock runs.
+-- Tasks in line with a running clock.
 SELECT id, kind, queue, gates, paused, coalesce(clock_at, progressed_at, started_at), expiry
 FROM onceward_task
 WHERE id IN :ids
@@ -115,13 +114,13 @@ WHERE id IN :ids
   AND coalesce(clock_at, 0) >= 0
 
 -- name: stop_clocks
--- Of tasks that an operator holds back: their time begins anew with the next claim.
+-- Stops the clocks of tasks that a pause holds back: their time begins anew with the next claim.
 UPDATE onceward_task
 SET clock_at = -1
 WHERE id IN :ids
 
 -- name: drop_passing_parts
--- A task is opened again: parts stored at its expiry, and times of its waits, concern what it had done until then.
+-- Deletes parts that a reopened task no longer needs: those of its expiry stage, and the times of its waits.
 DELETE FROM onceward_checkpoint
 WHERE task = :task
   AND (substr(stage, 1, 1) = '!' OR substr(part, 1, 5) = 'wait/')

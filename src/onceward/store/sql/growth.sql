@@ -1,13 +1,13 @@
 -- How a lineage has grown: for tests that set it a bound.
 
 -- name: narrow_lineage
--- The lineage has room for no more than so many tasks.
+-- Lowers the task limit of a lineage.
 UPDATE onceward_lineage
 SET max_tasks = :most
 WHERE id = :lineage
 
 -- name: growth_of_lineage
--- How many tasks of each kind came from tasks of each kind, and how many tasks asked for them.
+-- Counts children and their parents, by kinds of both.
 SELECT p.kind, t.kind, count(*), count(DISTINCT t.parent)
 FROM onceward_task t
 LEFT JOIN onceward_task p ON p.id = t.parent
@@ -16,7 +16,7 @@ GROUP BY p.kind, t.kind
 ORDER BY count(*) DESC, t.kind
 
 -- name: refusals_of_lineage
--- What was refused, the most frequent first, with one reason of each for an example.
+-- Counts refusals by rule and kind, most frequent first, with one reason as an example.
 SELECT rule, kind, count(*), min(reason)
 FROM onceward_refusal
 WHERE lineage = :lineage

@@ -1,7 +1,7 @@
--- Tasks that another system has begun, and perhaps ended.
+-- Import of tasks from another system.
 
 -- name: date_imported
--- What became of a task before it came to us, and when.
+-- Stores the past of imported tasks: status, times and reason.
 WITH old (task, created_at, status, ended_at, reason) AS (
     ROWS (task bigint, created_at bigint, status smallint, ended_at bigint, reason text)
 )

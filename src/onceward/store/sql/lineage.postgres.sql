@@ -27,7 +27,7 @@ SET tasks = l.tasks - asked.unused
 FROM asked
 WHERE l.id = asked.id
 
--- name: take_in_order
+-- name: take_root_identities
 -- Take identities of one scope, in order, as take_identities.
 INSERT INTO onceward_identity (scope, hash, task)
 SELECT :scope, t.hash, t.task

@@ -15,7 +15,7 @@ SET tasks = tasks - asked.column2
 FROM (ROWS (id uuid, unused bigint)) AS asked
 WHERE onceward_lineage.id = asked.column1
 
--- name: take_in_order
+-- name: take_root_identities
 -- Nothing: one writer at a time needs no order.
 
 -- name: changes_so_far

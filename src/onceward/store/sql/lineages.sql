@@ -1,8 +1,8 @@
 -- Lineages as a whole: reading them, and what an operator does to one or to a part of it.
 --
 -- A part of a lineage is a task, its head, and all that descend from it. Ancestry is packed in records of one length,
--- root first, so that a descendant carries the number of the head (:mark) at the place of its depth (:offset). Whoever
--- descends from a task was numbered after it.
+-- root first, so that a descendant carries the number of the head (:mark) at the place of its depth (:offset). The id
+-- of a descendant is larger than that of its ancestors.
 
 -- name: head_by_task
 SELECT lineage, id, depth
@@ -10,7 +10,7 @@ FROM onceward_task
 WHERE id = :task
 
 -- name: head_by_lineage
--- Its root, or the oldest that is left of it.
+-- The root of a lineage, or the oldest task that is left of it.
 SELECT lineage, id, depth
 FROM onceward_task
 WHERE lineage = :lineage
@@ -18,7 +18,7 @@ ORDER BY id
 LIMIT 1
 
 -- name: report_subtree
--- The oldest first: whoever is read comes after its parent.
+-- Oldest first: a parent is read before its children.
 SELECT t.id, t.parent, t.depth, t.kind, t.key, CASE WHEN t.key IS NULL THEN substr(t.payload, 1, 1000) END, t.status,
     t.stage, t.fence, t.failures, t.reason, t.waiting_for, t.paused, t.refusals, t.due_at, t.created_at, t.ended_at,
     t.cost
@@ -38,7 +38,7 @@ WHERE t.lineage = :lineage
 GROUP BY t.status
 
 -- name: in_subtree
--- Those between two statuses, paused or not or either.
+-- Tasks of a part between two statuses, filtered by pause where :paused is not NULL.
 SELECT t.id
 FROM onceward_task t
 WHERE t.lineage = :lineage
@@ -145,7 +145,7 @@ ORDER BY t.id DESC
 LIMIT :limit
 
 -- name: find_by_alias
--- As find_by_identity, for those that go by it as another key. Their aliases may be there longer than they are.
+-- As find_by_identity, for aliases. An alias may outlive its task.
 SELECT t.id
 FROM onceward_alias a
 JOIN onceward_task t ON t.id = a.task
@@ -202,7 +202,8 @@ WHERE stopped_at IS NULL
 ORDER BY id
 
 -- name: ahead_in_line
--- How many stand before a task in its line. A cancelled or paused one may still have a place, and another one two.
+-- Counts the claimable tasks before a task in its line. A cancelled or paused task may still have a place, and another
+-- task two.
 SELECT count(DISTINCT r.task)
 FROM onceward_ready r
 JOIN onceward_task t ON t.id = r.task
@@ -229,7 +230,7 @@ WHERE id IN :ids
 RETURNING id, run, fence, stage, awaited, batch
 
 -- name: pause_head
--- Whatever its status: whoever is opened again below it looks here.
+-- Marks the head in any status: a descendant that is reopened reads the mark there.
 UPDATE onceward_task
 SET paused = 1
 WHERE id = :task
@@ -244,7 +245,7 @@ WHERE id IN :ids
 RETURNING id
 
 -- name: resume_tasks
--- The time in which they were paused does not count.
+-- Takes the pause mark away. The time under the pause does not count.
 UPDATE onceward_task
 SET paused = 0, clock_at = CASE WHEN status = #running THEN clock_at ELSE -1 END
 WHERE id IN :ids
@@ -259,7 +260,7 @@ WHERE id IN :ids
 ORDER BY id
 
 -- name: read_to_log
--- What a row of the log says of a task to which nothing has happened.
+-- The present facts of a task that a log row repeats.
 SELECT run, fence, status, stage
 FROM onceward_task
 WHERE id = :task
@@ -278,7 +279,7 @@ FROM onceward_task
 WHERE id = :task
 
 -- name: change_limits
--- A root has its limits read with its lease only if it is marked so.
+-- Changes stored limits. `touched` marks a root, so that its claim reads them.
 UPDATE onceward_task
 SET limits = :new_limits,
     touched = CASE WHEN parent IS NULL THEN 1 ELSE touched END

@@ -1,8 +1,8 @@
 -- What is deleted when tasks have been over for long enough.
 
 -- name: prunable_tasks
--- Tasks that ended before a time, in the order of ids; no index knows when a task ended (R13), so this walks. Not those
--- whose outcome somebody may still ask for: who has spawned them, or was linked to them, and is open or ended later.
+-- Tasks that ended before a time, in the order of ids; no index holds the end of a task (R13), so this walks. A task
+-- stays while a parent, or a task linked to it, is open or ended later: it may still ask for the outcome.
 SELECT id
 FROM onceward_task
 WHERE id > :after
@@ -26,7 +26,7 @@ ORDER BY id
 LIMIT :count
 
 -- name: first_younger_task
--- Where those begin that were made after a time, and so cannot have ended before it.
+-- The first task made after a time; later ones cannot have ended before it.
 SELECT (
     SELECT id
     FROM onceward_task
@@ -36,7 +36,7 @@ SELECT (
 )
 
 -- name: prune_tasks
--- Asked again, because an operator may have opened one of them since.
+-- Deletes tasks; the conditions are checked again, because an operator may have reopened one.
 DELETE FROM onceward_task
 WHERE id IN :ids
   AND status >= #ended
@@ -88,7 +88,7 @@ DELETE FROM onceward_refusal
 WHERE parent IN :ids
 
 -- name: close_lineages
--- Lineages, and narrower scopes in them, all of whose tasks are gone.
+-- Deletes the rows of lineages and narrower scopes without a task left.
 DELETE FROM onceward_lineage
 WHERE id IN (ROWS (id uuid))
   AND pruned >= tasks
@@ -104,7 +104,7 @@ DELETE FROM onceward_identity
 WHERE scope IN (ROWS (scope bytea))
 
 -- name: drop_lineage_aliases
--- They stay as long as anything of their lineage: what descends from a task that is gone must not repeat it.
+-- Aliases stay as long as their lineage: a descendant must not repeat a pruned ancestor.
 DELETE FROM onceward_alias
 WHERE lineage IN (ROWS (lineage uuid))
 
@@ -131,7 +131,7 @@ DELETE FROM onceward_progress
 WHERE task IN :ids
 
 -- name: prune_blobs
--- Of the large values that the deleted rows had, those that nothing points at any more.
+-- Deletes large values that no row refers to any more.
 DELETE FROM onceward_blob
 WHERE hash IN (ROWS (hash bytea))
   AND NOT EXISTS (SELECT 1 FROM onceward_task t WHERE t.payload_blob = onceward_blob.hash)

@@ -58,7 +58,7 @@ WHERE a.task = :task
 ORDER BY a.id
 
 -- name: count_parked
--- Tasks whose stored data does not fit the code that has tried them.
+-- Counts tasks that wait for code that fits their stored data.
 SELECT count(*)
 FROM onceward_task
 WHERE waiting_for >= 'code:'
@@ -83,8 +83,8 @@ GROUP BY status
 ORDER BY status
 
 -- name: report_ready
--- How many stand in each line, and since when the first does. A cancelled task may still have a place, and one that
--- was put back may have two.
+-- Counts the tasks in each line and dates the first. A cancelled task may still have a place, and one that was put back
+-- may have two.
 SELECT r.lane, r.band, count(DISTINCT r.task), min(r.at)
 FROM onceward_ready r
 JOIN onceward_task t ON t.id = r.task
@@ -94,7 +94,7 @@ GROUP BY r.lane, r.band
 ORDER BY r.lane, r.band
 
 -- name: report_due
--- What may run later, by lane; one that waits for something other than time does not count.
+-- Counts tasks that become due later, by lane; parked tasks do not count.
 SELECT d.lane, count(DISTINCT d.task), min(d.due_at)
 FROM onceward_due d
 JOIN onceward_task t ON t.id = d.task AND t.due_at = d.due_at
@@ -134,7 +134,7 @@ FROM (
 ORDER BY task
 
 -- name: dangling_payloads
--- Tasks whose payload is gone.
+-- Tasks that refer to a missing payload.
 SELECT t.id
 FROM onceward_task t
 LEFT JOIN onceward_blob b ON b.hash = t.payload_blob
@@ -143,7 +143,7 @@ WHERE t.payload_blob IS NOT NULL
 ORDER BY t.id
 
 -- name: dangling_values
--- Tasks of which a stored value is gone.
+-- Tasks that refer to a missing stored value.
 SELECT DISTINCT c.task
 FROM onceward_checkpoint c
 LEFT JOIN onceward_blob b ON b.hash = c.value_blob

@@ -1,7 +1,7 @@
 -- What is enqueued at set times.
 
 -- name: declare_schedule
--- A schedule as the code says it. Where it has come to is kept, unless its times are others now.
+-- Stores a schedule as declared in code. `next_at` stays, unless expression or time zone have changed.
 INSERT INTO onceward_schedule (name, kind, expression, tz, missed, next_at, changed_at)
 VALUES (:name, :kind, :expression, :tz, :missed, :next_at, :now)
 ON CONFLICT (name) DO UPDATE
@@ -19,8 +19,8 @@ FROM onceward_schedule
 ORDER BY name
 
 -- name: advance_schedule
--- The fence of a schedule: of all who have seen the same time due, one finds it unchanged. Who knows other times for it
--- than the ones declared last does not.
+-- Advances `next_at` by compare-and-set, the fence of a schedule (decision 22): one worker gets a row. A worker with an
+-- older declaration of the times gets none.
 UPDATE onceward_schedule
 SET next_at = :next_at, last_at = coalesce(:last_at, last_at), fired = fired + :fired
 WHERE name = :name

@@ -1,8 +1,7 @@
 -- The spawn guard: room, identities, links and refusals. Constraints and counters decide, never a read that came before.
 
 -- name: spawning_tasks
--- Those who ask for children, as they stand, whether they have asked for any before, and whether anybody of their lineage
--- has aliases.
+-- Spawning tasks as they stand, whether they have spawned before, and whether their lineage has aliases.
 SELECT id, identity, ancestry, limits, scopes, depth, children - members, refusals, batch, paused,
     CASE
         WHEN children > 0 OR refusals > 0 OR EXISTS (SELECT 1 FROM onceward_link l WHERE l.parent = onceward_task.id)
@@ -20,8 +19,8 @@ ROWS (id uuid, root bigint, max_depth integer, max_tasks bigint, max_children bi
 ON CONFLICT (id) DO NOTHING
 
 -- name: take_identities
--- Whoever has an identity keeps it: the holder comes back, ours or another. A conflict locks the row, so that what is
--- then read of its holder stays true for us.
+-- Takes free identities and returns the holder of each, ours or another. A conflict locks the row, so that the state of
+-- its holder cannot change under us.
 INSERT INTO onceward_identity (scope, hash, task)
 ROWS (scope bytea, hash bytea, task bigint)
 ON CONFLICT (scope, hash) DO UPDATE SET task = onceward_identity.task
@@ -39,7 +38,7 @@ DELETE FROM onceward_identity
 WHERE (scope, hash, task) IN (ROWS (scope bytea, hash bytea, task bigint))
 
 -- name: identities_of
--- All that a task goes by; for an alias also where it has got that identity.
+-- All identities of a task; for an alias also the scopes in which it holds it.
 SELECT lineage, identity, NULL, NULL
 FROM onceward_task
 WHERE id = :task
@@ -50,7 +49,7 @@ JOIN onceward_alias a ON a.task = t.id
 WHERE t.id = :task
 
 -- name: insert_aliases
--- Given again it may have been got since.
+-- Stores aliases; a repeated alias updates the scopes in which it is held.
 INSERT INTO onceward_alias (task, identity, key, lineage, here, everywhere)
 ROWS (task bigint, identity bytea, key text, lineage uuid, here smallint, everywhere smallint)
 ON CONFLICT (task, identity) DO UPDATE
@@ -62,7 +61,7 @@ FROM onceward_alias
 WHERE task IN :ids
 
 -- name: hold_identities
--- Who has these identities, where somebody has; nobody can take them over while we look.
+-- Locks identities and returns the holders of those that exist.
 UPDATE onceward_identity
 SET task = task
 WHERE (scope, hash) IN (ROWS (scope bytea, hash bytea))
@@ -74,8 +73,8 @@ FROM onceward_task
 WHERE id IN :ids
 
 -- name: own_children
--- Children of tasks that are this work, unless they were cancelled: asked for again, they are the same children. That they
--- have a parent is said once more, because the index of parents has no others.
+-- Children with an identity, unless they were cancelled: a repeated request means the same child. `parent IS NOT NULL`
+-- is repeated because the index of parents holds no other rows.
 SELECT parent, identity, id
 FROM onceward_task
 WHERE (parent, identity) IN (ROWS (parent bigint, identity bytea))
@@ -84,7 +83,7 @@ WHERE (parent, identity) IN (ROWS (parent bigint, identity bytea))
 ORDER BY id
 
 -- name: parked_children
--- What the log says of the children of a task that were made to wait for approval. 6 is “parked”.
+-- Log notes of children that wait for approval since they were made. 6 is “parked”.
 SELECT a.note
 FROM onceward_task c
 JOIN onceward_attempt a ON a.task = c.id
@@ -104,8 +103,8 @@ ROWS (lineage uuid, parent bigint, stage text, kind text, key text, identity byt
       ancestor bigint, existing bigint, at bigint)
 
 -- name: read_children
--- What has become of the children of tasks, and of those they were linked to, the oldest first. Whoever was linked to is
--- found by all its keys: as it was asked for (0), and once more by every other one (2).
+-- Children of tasks (1) and tasks linked instead of children, oldest first. A linked task comes once by the requested
+-- key (0), and once by each of its other keys (2).
 SELECT c.parent, c.id, c.identity, c.kind, c.key, c.status, c.reason, 1
 FROM onceward_task c
 WHERE c.parent IN :ids
@@ -129,7 +128,7 @@ WHERE parent IN :ids
 ORDER BY id
 
 -- name: read_last_results
--- What succeeded tasks have returned: the result of the stage at which each of them ended.
+-- Results of succeeded tasks: of the stage in which each ended.
 SELECT t.id, coalesce(c.value, b.data)
 FROM onceward_task t
 JOIN onceward_checkpoint c ON c.task = t.id AND c.run = t.run AND c.stage = t.stage AND c.part = ''
@@ -138,14 +137,14 @@ WHERE t.id IN :ids
   AND t.status = #succeeded
 
 -- name: last_wait
--- Whether a task waited when it was heard of last (6, parked), or had been woken (12) or opened again (15) since. By a
--- sum, so that nobody looks for the largest id from the end of the log on.
+-- The last event of a task among parked (6), woken (12) and reopened (15). `id + 0` keeps the planner from scanning the
+-- log backwards from its end.
 SELECT event, note
 FROM onceward_attempt
 WHERE id = (SELECT max(id + 0) FROM onceward_attempt WHERE task = :task AND event IN (6, 12, 15))
 
 -- name: child_ids
--- Whom a task that joins has to wait for, whether they have ended or not.
+-- Children and linked tasks of a joining task, open or ended.
 SELECT id
 FROM onceward_task
 WHERE parent = :task
@@ -155,7 +154,7 @@ FROM onceward_link
 WHERE parent = :task
 
 -- name: await_children
--- A task is about to wait for these. Whoever of them is ending just now is waited for here, and then not among them.
+-- Marks open children as awaited and returns them. The lock waits for a child that is ending, which is then left out.
 UPDATE onceward_task
 SET awaited = 1
 WHERE id IN :ids
@@ -173,7 +172,7 @@ WHERE child IN :ids
 RETURNING parent
 
 -- name: still_joined
--- Which of these still wait for somebody. Asked after their rows were locked.
+-- Parents that still wait for a child; read after their rows were locked.
 SELECT DISTINCT parent
 FROM onceward_join
 WHERE parent IN :ids

@@ -16,7 +16,7 @@ ORDER BY seq DESC
 LIMIT :count
 
 -- name: sizes_of_tasks
--- What tasks are, how many bytes their payloads have, and when those that were claimed once could run.
+-- Kind, payload size and times of tasks.
 SELECT t.id, t.kind, coalesce(
     length(t.payload), (SELECT length(b.data) FROM onceward_blob b WHERE b.hash = t.payload_blob), 0
 ), t.created_at, t.due_at, t.fence
@@ -32,7 +32,7 @@ WHERE task IN :ids
   AND value IS NOT NULL
 
 -- name: stages_committed_before
--- When attempts that were there before the log was read had last finished a stage.
+-- The last committed stage of each attempt before a log row.
 SELECT task, fence, max(at)
 FROM onceward_attempt
 WHERE task IN :ids
@@ -50,7 +50,7 @@ ORDER BY seq
 LIMIT :count
 
 -- name: signs_of_life
--- Tasks that are running, and when they last said anything.
+-- Running tasks with the times of their last log row and their last progress.
 SELECT t.id, t.token, t.kind, t.stage,
     coalesce((SELECT max(a.at) FROM onceward_attempt a WHERE a.task = t.id), 0),
     coalesce((SELECT p.at FROM onceward_progress p WHERE p.task = t.id), 0)
@@ -59,7 +59,7 @@ WHERE t.id IN :ids
   AND t.status = #running
 
 -- name: waits_without_end
--- Tasks that wait for something of a sort, with no time at which that is over, and since when.
+-- Tasks that wait without a time limit for one kind of thing, and since when.
 SELECT t.id, t.kind, t.stage, t.waiting_for,
     coalesce((SELECT max(a.at) FROM onceward_attempt a WHERE a.task = t.id), t.created_at)
 FROM onceward_task t
@@ -92,7 +92,7 @@ WHERE name IN TEXTS :names
   AND status = #batch_open
 
 -- name: heads_of_lines
--- The first of every line who could run. From line to line by the index: a line may be very long.
+-- The first claimable task of every line. Goes from line to line by the index: a line may be very long.
 WITH RECURSIVE line (lane) AS (
     SELECT min(lane) FROM onceward_ready
     UNION ALL

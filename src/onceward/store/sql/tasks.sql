@@ -1,14 +1,14 @@
--- What happens to tasks. Every write of an attempt names its token: the fence (R1).
+-- Writes of attempts and operators to tasks. Every write of an attempt names its token: the fence (R1, decision 2).
 
 -- name: insert_blobs
 -- Large values, once each by their hash.
--- A conflict writes nothing, but locks the row, so that nobody prunes it before we refer to it.
+-- A conflict writes nothing, but locks the row: pruning cannot delete it before we refer to it.
 INSERT INTO onceward_blob (hash, data)
 ROWS (hash bytea, data bytea)
 ON CONFLICT (hash) DO UPDATE SET data = excluded.data WHERE false
 
 -- name: not_due
--- What was popped too early, by a clock a little ahead of the one that made it due.
+-- Popped tasks that are not due yet: the clock of the claim is a little ahead of the one that made them due.
 SELECT id, queue, kind || coalesce('@' || gates, ''), band, rank, company, due_at
 FROM onceward_task
 WHERE id IN :ids
@@ -31,7 +31,7 @@ FROM onceward_signal
 WHERE task IN :ids
 
 -- name: advance
--- Stages are done and their worker goes on with the next one, under the same lease.
+-- Commits stages; their worker goes on with the next stage under the same lease.
 UPDATE onceward_task
 SET stage = :stage, queue = coalesce(:queue, queue), gates = :gates, touched = 1, failures = 0, crashes = 0, company = 0,
     same_errors = 0, progressed_at = :now, clock_at = NULL
@@ -41,7 +41,7 @@ WHERE id IN :ids
 RETURNING id, paused
 
 -- name: finish
--- Tasks have ended.
+-- Ends tasks.
 UPDATE onceward_task
 SET status = :status, stage = :stage, reason = :reason, ended_at = :now, touched = 1, token = NULL
 WHERE id IN :ids
@@ -50,7 +50,7 @@ WHERE id IN :ids
 RETURNING id, awaited, batch
 
 -- name: hand_over
--- A stage is done and the next one belongs to another queue, or has gates to pass. Its clock stands still until then.
+-- Commits a stage before one in another queue or behind gates. The clock of the task stands still until the next claim.
 UPDATE onceward_task
 SET status = #pending, stage = :stage, queue = :queue, gates = :gates, estimate = :estimate, due_at = :now, token = NULL,
     touched = 1, failures = 0, crashes = 0, company = 0, same_errors = 0, progressed_at = :now, clock_at = -1
@@ -60,14 +60,14 @@ WHERE id = :task
 RETURNING id
 
 -- name: wait_for_children
--- A task that was handed over to a stage that joins, and whose children have not all ended.
+-- Parks a task that was handed over to a joining stage while children are open.
 UPDATE onceward_task
 SET status = #waiting, waiting_for = 'children', due_at = :never
 WHERE id = :task
   AND status = #pending
 
 -- name: try_again
--- A stage has failed and will be tried again. An error that is known to pass does not count as one more in a row.
+-- Schedules a retry. An error that is known to pass does not count as one more in a row.
 UPDATE onceward_task
 SET status = #retryable, stage = :stage, company = 0, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL,
     same_errors = CASE WHEN error = :error THEN same_errors + :counted ELSE :counted END, error = :error
@@ -77,8 +77,8 @@ WHERE id = :task
 RETURNING id
 
 -- name: error_history
--- Whether this work of its lineage has failed for good with an error before, how often in a row it has failed with it
--- now, and how many tasks of its pipeline and lineage have failed for good with it.
+-- History of one error: the task of the same work that ended with it, how often in a row this task has met it, and
+-- how many tasks of the pipeline in this lineage ended with it.
 SELECT
     (
         SELECT f.task
@@ -102,7 +102,7 @@ WHERE id = :task
 ON CONFLICT (lineage, identity, fingerprint) DO NOTHING
 
 -- name: defer
--- Nothing has failed; the stage runs again later.
+-- Defers a stage: nothing has failed, it runs again later.
 UPDATE onceward_task
 SET status = #pending, stage = :stage, company = 0, deferrals = deferrals + 1, due_at = :due_at, reason = :reason, token = NULL
 WHERE id = :task
@@ -111,7 +111,7 @@ WHERE id = :task
 RETURNING id
 
 -- name: park
--- The task waits for something other than time. Meanwhile its clock stands still.
+-- Parks a task, which waits for something other than time; its clock stands still.
 UPDATE onceward_task
 SET status = #waiting, stage = :stage, touched = 1, company = 0, waiting_for = :waiting_for, due_at = :due_at, reason = :reason, token = NULL,
     clock_at = CASE
@@ -125,14 +125,14 @@ WHERE id = :task
 RETURNING id
 
 -- name: end_wait
--- What a parked task waits for has already come.
+-- Makes a parked task due now: its signal has already come.
 UPDATE onceward_task
 SET due_at = :now
 WHERE id = :task
   AND status = #waiting
 
 -- name: release
--- Leases are given back; nothing has happened. Until the next claim the clock of the tasks stands still.
+-- Gives leases back; nothing has happened. The clock of the tasks stands still until the next claim.
 UPDATE onceward_task
 SET status = #pending, queue = coalesce(:queue, queue), token = NULL,
     clock_at = CASE
@@ -148,7 +148,7 @@ WHERE id IN :ids
 RETURNING id
 
 -- name: record_crash
--- A stage's own process died, or its worker died while it ran there alone.
+-- Counts a crash: the process of a stage died, or a worker that ran it alone.
 UPDATE onceward_task
 SET status = :status, crashes = crashes + 1, company = :company, reason = :reason, ended_at = :ended_at, token = NULL
 WHERE id = :task
@@ -157,7 +157,7 @@ WHERE id = :task
 RETURNING id, awaited, batch
 
 -- name: crash_marks
--- How often the present stage of a task was running when its worker died, since something of the task was last committed.
+-- Counts the worker deaths of a task since its last commit.
 SELECT count(*)
 FROM onceward_attempt
 WHERE task = :task
@@ -169,7 +169,7 @@ WHERE task = :task
   )
 
 -- name: record_timeout
--- A stage ignored its time limit and its worker was killed for it: one failure, judged when it is claimed again.
+-- Counts one failure of a stage whose worker was killed at the time limit; the next claim decides on it.
 UPDATE onceward_task
 SET status = #retryable, company = 0, failures = failures + 1, due_at = :due_at, reason = :reason, token = NULL
 WHERE id = :task
@@ -177,19 +177,19 @@ WHERE id = :task
   AND status = #running
 RETURNING id
 
--- name: read_fallen
+-- name: read_failures
 SELECT id, kind, lineage, stage, failures
 FROM onceward_task
 WHERE id IN :ids
 
 -- name: suspect
--- A task that was running when its worker died in company: it runs with at most half as many beside it next time.
+-- Marks suspects: next time they run with at most half as many tasks beside them.
 UPDATE onceward_task
 SET company = :company
 WHERE id IN :ids
 
 -- name: touch
--- An attempt stores parts of a stage that goes on.
+-- Checks the fence for an attempt that stores parts and goes on.
 UPDATE onceward_task
 SET touched = 1
 WHERE id = :task
@@ -198,7 +198,7 @@ WHERE id = :task
 RETURNING id
 
 -- name: still_held
--- Which of these leases still stand.
+-- Tasks that are still leased, with their tokens.
 SELECT id, token
 FROM onceward_task
 WHERE id IN :ids
@@ -212,7 +212,7 @@ ON CONFLICT (task, run, stage, part)
 DO UPDATE SET value = excluded.value, value_blob = excluded.value_blob, at = excluded.at
 
 -- name: drop_checkpoints
--- An operator starts a task again from a stage: that stage and what followed it is forgotten.
+-- Deletes the checkpoints of one stage, when an operator restarts a task from there.
 DELETE FROM onceward_checkpoint
 WHERE task = :task
   AND run = :run
@@ -235,7 +235,7 @@ ROWS (task bigint, run integer, fence integer, event smallint, status smallint, 
       note text, trace text)
 
 -- name: log_group
--- One log row each for tasks to which the same has happened, from their own rows: no arrays to send.
+-- Logs one event for many tasks, read from their own rows: no arrays to send.
 INSERT INTO onceward_attempt (task, run, fence, event, status, stage, worker, at, note)
 SELECT id, run, fence, :event, :status, coalesce(:stage, stage), worker, :now, :note
 FROM onceward_task
@@ -250,7 +250,7 @@ WHERE task = :task
   AND number > :seen
 
 -- name: count_signal
--- The task row first: whoever parks it and whoever signals it meet here, so that no signal slips between them.
+-- Locks the task row first, as `park` does: so no signal is lost between the look of a stage and its parking.
 UPDATE onceward_task
 SET signals = signals + 1
 WHERE id = :task
@@ -263,7 +263,7 @@ ON CONFLICT (task, name)
 DO UPDATE SET number = excluded.number, value = excluded.value, at = excluded.at
 
 -- name: wake
--- Tasks that wait are put back in line. Their clock goes on with the next claim.
+-- Wakes waiting tasks. Their clock goes on with the next claim.
 UPDATE onceward_task
 SET status = #pending, waiting_for = NULL, due_at = :now, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
 WHERE id IN :ids
@@ -271,7 +271,7 @@ WHERE id IN :ids
 RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
 
 -- name: wake_joined
--- Tasks whose children have all ended.
+-- Wakes parents after their last open child has ended.
 UPDATE onceward_task
 SET status = #pending, waiting_for = NULL, due_at = :now
 WHERE id IN :ids
@@ -280,7 +280,7 @@ WHERE id IN :ids
 RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
 
 -- name: wake_follower
--- A task that follows a batch, which has ended.
+-- Wakes the task that follows a batch, after the batch has ended.
 UPDATE onceward_task
 SET status = #pending, waiting_for = NULL, due_at = :now
 WHERE id = :task
@@ -289,7 +289,7 @@ WHERE id = :task
 RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
 
 -- name: wake_due
--- Tasks whose wait was ended by time.
+-- Wakes tasks at the time limit of their wait.
 UPDATE onceward_task
 SET status = #pending, waiting_for = NULL, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
 WHERE id IN :ids
@@ -298,7 +298,7 @@ WHERE id IN :ids
 RETURNING id, run, fence, stage
 
 -- name: waiting_for_code
--- Tasks of a kind whose stored data did not fit some version of the code other than this one.
+-- Tasks of a kind that wait for code other than this version.
 SELECT id
 FROM onceward_task
 WHERE waiting_for >= 'code:'
@@ -309,8 +309,7 @@ ORDER BY id
 LIMIT 1000
 
 -- name: wake_for_code
--- Asked again what they wait for: somebody else may have woken one of them since, and it may have come to wait for its
--- children.
+-- Checks `waiting_for` again: a task may have been woken since it was read, and may wait for its children by now.
 UPDATE onceward_task
 SET status = #pending, waiting_for = NULL, due_at = :now, clock_at = CASE WHEN clock_at < 0 THEN clock_at ELSE -1 END
 WHERE id IN :ids
@@ -321,7 +320,7 @@ WHERE id IN :ids
 RETURNING id, run, fence, kind || coalesce('@' || gates, ''), queue, band, rank, stage
 
 -- name: cancel
--- Nothing of a cancelled task is written any more: its token is gone.
+-- Cancels a task. Its token is gone, so the fence refuses every later write of it (decision 2).
 UPDATE onceward_task
 SET status = #cancelled, ended_at = :now, token = NULL, waiting_for = NULL, reason = :reason
 WHERE id = :task
@@ -329,7 +328,7 @@ WHERE id = :task
 RETURNING id, run, fence, stage, awaited, batch
 
 -- name: reopen
--- An operator opens an ended or waiting task again: with a clock that begins anew.
+-- Reopens an ended or waiting task for an operator, with a new clock.
 UPDATE onceward_task
 SET status = #pending, ended_at = NULL, waiting_for = NULL, reason = NULL, due_at = :now, clock_at = -1, expiry = NULL,
     failures = 0, crashes = 0, company = 0, same_errors = 0,

@@ -5,7 +5,7 @@ SELECT name, looked_at
 FROM onceward_watch
 
 -- name: claim_look
--- Whoever is first looks. A time that lies in the future was written before a clock was set back.
+-- Claims a look: the first process gets a row (decision 23). A time in the future dates from before a clock was set back.
 INSERT INTO onceward_watch (name, looked_at)
 VALUES (:name, :now)
 ON CONFLICT (name) DO UPDATE
@@ -41,7 +41,7 @@ FROM onceward_ready
 GROUP BY lane
 
 -- name: watch_repeats
--- The same work in one lineage; who has neither a parent nor children has nothing to repeat.
+-- Work asked for repeatedly in one lineage. A task without parent, children and refusals repeats nothing.
 SELECT asked.lineage, min(asked.kind), min(asked.key), asked.identity, count(*)
 FROM (
     SELECT lineage, kind, key, identity
@@ -82,8 +82,8 @@ HAVING count(*) > :most
 ORDER BY count(*) DESC
 LIMIT :limit
 
--- name: who_asked_for_identity
--- The tasks that are this work in a lineage, and those that were refused it.
+-- name: requesters_of_identity
+-- Tasks with an identity in a lineage, and tasks whose spawn of it was refused.
 SELECT id
 FROM onceward_task
 WHERE identity = :identity
@@ -96,7 +96,7 @@ WHERE identity = :identity
 ORDER BY 1
 LIMIT :limit
 
--- name: who_asked_for_key
+-- name: requesters_of_key
 SELECT DISTINCT asked.task
 FROM (
     SELECT id AS task
@@ -138,7 +138,7 @@ ORDER BY depth DESC, id
 LIMIT :limit
 
 -- name: parked_by_kind
--- Tasks whose stored data does not fit the code that has tried them.
+-- Counts tasks by kind that wait for code that fits their stored data.
 SELECT kind, count(*)
 FROM onceward_task
 WHERE waiting_for >= 'code:'
@@ -182,7 +182,7 @@ ORDER BY at DESC
 LIMIT :limit
 
 -- name: watch_reclaims
--- Tasks taken back within the window, with how often they ever were.
+-- Tasks taken back within the window, with their number of reclaims in all.
 SELECT a.task, t.kind, t.key, t.lineage, count(*)
 FROM onceward_attempt a
 JOIN onceward_task t ON t.id = a.task
@@ -237,7 +237,7 @@ ORDER BY CASE WHEN replace(name, '/', '') = name THEN 0 ELSE 1 END, name
 LIMIT :limit
 
 -- name: behind_gate
--- Who stands in a line that leads through a gate.
+-- Tasks that stand in line before a gate.
 SELECT r.task
 FROM onceward_turn t
 JOIN onceward_ready r ON r.lane = t.lane
@@ -262,7 +262,7 @@ WHERE resolved_at IS NULL
 ORDER BY id
 
 -- name: raise_alert
--- Where another look was faster its alert stands.
+-- Raises an alert; if another look was faster, its alert stands.
 INSERT INTO onceward_alert (rule, subject, lineage, key, count, threshold, tasks, sentence, advice, raised_at, seen_at, tell_at)
 VALUES (:rule, :subject, :lineage, :key, :count, :threshold, :tasks, :sentence, :advice, :now, :now, :tell_at)
 ON CONFLICT (rule, subject) WHERE resolved_at IS NULL DO NOTHING
@@ -276,7 +276,7 @@ WHERE id = :id
   AND resolved_at IS NULL
 
 -- name: resolve_alerts
--- What another look has seen since ours began stays. Who was told of the trouble is told of its end.
+-- Resolves alerts that no look has seen since ours began. An alert that was delivered is delivered again as resolved.
 UPDATE onceward_alert
 SET resolved_at = :now, tell_at = CASE WHEN told_at IS NULL THEN tell_at ELSE :now END, tries = 0
 WHERE id IN :ids
@@ -303,23 +303,23 @@ WHERE resolved_at IS NULL OR CAST(:open_only AS integer) = 0
 ORDER BY id DESC
 LIMIT :limit
 
--- name: alerts_to_tell
+-- name: due_deliveries
 SELECT id, tries
 FROM onceward_alert
 WHERE tell_at <= :now
 ORDER BY tell_at, id
 LIMIT :limit
 
--- name: take_to_tell
--- One process tells; if it dies meanwhile, another does at the time that is set here.
+-- name: claim_delivery
+-- Claims the delivery of an alert: one process gets a row. If it dies, another delivers at :again_at.
 UPDATE onceward_alert
 SET tries = tries + 1, tell_at = :again_at
 WHERE id = :id
   AND tell_at <= :now
 RETURNING id
 
--- name: alert_told
--- One that was resolved while its beginning was told is told once more.
+-- name: mark_delivered
+-- Marks an alert as delivered. If it was resolved during the delivery, it is delivered once more.
 UPDATE onceward_alert
 SET told_at = :now, tries = 0,
     tell_at = CASE WHEN resolved_at IS NOT NULL AND CAST(:was_open AS integer) = 1 THEN CAST(:now AS bigint) END

@@ -6,13 +6,13 @@ VALUES (:name, :host, :pid, :presence, :kinds, :queues, :lease_ms, :now, :now)
 RETURNING id
 
 -- name: introduce_worker
--- A child tells what its supervisor, who registered it, cannot know.
+-- Completes the row of a child worker, which its supervisor has registered.
 UPDATE onceward_worker
 SET pid = :pid, kinds = :kinds, queues = :queues
 WHERE id = :worker
 
 -- name: renew
--- All leases of a process in one row; a worker that was declared dead does not come back.
+-- Renews all leases of a worker in one row; a worker that was declared dead does not come back.
 UPDATE onceward_worker
 SET beat = beat + 1, beat_at = :now
 WHERE id IN :ids
@@ -20,7 +20,7 @@ WHERE id IN :ids
 RETURNING id
 
 -- name: show_lock
--- A worker has begun or ceased to hold its lock. Its beat moves with it: what was seen before counts no more.
+-- Notes that a worker holds its lock, or no longer does. The beat moves too, so that older looks do not count.
 UPDATE onceward_worker
 SET server_run = :run, beat = beat + 1, beat_at = :now
 WHERE id = :worker
@@ -28,7 +28,7 @@ WHERE id = :worker
 RETURNING id
 
 -- name: signed_off
--- Which of these workers have ended in good order, by their own word.
+-- Workers that have stopped in good order.
 SELECT id
 FROM onceward_worker
 WHERE id IN :ids
@@ -77,7 +77,7 @@ WHERE worker = :worker
 ORDER BY seq
 
 -- name: take_back
--- Back into line, whether it had started or not.
+-- Takes tasks from a worker: pending again, whether they had started or not.
 UPDATE onceward_task
 SET status = #pending, token = NULL, due_at = :now
 WHERE id IN :ids

@@ -1,6 +1,6 @@
-"""What is true of gates: who stands in a governed line will be looked at, and a place belongs to a task.
+"""Rules about gates: every governed line has a turn, and every place inside a gate belongs to a task.
 
-Like those of `lineage_checks` these rules run on the snapshot of `verify`.
+Like those of `lineage_rules` they run on the snapshot of `verify`.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from collections.abc import Collection, Iterable, Iterator
 from onceward.model.pause import Pauses
 from onceward.model.task import NEVER
 from onceward.store.op import Row
-from onceward.store.verify.lineage_rules import Found
+from onceward.store.verify.lineage_rules import TaskBreach
 
 
-def overlooked(lines: Iterable[Row], disabled: Collection[str], pauses: Pauses) -> Iterator[Found]:
-    """Every governed line in which somebody stands has a turn, which comes unless its gate is closed by somebody."""
+def lines_without_turn(lines: Iterable[Row], disabled: Collection[str], pauses: Pauses) -> Iterator[TaskBreach]:
+    """Every governed line with tasks has a turn, which comes unless its gate is disabled or paused."""
     for lane, first, count, next_at, gate in lines:
         if next_at is None:
-            yield Found(f"{count} stand in {lane}, and it has no turn: nobody would ever look at it", first)
+            yield TaskBreach(f"{count} stand in {lane}, and it has no turn: no claim would ever look at it", first)
         elif next_at >= NEVER and gate not in disabled and pauses.of_gate(gate) is None:
-            sentence = f"the turn of {lane} never comes, but its gate {gate} is open: nobody would ever look at it"
-            yield Found(sentence, first)
+            sentence = f"the turn of {lane} never comes, but its gate {gate} is open: no claim would ever look at it"
+            yield TaskBreach(sentence, first)
 
 
-def misplaced(slots: Iterable[Row]) -> Iterator[Found]:
+def places_without_task(slots: Iterable[Row]) -> Iterator[TaskBreach]:
     """Every place inside a gate belongs to a task that is there."""
     for gate, task, is_there in slots:
         if not is_there:
-            yield Found(f"task {task} has a place in {gate}, but there is no such task", task)
+            yield TaskBreach(f"task {task} has a place in {gate}, but there is no such task", task)
 
 
-def insane(gates: Iterable[Row]) -> Iterator[str]:
+def impossible_counters(gates: Iterable[Row]) -> Iterator[str]:
     """The counters of a gate make sense, and one that is disabled says why."""
     for name, enabled, streak, is_half_open, calls, failures, hits, misses, why in gates:
         if min(streak, calls, failures, hits, misses) < 0 or enabled not in (0, 1) or is_half_open not in (0, 1):

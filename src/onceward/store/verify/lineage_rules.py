@@ -1,6 +1,6 @@
-"""What is true of lineages as a whole, and of those who wait for each other: each function finds the ways it is broken.
+"""Rules about lineages as a whole and about joins: each function yields the breaches of one.
 
-Unlike the rules of `invariants` these look at more than one task at a time. They run on the same snapshot.
+Unlike those of `task_rules` they look at more than one task at a time. They run on the same snapshot.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onceward.store.rows import as_uuid
 from onceward.store.verify.task_rules import History, Logged, asked_about, may_be_twice
 
 
-class Found(NamedTuple):
+class TaskBreach(NamedTuple):
     """A breach, in words, and the task it is about."""
 
     sentence: str
@@ -35,11 +35,11 @@ class Members:
         self.beyond = Counter[uuid.UUID]()
         """How many tasks of a lineage or scope were made although there was no room, for an operator to approve of."""
         self.same = {task: first for first, task in open_twice}
-        """Tasks whose work is open twice, though it must not be, and who was the first to do it."""
+        """Tasks whose work is open twice, though it must not be, each with the first task of that work."""
         self._paused: set[int] = set()
 
     def add(self, history: History) -> Iterator[str]:
-        """Take note of a task; the ways in which it breaks what `pauses` promises."""
+        """Add a task; yields its breaches of `pauses`."""
         family = history.family
         if family is not None:
             scopes = scopes_in(family.scopes)
@@ -63,11 +63,11 @@ def pauses(history: History, marked: Collection[int]) -> Iterator[str]:
         if above and not task.paused:
             yield f"task {task.id} is open and not paused, but its ancestor, task {above[0]}, is"
         if task.paused and not above and not family.pruned and not _told_of(history):
-            yield f"task {task.id} is paused, but nobody has paused it or an ancestor of it"
+            yield f"task {task.id} is paused, but neither it nor an ancestor was paused"
 
 
 def _paused_root(history: History) -> Iterator[str]:
-    """Nobody but itself is paused or resumed with a root, so that its log tells all of it."""
+    """A root is paused and resumed by its own log rows alone, which tell all of it."""
     task, told = history.task, _told_of(history)
     since = told[-1].fence if told and told[-1].event == Event.PAUSED else None
     if bool(task.paused) != (since is not None):
@@ -80,45 +80,49 @@ def _told_of(history: History) -> list[Logged]:
     return [row for row in history.log if row.event in (Event.PAUSED, Event.RESUMED)]
 
 
-def miscounted(rows: Iterable[Row], members: Members) -> Iterator[Found]:
+def wrong_counts(rows: Iterable[Row], members: Members) -> Iterator[TaskBreach]:
     """Lineages, and narrower scopes in them, that do not count their tasks, or have more than they may.
 
-    Those about which an operator was asked may be too many. Of tasks that are gone nobody knows whether they were such.
+    Tasks that waited for approval may be too many. Pruned tasks are left out: whether they had waited is not known.
     """
     for number, root, tasks, most, pruned, there in rows:
         lineage = as_uuid(number)
         counted = (there or members.scoped[lineage]) + pruned
         if tasks != counted:
-            yield Found(f"the lineage of task {root} says {tasks} tasks, there are or were {counted}", root)
+            yield TaskBreach(f"the lineage of task {root} says {tasks} tasks, there are or were {counted}", root)
         if tasks - members.beyond[lineage] - pruned > most:
-            yield Found(f"the lineage of task {root} has {tasks} tasks, and its max_tasks is {most}", root)
+            yield TaskBreach(f"the lineage of task {root} has {tasks} tasks, and its max_tasks is {most}", root)
 
 
-def doubled(members: Members) -> Iterator[Found]:
+def work_open_twice(members: Members) -> Iterator[TaskBreach]:
     """Work that is open twice in one lineage."""
     together: dict[int, list[int]] = {}
     for task, first in members.same.items():
         together.setdefault(first, []).append(task)
     for first, *others in together.values():
         for second in others:
-            yield Found(f"task {second} is the same work as task {first}, and both are open in one lineage", second)
+            yield TaskBreach(
+                f"task {second} is the same work as task {first}, and both are open in one lineage", second
+            )
 
 
-def misheld(rows: Iterable[Row]) -> Iterator[Found]:
+def lost_identities(rows: Iterable[Row]) -> Iterator[TaskBreach]:
     """Open tasks that others no longer meet under a key by which they go."""
     for task, holder in rows:
-        whose = "nobody has it" if holder is None else f"task {holder} has it"
-        yield Found(f"task {task} is open and has lost the identity of an alias: {whose}", task)
+        whose = "no task has it" if holder is None else f"task {holder} has it"
+        yield TaskBreach(f"task {task} is open and has lost the identity of an alias: {whose}", task)
 
 
-def misjoined(joins: Iterable[Row], alone: Iterable[Row]) -> Iterator[Found]:
-    """Waits that nobody would ever end, and rows of waits that are over."""
+def endless_joins(joins: Iterable[Row], alone: Iterable[Row]) -> Iterator[TaskBreach]:
+    """Joins that no end would ever wake, and rows of joins that are over."""
     for child, parent, child_status, awaited, parent_status, waiting_for in joins:
         if parent_status != Status.WAITING or waiting_for != CHILDREN:
-            yield Found(f"task {parent} is said to wait for task {child}, but does not wait for children", parent)
+            yield TaskBreach(f"task {parent} is said to wait for task {child}, but does not wait for children", parent)
         elif child_status is None or Status(child_status).is_terminal:
-            yield Found(f"task {parent} waits for task {child}, which has ended: nobody would ever wake it", parent)
+            yield TaskBreach(f"task {parent} waits for task {child}, which has ended: it would never be woken", parent)
         elif not awaited:
-            yield Found(f"task {parent} waits for task {child}, which does not know: its end would wake nobody", parent)
+            yield TaskBreach(
+                f"task {parent} waits for task {child}, which does not know: its end would not wake it", parent
+            )
     for (task,) in alone:
-        yield Found(f"task {task} waits for children, but none of them is open: nobody would ever wake it", task)
+        yield TaskBreach(f"task {task} waits for children, but none of them is open: it would never be woken", task)

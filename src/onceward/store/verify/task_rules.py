@@ -1,4 +1,4 @@
-"""What is true of every task at every moment, each as a function from a task's history to the ways it is broken.
+"""Rules that hold for every task at every moment, each a function from the history of a task to its breaches.
 
 Pure: a `History` is everything that is stored of one task, and `verify` reads them. A rule's docstring is the promise.
 """
@@ -18,14 +18,14 @@ from onceward.model.status import CLAIMABLE, TRANSITIONS, Event, Status
 from onceward.model.task import CURSOR_PART, NEVER, ONCE_PREFIX, RESULT_PART, SIZE_PART, WAIT_PREFIX, lane_of
 
 CLOCK_SLACK_MS = 3_600_000
-"""How far the clocks of two machines may differ before a time is called impossible."""
+"""Largest difference between the clocks of two machines before a time counts as impossible."""
 
 _COMMITS = frozenset({Event.STAGE_COMMITTED, Event.HANDED_OVER})
 _FAILURES = frozenset({Event.RETRY_SCHEDULED, Event.TIMED_OUT})
 _INTO_LAST_STAGE = (Event.EXPIRED, Status.PENDING)
-"""How the log tells of a task for which only what is done at expiry is left."""
+"""The log row of a task that goes into its expiry stage."""
 _STILL = frozenset({Event.SIGNALLED, Event.PAUSED, Event.RESUMED, Event.LIMITS_RAISED})
-"""What happens to a task and leaves it where it stands."""
+"""Events that do not change the status of a task."""
 _ALLOWED: dict[int, tuple[frozenset[Status], frozenset[Status]]] = {
     int(event): move for event, move in TRANSITIONS.items()
 }
@@ -86,7 +86,7 @@ class Stored(NamedTuple):
 
 
 class FamilyFacts(NamedTuple):
-    """Where a task comes from and how many it says come from it, beside what the row of its parent says."""
+    """The descent and the count of children in the row of a task, beside what the row of its parent says."""
 
     lineage: uuid.UUID | bytes
     parent: int | None
@@ -218,7 +218,7 @@ def leases(history: History) -> Iterator[str]:
         if task.token is not None:
             yield f"task {task.id} is {_status(task.status)} and still carries a lease"
     elif task.token is None or task.worker is None:
-        yield f"task {task.id} is running and nobody holds it"
+        yield f"task {task.id} is running without a lease"
     elif (task.fence, task.token, task.worker) not in history.claims:
         yield f"task {task.id} is running under a lease (fence {task.fence}) that no claim gave out"
 
@@ -248,9 +248,9 @@ def places(history: History) -> Iterator[str]:
         own = {lane_of(task.queue, task.kind), lane_of(task.queue, task.kind, suspect=True)}
         if own.isdisjoint(history.lanes):
             where = f"only in {', '.join(history.lanes)}" if history.lanes else "in no line"
-            yield f"task {task.id} is {_status(task.status)} and stands {where}: nobody would ever run it"
+            yield f"task {task.id} is {_status(task.status)} and stands {where}: it would never run"
     elif task.status == Status.WAITING and task.due_at < NEVER and not history.lanes:
-        yield f"task {task.id} waits until a time, but stands in no line: nobody would ever wake it"
+        yield f"task {task.id} waits until a time, but stands in no line: it would never be woken"
 
 
 def waits(history: History) -> Iterator[str]:
@@ -327,7 +327,7 @@ def workers(history: History) -> Iterator[str]:
     task = history.task
     if task.status == Status.RUNNING and task.worker is not None:
         if task.worker_row is None:
-            yield f"task {task.id} is running on worker {task.worker}, which nobody knows"
+            yield f"task {task.id} is running on worker {task.worker}, which has no row"
         elif task.worker_stopped_at is not None:
             yield f"task {task.id} is running on worker {task.worker}, which has stopped"
 
@@ -389,13 +389,13 @@ def batch_breaches(batch: BatchFacts) -> Iterator[str]:
         if batch.open != batch.open_tasks:
             yield f"{name} counts {batch.open} open tasks, and there are {batch.open_tasks}"
         if not batch.open:
-            yield f"{name} is open, and none of its tasks is: nobody would ever end it"
+            yield f"{name} is open, and none of its tasks is: it would never end"
     elif batch.open:
         yield f"{name} has ended, and counts {batch.open} open tasks"
     if bool(batch.status) != (batch.ended_at is not None):
         yield f"{name} {'has ended without a time of its end' if batch.status else 'is open and has a time of its end'}"
     if batch.status and batch.waiting_followers:
-        yield f"{name} has ended, and task {batch.then_task} still waits for that: nobody would ever wake it"
+        yield f"{name} has ended, and task {batch.then_task} still waits for that: it would never be woken"
     if batch.opener is None and (batch.then_task is not None) != bool(batch.status and batch.has_follower):
         yield f"{name} {'is followed by a task too early' if batch.then_task else 'was not followed by its task'}"
 

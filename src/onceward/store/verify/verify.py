@@ -1,8 +1,8 @@
-"""Whether everything that Onceward promises of its tasks is true of a database, now, while it is in use.
+"""Checks every promise of Onceward about its tasks on a database in use.
 
-One consistent snapshot is read once, in the order of task ids: tasks, claims, log, checkpoints, places in line. Of
-each task that makes a `History`, at which every rule of `invariants` looks. Nothing is written, and no more than a few
-tasks are in memory at a time.
+It reads one consistent snapshot once, in the order of task ids: tasks, claims, log, checkpoints, places in line. For
+each task that makes a `History`, which every rule of `task_rules` checks. It writes nothing, and keeps no more than a
+few tasks in memory at a time.
 """
 
 from __future__ import annotations
@@ -17,8 +17,15 @@ from onceward.store import queries
 from onceward.store.drivers.session import Session
 from onceward.store.lines.pause_scopes import read_pauses
 from onceward.store.op import Query, Row, drive
-from onceward.store.verify.gate_rules import insane, misplaced, overlooked
-from onceward.store.verify.lineage_rules import Members, doubled, miscounted, misheld, misjoined, pauses
+from onceward.store.verify.gate_rules import impossible_counters, lines_without_turn, places_without_task
+from onceward.store.verify.lineage_rules import (
+    Members,
+    endless_joins,
+    lost_identities,
+    pauses,
+    work_open_twice,
+    wrong_counts,
+)
 from onceward.store.verify.task_rules import (
     RULES,
     BatchFacts,
@@ -48,7 +55,7 @@ class Breach:
 
 @dataclass(slots=True)
 class Check:
-    """One rule and what came of looking."""
+    """One rule and the result of its check."""
 
     name: str
     meaning: str
@@ -58,7 +65,7 @@ class Check:
     breaches: list[Breach] = field(default_factory=list)
 
     def found(self, sentence: str, *tasks: int) -> None:
-        """Note a breach."""
+        """Add a breach."""
         self.broken += 1
         if len(self.breaches) < MOST_KEPT:
             self.breaches.append(Breach(tasks, sentence))
@@ -86,7 +93,7 @@ class Report:
 
 
 def verify(session: Session, now: int) -> Report:
-    """Look at everything, at one moment, while others go on working."""
+    """Check everything on one snapshot, while workers go on."""
 
     def look() -> Report:
         with session.reading():
@@ -106,7 +113,7 @@ def _verified(session: Session, now: int) -> Report:
             ("verify_claims", ""),  # kept until all tasks of the claim are gone
             ("verify_log", "a log"),
             ("verify_checkpoints", "a checkpoint"),
-            ("verify_places", ""),  # a cancelled task may leave one, and whoever finds it drops it
+            ("verify_places", ""),  # a cancelled task may leave one; the claim that pops it drops it
         )
     )
     families = _ByTask(_stream(session, "verify_families"), None, "")
@@ -163,14 +170,14 @@ def _lineages(session: Session, members: Members) -> list[Check]:
         "lineages",
         "A lineage counts its tasks, and unless an operator was asked has no more than it may and no work open twice.",
     )
-    joins = Check("joins", "Who waits for children has an open one, whose end will wake it.")
-    for found in miscounted(_counted(session, "verify_lineages", lineages), members):
+    joins = Check("joins", "A task that waits for children has an open one, whose end will wake it.")
+    for found in wrong_counts(_counted(session, "verify_lineages", lineages), members):
         lineages.found(*found)
-    for found in doubled(members):
+    for found in work_open_twice(members):
         lineages.found(*found)
-    for found in misheld(session.run(Query("misheld_aliases", {"everywhere": EVERYWHERE}))):
+    for found in lost_identities(session.run(Query("misheld_aliases", {"everywhere": EVERYWHERE}))):
         lineages.found(*found)
-    for found in misjoined(_counted(session, "verify_joins", joins), session.run(Query("waiting_for_nobody"))):
+    for found in endless_joins(_counted(session, "verify_joins", joins), session.run(Query("waiting_without_join"))):
         joins.found(*found)
     return [lineages, joins]
 
@@ -192,14 +199,14 @@ def _batches(session: Session) -> Check:
 
 
 def _gates(session: Session) -> Check:
-    check = Check("gates", "Who stands before a gate is looked at, who is inside is there, its counters make sense.")
+    check = Check("gates", "Lines before gates have turns, places inside belong to tasks, and the counters make sense.")
     gates = list(_counted(session, "verify_gates", check))
     disabled = {name for name, enabled, *_ in gates if not enabled}
-    for found in overlooked(_counted(session, "verify_lines", check), disabled, drive(read_pauses(), session)):
+    for found in lines_without_turn(_counted(session, "verify_lines", check), disabled, drive(read_pauses(), session)):
         check.found(*found)
-    for found in misplaced(_counted(session, "verify_slots", check)):
+    for found in places_without_task(_counted(session, "verify_slots", check)):
         check.found(*found)
-    for sentence in insane(gates):
+    for sentence in impossible_counters(gates):
         check.found(sentence)
     return check
 
@@ -271,7 +278,7 @@ class _ByTask:
         return found
 
     def finish(self) -> None:
-        """What comes after the last task belongs to none."""
+        """Report the rows after the last task, which belong to none."""
         self._skip(None)
 
     def _skip(self, task: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Tasks that have failed without a stage that could say so: their worker died, or their time was over in line."""
+"""Failures that no stage reports: a worker died, or a time limit was over in line."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from onceward.store.op import Op, Query
 from onceward.store.rows import as_uuid
 
 
-class Fallen(NamedTuple):
-    """A task that has failed, or ended badly, and why; `status` is what it has become by that."""
+class EngineFailure(NamedTuple):
+    """A task that the engine has failed or quarantined: its new status, and the reason."""
 
     task: int
     status: Status
     reason: str
 
 
-def failures_of(fallen: Sequence[Fallen]) -> Op[list[Failure]]:
-    """What the application is told of them, as far as they are still there."""
-    rows = yield Query("read_fallen", {"ids": [one.task for one in fallen]})
+def read_failures(fallen: Sequence[EngineFailure]) -> Op[list[Failure]]:
+    """Read the failures that the application is told of; pruned tasks are left out."""
+    rows = yield Query("read_failures", {"ids": [one.task for one in fallen]})
     known = {row[0]: row[1:] for row in rows}
     found = []
     for task, status, reason in fallen:

@@ -32,6 +32,8 @@ class Program(Machine):
         self._batches = 0
         self.limits_usd = {work.usd.name: work.LIMIT_USD, work.allowance.name: work.ALLOWANCE_USD}
         """The limits of the budgets, as they were raised last."""
+        self._restores = 0
+        """How many restores there had been when it began to ask."""
         self._is_settling = False
         self.paused_since: dict[str, int] = {}
         """What is surely paused, and since when."""
@@ -71,6 +73,7 @@ class Program(Machine):
             else:
                 self._at = world.ms + world.chance.choice((0, 10, 500, 5_000, 20_000))
                 self._left -= 1
+                self._restores = world.faults["restore"]
                 try:
                     self._ask()
                 except (StoreUnavailable, OutcomeUnknown, IllegalTransition, TaskNotFound) as error:
@@ -117,8 +120,7 @@ class Program(Machine):
     def _accepted(self, answers: Any) -> None:
         ids = {one.id for one in answers if one}
         self.world.tell(f"has enqueued {sorted(ids)}")
-        self.world.counts["tasks accepted"] += len(ids)
-        self.world.ledger.truth.accepted |= ids
+        self._told_of(ids)
         if self.world.plan.cancels:
             for task in sorted(ids)[:-1]:
                 with suppress(IllegalTransition):  # it has ended meanwhile
@@ -133,8 +135,17 @@ class Program(Machine):
             for number in range(self.world.chance.randint(1, 3)):
                 batch.add(work.Errand(number))
         self.world.tell(f"has opened {name}: {batch.tasks}")
-        self.world.counts["tasks accepted"] += len(batch.tasks)
-        self.world.ledger.truth.accepted |= set(batch.tasks)
+        self._told_of(set(batch.tasks))
+
+    def _told_of(self, ids: set[int]) -> None:
+        """Believe that tasks are durable. A restore while the reply was on its way may have lost them: of these the
+        program believes in those that are there."""
+        self.world.counts["tasks accepted"] += len(ids)
+        if self.world.faults["restore"] > self._restores:
+            there = {row[0] for row in self.world.database.ask("SELECT id FROM onceward_task")}
+            self.world.counts["accepted tasks lost by a restore"] += len(ids - there)
+            ids = ids & there
+        self.world.ledger.truth.accepted |= ids
 
     def _see_to_task(self) -> None:
         chance = self.world.chance

@@ -28,6 +28,7 @@ from onceward.operations.settings import SettingOperations
 from onceward.operations.sources import Governing
 from onceward.operations.stats import Statistics
 from onceward.operations.ticks import Ticking
+from onceward.operations.workers import Workers
 from onceward.settings.config import Config, with_profile
 from onceward.support.lazily import modules
 from onceward.worker import find_app
@@ -101,6 +102,7 @@ class App(
             if iscoroutinefunction(on_failure):
                 raise ConfigError("on_failure is an `async def`; it is a plain function, called in a thread of its own")
         self._on_failure = on_failure
+        self.workers = Workers(self)
 
     def __repr__(self) -> str:
         return f"<App {', '.join(self.registry.kinds) or 'without pipelines'} on {self._store.place}>"

@@ -91,7 +91,7 @@ def test_run_stops_in_good_order_when_told(app: App, processes: int) -> None:
 
     assert worker.returncode == 0
     assert "stopped" in log
-    assert app.workers() == []
+    assert app.workers.list() == []
 
 
 def test_a_worker_that_was_killed_is_not_shown_as_alive(app: App, ask: Ask) -> None:

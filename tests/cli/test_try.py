@@ -166,14 +166,14 @@ def test_a_worker_for_development_begins_anew_when_the_source_changes(tmp_path: 
         finally:
             process.terminate()
             assert process.wait(60) == 0
-        assert app.workers() == [], "the worker has ended with the one that watches the source"
+        assert app.workers.list() == [], "the worker has ended with the one that watches the source"
     assert json.dumps((tmp_path / "log").read_text()).count("the source has changed") == 2
 
 
 def name_of_worker(app: App, *, without: str) -> str:
     deadline = time.monotonic() + 60
     while True:
-        for worker in app.workers():
+        for worker in app.workers.list():
             if worker.name != without:
                 return str(worker.name)
         assert time.monotonic() < deadline

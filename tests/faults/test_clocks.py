@@ -205,7 +205,7 @@ def test_times_of_schedules_are_fired_once_whatever_the_clock_of_the_server_says
         app.prepare()
         worker = begin(["onceward", "run", "tests.faults.schedulers:app", "--processes", "0"], {DATABASE: url})
         try:
-            wait_until(lambda: len(app.schedules()) > 0 and app.workers(), "it is at work")
+            wait_until(lambda: len(app.schedules()) > 0 and app.workers.list(), "it is at work")
             most = 0
             for offset_s in (1_200, 0, 1_200, 2_400, 0, 2_400, 3_600):
                 before = len(fired(app))

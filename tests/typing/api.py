@@ -174,6 +174,8 @@ async def use_async() -> None:
     assert_type(await app.aenqueue(Listing("u")), Enqueued)
     assert_type(await app.aenqueue_many([Listing("u")]), list[Enqueued])
     assert_type(await app.aread(count, "match"), int)
+    for worker in await app.workers.alist():
+        assert_type(worker.name, str)
 
 
 def test_it() -> None:

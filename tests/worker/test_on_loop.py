@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from inspect import iscoroutinefunction, signature
 
 import pytest
 
 from onceward import App, Config, Context, Payload, Pipeline
 from onceward.client import loop_warnings
 from onceward.errors import StoreUnavailable
+from onceward.operations.workers import Workers
 
 
 class Job(Payload, kind="job"):
@@ -79,3 +81,25 @@ def test_a_call_insists_for_as_long_as_the_setting_says() -> None:
         with pytest.raises(StoreUnavailable):
             app.enqueue(Job())
     assert time.monotonic() - began < 30  # of 60 seconds each
+
+
+def test_an_awaited_form_leaves_its_event_loop_free_while_the_database_is_busy(store_url: str) -> None:
+    with App(store_url, [jobs]) as app:
+        app.migrate()
+
+        async def look_while_busy() -> bool:
+            app._lock.__enter__()  # as another thread has it in the midst of a transaction
+            looking = asyncio.create_task(app.workers.alist())
+            await asyncio.sleep(0.05)
+            was_waiting = not looking.done()
+            app._lock.__exit__(None, None, None)
+            return was_waiting and await looking == []
+
+        assert asyncio.run(look_while_busy())
+
+
+def test_an_awaited_form_has_the_signature_and_the_words_of_the_blocking_one() -> None:
+    assert signature(Workers.alist) == signature(Workers.list)
+    assert Workers.alist.__name__ == "alist"
+    assert iscoroutinefunction(Workers.alist)
+    assert Workers.alist.__doc__ == f"`list`, awaited. {Workers.list.__doc__}"

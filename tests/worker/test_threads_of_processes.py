@@ -49,7 +49,7 @@ def test_blocking_stages_are_shared_by_all_processes(
     with subprocess.Popen(command, cwd=tmp_path) as supervisor:
         try:
             give_up_at = time.monotonic() + LIMIT_S
-            while sum(worker.pid != 0 for worker in app.workers()) < processes:
+            while sum(worker.pid != 0 for worker in app.workers.list()) < processes:
                 assert time.monotonic() < give_up_at
                 time.sleep(0.05)
             time.sleep(1.0)

@@ -186,7 +186,7 @@ def _supervisor(url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _look(app: App, at_s: float) -> Look:
-    return Look(at_s, app.counts(), Counter(app.read(_rows_by_stage)), app.workers())
+    return Look(at_s, app.counts(), Counter(app.read(_rows_by_stage)), app.workers.list())
 
 
 def _rows_by_stage(connection: Connection) -> dict[str, int]:

@@ -140,7 +140,7 @@ class Client:
         if lent.get():
             self._refuse_lent()
         if not self._store.is_memory:  # which answers at once
-            warn_on_loop(type(self))
+            warn_on_loop()
         if self._client is None:
             self._client = self._store.client_session()
             self._client.insist_for(self._wait_s())

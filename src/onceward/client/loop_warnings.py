@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from onceward.support.logs import EngineLog
 
@@ -17,32 +18,35 @@ _telling = threading.Lock()
 logger = EngineLog("onceward.app")
 
 
-def warn_on_loop(app: type) -> None:
+def warn_on_loop() -> None:
     """Warn if an event loop runs in this thread, which stands still until the database has answered."""
     events = sys.modules.get("asyncio.events")  # a program that has no loop need not import it
     if events is None or events._get_running_loop() is None:
         return
-    method, caller = _called_by(sys._getframe(1))
+    entry, caller = _entered_by(sys._getframe(1))
+    call, advice = _call_and_advice(entry.f_locals.get("self"), entry.f_code.co_name)
     with _telling:
-        if method in _told:
+        if call in _told:
             return
-        _told.add(method)
+        _told.add(call)
     logger.warning(
-        f"app.{method} blocks the event loop it is called on until the database has answered; {_instead(app, method)}",
+        f"{call} blocks the event loop it is called on until the database has answered; {advice}",
         at=f"{caller.f_code.co_filename}:{caller.f_lineno}",
     )
 
 
-def _called_by(frame: FrameType) -> tuple[str, FrameType]:
-    """The method of the engine by which other code has come here, and the frame of that code."""
+def _entered_by(frame: FrameType) -> tuple[FrameType, FrameType]:
+    """The frame of the engine's method by which other code has come here, and the frame of that code."""
     while frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(_ENGINE):
         frame = frame.f_back
-    return frame.f_code.co_name, frame.f_back or frame
+    return frame, frame.f_back or frame
 
 
-def _instead(app: type, method: str) -> str:
+def _call_and_advice(owner: Any, method: str) -> tuple[str, str]:
+    """The call as its caller has written it, `app.tasks.get`, and what to write instead."""
+    name = "app" if owner is None else getattr(owner, "_spoken", type(owner).__name__.lower())
     if method.startswith("__"):
-        return "use: async with"
-    if hasattr(app, f"a{method}"):
-        return f"use: await app.a{method}(…)"
-    return f"use: await asyncio.to_thread(app.{method}, …)"
+        return f"with {name}", f"use: async with {name}"
+    if hasattr(owner, f"a{method}"):
+        return f"{name}.{method}", f"use: await {name}.a{method}(…)"
+    return f"{name}.{method}", f"use: await asyncio.to_thread({name}.{method}, …)"

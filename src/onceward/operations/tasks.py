@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import uuid
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from onceward.client.batch import BatchStatus, as_batch_status
 from onceward.client.client import Client
@@ -16,6 +13,7 @@ from onceward.model.batch import BatchOutcome
 from onceward.model.payload import Payload, has_own_key, identity, payload_key
 from onceward.model.status import Status, status_named
 from onceward.model.times import Duration, milliseconds
+from onceward.operations.workers import has_died, stages_of
 from onceward.store.lineage import batches
 from onceward.store.op import Op
 from onceward.support.lazily import modules
@@ -32,10 +30,8 @@ if TYPE_CHECKING:
     from onceward.views.lineage import Found
     from onceward.views.task import Task
     from onceward.views.why import Why
-    from onceward.worker import presence
 else:
     lineage_view, view, reasons = modules("onceward.views.lineage", "onceward.views.task", "onceward.views.why")
-    (presence,) = modules("onceward.worker.presence")
     trees, task_actions, pruning = modules(
         "onceward.store.lineage.trees", "onceward.store.operations.task_actions", "onceward.store.operations.pruning"
     )
@@ -108,10 +104,14 @@ class Operating(Client):
         number, now = arguments.task_number(task_id), self._store.clock.now()
 
         def has_started(one: WaitFacts) -> bool | None:
-            stages = self._stages_of(one.host, one.presence)
+            stages = stages_of(one.host, one.presence, self._store)
             return None if stages is None else any(stage.task == one.id for stage in stages)
 
-        found = self._ask(lambda: reasons.explain(number, now, self.registry.limits_of, has_started, self._has_died))
+        found = self._ask(
+            lambda: reasons.explain(
+                number, now, self.registry.limits_of, has_started, lambda host, path: has_died(host, path, self._store)
+            )
+        )
         if found is None:
             raise TaskNotFound(number)
         return found
@@ -136,29 +136,6 @@ class Operating(Client):
         if not rows:
             raise BatchNotFound(name)
         return as_batch_status(rows[0])
-
-    def workers(self) -> list[reports.WorkerRow]:
-        """The living workers, how many tasks each holds, and what those on this machine are running."""
-        return [self._with_stages(worker) for worker in self._ask(reports.workers)]
-
-    def _with_stages(self, worker: reports.WorkerRow) -> reports.WorkerRow:
-        if worker.pid and self._has_died(worker.host, worker.presence):
-            return msgspec.structs.replace(worker, is_dead=True)
-        stages = self._stages_of(worker.host, worker.presence)
-        if stages is None:
-            return worker
-        in_threads = sum(stage.thread != 0 for stage in stages)
-        return msgspec.structs.replace(worker, running=len(stages), threads=in_threads)
-
-    def _has_died(self, host: str | None, path: str | None) -> bool:
-        """Whether the process of a worker of this machine, which had said that it works, has ended."""
-        known = presence.recorded(path, self._store.presence_folder) if host == socket.gethostname() else None
-        return known is not None and presence.is_dead(known)
-
-    def _stages_of(self, host: str | None, path: str | None) -> list[presence.RunningStage] | None:
-        """The stages that run in a worker process of this machine; None if that cannot be seen from here."""
-        known = presence.recorded(path, self._store.presence_folder) if host == socket.gethostname() else None
-        return None if known is None else presence.running(known)
 
     def backlog(self) -> reports.Backlog:
         """What could run now, line by line, and what may run later."""

@@ -97,7 +97,7 @@ def _watched(plan: Plan, app: App, folder: Path, server: Running, dice: random.R
             now = look(app, time.monotonic() - started)
             assert process.poll() is None, log.read_text(errors="replace")[-3_000:]
             assert now.at_s < plan.longest_s, f"not done in {plan.longest_s} s: {now}"
-            are_all_there = are_all_there or len(app.workers()) >= PROCESSES
+            are_all_there = are_all_there or len(app.workers.list()) >= PROCESSES
             has_ended = are_all_there and bool(now.tasks) and now.is_idle
             boards = approving.waiting(app) if are_all_there else []
             if len(killed) < plan.kills and (has_ended or now.decided >= kill_at[len(killed)]):
@@ -127,7 +127,7 @@ def _watched(plan: Plan, app: App, folder: Path, server: Running, dice: random.R
 
 def _busy(app: App, killed: set[int]) -> list[int]:
     """The workers that hold something, while all are there: whoever is killed, another one goes on."""
-    there = app.workers()
+    there = app.workers.list()
     return [one.pid for one in there if one.holds and one.pid not in killed] if len(there) >= PROCESSES else []
 
 

@@ -172,12 +172,12 @@ def test_a_run_that_is_ended_ends_its_workers(jobs: Commands, world: World) -> N
     process = subprocess.Popen([*command, "--db", jobs.url], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with opened(jobs.url) as app:
         until = time.monotonic() + 60
-        while not app.workers() and time.monotonic() < until:
+        while not app.workers.list() and time.monotonic() < until:
             time.sleep(0.05)
-        assert app.workers()
+        assert app.workers.list()
         process.terminate()
         assert process.wait(timeout=60) == 130
-        assert app.workers() == []
+        assert app.workers.list() == []
 
 
 def test_commands_that_cannot_be_meant_say_why(jobs: Commands, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def look(app: App, at_s: float) -> Look:
         app.read(listing_rows.counts),
         int(app.read(_matches)),
         app.read(source_rows.sources),
-        [Worker(one.name, one.pid, one.holds) for one in app.workers()],
+        [Worker(one.name, one.pid, one.holds) for one in app.workers.list()],
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from onceward.testing import Harness
 from onceward_apps.jobfinder import surroundings
 from onceward_apps.jobfinder.finder import jobfinder
 from tests.apps.jobfinder.loopback import World
+from tests.apps.jobfinder.shared_data import DATA
 
 PROFILE = """
 [person]
@@ -77,7 +77,6 @@ def finder(world: World, profile: Callable[[str], None], url: str) -> Iterator[H
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real answers and files, which is not part of the source."""
-    found = os.environ.get("ONCEWARD_DATA") or str(Path(__file__).parents[4] / "shared" / "data")
-    if not Path(found).is_dir():
+    if not DATA.is_dir():
         pytest.skip("there is no folder of real answers; ONCEWARD_DATA names one")
-    return Path(found)
+    return DATA

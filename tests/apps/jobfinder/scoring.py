@@ -25,9 +25,10 @@ from onceward_apps.jobfinder.reasons import Reason, total
 from onceward_apps.jobfinder.requirements import requirements_in
 from onceward_apps.jobfinder.salaries import stated_in
 from onceward_apps.jobfinder.settings import Numbers
+from tests.apps.jobfinder.shared_data import DATA
 
 HERE = Path(__file__).parent / "labels"
-POSTINGS = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "jobs" / "postings_one_company.json"
+POSTINGS = DATA / "jobs" / "postings_one_company.json"
 BAR = 0.8
 NUMBERS = Numbers()
 

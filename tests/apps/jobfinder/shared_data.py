@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data"
+DATA = Path(os.environ.get("ONCEWARD_DATA") or Path(__file__).resolve().parents[3].parent / "shared" / "data")
+"""The folder of real answers: the variable names it, or it stands beside the repository."""
 
 
 def shared_file(name: str) -> Path:

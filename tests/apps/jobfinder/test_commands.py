@@ -64,7 +64,7 @@ def test_from_a_file_of_companies_to_a_report(
     jobs: Commands, world: World, tmp_path: Path, profile: Callable[[str], None]
 ) -> None:
     board = world.greenhouse("acme", [
-        job(1), job(2, "Junior Accountant", location={"name": "Berlin"}), job(3, "<b>Backend</b> Engineer"),
+        job(1), job(2, "Junior Accountant", location={"name": "Berlin"}), job(3, "<b>Backend</b> Engineer II"),
     ])  # fmt: skip
     website = world.company("Acme", board=board, stack=STACK)
     medium = world.company("Globex", board='<a href="https://jobs.lever.co/globex">Jobs</a>')
@@ -149,7 +149,6 @@ def test_what_comes_from_the_web_is_shown_as_it_is_and_commands_no_terminal(
     assert r"Engineer [/] [red]now[/red] \x1b[2J" in told
     assert r"Engineer [/] \x1b[2J[red]" in told
     assert r"[/bold] \x1b]0;x\x07" in told
-    assert "+90 skills" in told
     assert name[:10] in told
     told += jobs("explain", name[:10])
     assert " +90  skills: all of [them]" in told
@@ -163,7 +162,7 @@ def test_what_is_wrong_with_a_source_has_a_line_of_its_own(jobs: Commands, monke
         name = SourceName("lever:acme", "lever", "acme", "https://jobs.lever.co/acme", "medium")
         source_rows.begin_source(connection, name, None, Origin(None, None, 0, 1), False)
         source_rows.reject_source(connection, "lever:acme", "gone: it answered 404", 1)
-    assert jobs("sources").splitlines()[-1] == "lever:acme: gone: it answered 404"
+    assert jobs("sources").splitlines()[-2:] == ["    lever:acme", "    gone: it answered 404"]
 
 
 def test_a_run_that_is_ended_ends_its_workers(jobs: Commands, world: World) -> None:

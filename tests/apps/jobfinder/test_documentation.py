@@ -61,7 +61,8 @@ def test_every_pipeline_and_command_is_on_the_page() -> None:
         assert re.search(rf"^\| {pipeline.kind.upper()}\b.*\| {stages} \|", PAGE, re.M), pipeline
     commands = {name for name in command_line() if not name.startswith("-")}
     assert commands == {
-        "init", "add", "run", "matches", "explain", "companies", "sources", "approve", "export", "report", "demo",
+        "init", "add", "run", "matches", "explain", "applied", "not-for-me", "hide", "companies", "sources", "approve",
+        "export", "report", "demo",
     }  # fmt: skip
     assert all(f"`{name}" in PAGE for name in commands)
 

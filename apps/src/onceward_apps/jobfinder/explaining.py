@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from onceward import App, ConfigError, Connection
-from onceward_apps.jobfinder import company_rows, listing_rows
+from onceward_apps.jobfinder import company_rows, listing_rows, verdict_rows
 from onceward_apps.jobfinder.identities import listing_id
 from onceward_apps.jobfinder.listing_rows import MatchRow
 from onceward_apps.jobfinder.payloads import Job
@@ -46,6 +46,7 @@ def explained(app: App, text: str) -> dict[str, Any]:
         "location": row.location, "remote": row.remote, "posted": row.posted, "salary": salary(row),
         "source": row.source, "completeness": row.completeness, "gone": day(row.gone_at),
         "strikes": reasons(row.strikes_json), "score": row.score, "why": reasons(row.why_json),
+        "verdict": app.read(verdict_rows.of, name),
     }  # fmt: skip
     if match is not None:
         told |= {"needed": match[1], "priority": match[2], "why": reasons(match[3]), "model": match[4]}
@@ -70,6 +71,7 @@ def match_told(row: MatchRow) -> dict[str, Any]:
         "company": row.company_name, "tier": row.tier, "location": row.location, "remote": row.remote,
         "posted": row.posted, "salary": salary(row), "url": row.url, "apply_url": row.apply_url,
         "why": reasons(row.why_json), "model": row.model, "saved": day(row.saved_at), "gone": day(row.gone_at),
+        "verdict": row.verdict,
     }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from onceward_apps.jobfinder.identities import listing_key
 from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.matching import Match
 from onceward_apps.jobfinder.pages import Request
+from onceward_apps.jobfinder.verdicts import Decision
 from onceward_apps.statements import change, change_each, loaded, record, records, row, rows, stored
 
 
@@ -81,6 +82,23 @@ class MatchRow(msgspec.Struct, frozen=True, kw_only=True):
     currency: str | None
     apply_url: str | None
     gone_at: int | None
+    verdict: Decision | None
+
+
+class NearRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A listing that is no match, as near as it came."""
+
+    listing: str
+    url: str
+    status: str
+    title: str | None
+    company_name: str | None
+    location: str | None
+    remote: bool | None
+    score: int | None
+    why_json: str | None
+    strikes_json: str | None
+    has_office: bool
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -138,18 +156,35 @@ def judge_anew(connection: Connection, listing: str) -> None:
     change(connection, "UPDATE jobs_listing SET status = 'analyzing' WHERE listing = ?", listing)
 
 
-def matches(connection: Connection, with_gone: bool) -> list[MatchRow]:
-    """All matches, the best first."""
+def matches(connection: Connection, with_gone: bool, with_hidden: bool = False) -> list[MatchRow]:
+    """All matches, the best first, without those that a person has hidden or that are not for them."""
     return records(
         connection,
         MatchRow,
         "SELECT m.listing, m.score, m.needed, m.priority, m.why_json, m.has_office, m.model, m.saved_at, l.url,"
         " l.title, l.company, coalesce(l.company_name, c.name), c.tier, l.location, l.remote, l.posted, l.salary_min,"
-        " l.salary_max, l.currency, l.apply_url, l.gone_at"
+        " l.salary_max, l.currency, l.apply_url, l.gone_at, v.decision"
         " FROM jobs_match m JOIN jobs_listing l ON l.listing = m.listing"
-        " LEFT JOIN jobs_company c ON c.company = l.company"
-        " WHERE ? = 1 OR l.gone_at IS NULL ORDER BY m.score DESC, m.saved_at DESC, m.listing",
-        int(with_gone),
+        " LEFT JOIN jobs_company c ON c.company = l.company LEFT JOIN jobs_verdict v ON v.listing = m.listing"
+        " WHERE (? = 1 OR l.gone_at IS NULL) AND (? = 1 OR v.decision IS NULL OR v.decision = 'applied')"
+        " ORDER BY m.score DESC, m.saved_at DESC, m.listing",
+        int(with_gone), int(with_hidden),
+    )  # fmt: skip
+
+
+def near_misses(connection: Connection, most: int) -> list[NearRow]:
+    """The listings closest to being matches: those with the highest scores below it, then those with fewest strikes."""
+    return records(
+        connection,
+        NearRow,
+        "SELECT l.listing, l.url, l.status, l.title, coalesce(l.company_name, c.name), l.location, l.remote, l.score,"
+        " l.why_json, l.strikes_json, coalesce(c.has_office, 0)"
+        " FROM jobs_listing l LEFT JOIN jobs_company c ON c.company = l.company"
+        " LEFT JOIN jobs_verdict v ON v.listing = l.listing"
+        " WHERE l.gone_at IS NULL AND v.listing IS NULL AND l.title IS NOT NULL"
+        " AND (l.status = 'skipped' AND l.score IS NOT NULL OR l.status = 'filtered' AND l.strikes_json IS NOT NULL)"
+        " ORDER BY l.status DESC, coalesce(l.score, 0) DESC, l.decided_at DESC, l.listing LIMIT ?",
+        most,
     )
 
 
@@ -253,7 +288,12 @@ def forget(connection: Connection, source: str, listings: Sequence[str]) -> None
         change(connection, "DELETE FROM jobs_sighting WHERE source = ? AND listing = ?", source, name)
         if row(connection, "SELECT 1 FROM jobs_sighting WHERE listing = ?", name) is None:
             opening_rows.release(connection, name)
-            change(connection, "DELETE FROM jobs_listing WHERE listing = ? AND status = 'analyzing'", name)
+            change(
+                connection,
+                "DELETE FROM jobs_listing WHERE listing = ? AND status = 'analyzing'"
+                " AND NOT EXISTS (SELECT 1 FROM jobs_verdict v WHERE v.listing = jobs_listing.listing)",
+                name,
+            )  # fmt: skip
 
 
 def miss(connection: Connection, source: str, reading: int, now: int) -> None:

@@ -76,8 +76,14 @@ def judged(why: tuple[Reason, ...], listing: Listing, employer: Employer, profil
         beyond = "more than all points" if score else "less than none"
         why = (*why, Reason(score - total(why), "bounds", f"a score is from 0 to {HIGHEST_SCORE}; this is {beyond}"))
     office = employer.has_office or names_place(listing.location, profile.places.office)
-    needed = numbers.match_portland_score if office else numbers.match_min_score
+    needed = needed_for(listing.location, employer.has_office, profile, numbers)
     return Match(score=score, needed=needed, priority=priority_of(score, numbers), why=why, has_office=office)
+
+
+def needed_for(location: str | None, has_office: bool, profile: Profile, numbers: Numbers) -> int:
+    """The score that a listing needs: less with an office of its company in the place of the profile."""
+    office = has_office or names_place(location, profile.places.office)
+    return numbers.match_portland_score if office else numbers.match_min_score
 
 
 def priority_of(score: int, numbers: Numbers) -> Priority:

@@ -14,7 +14,7 @@ from onceward_apps.jobfinder.cli.speaking import PROGRAM
 
 def command_line() -> CommandLine:
     """The whole command line. What stands behind it is loaded here, so that a bad profile is an error like others."""
-    from onceward_apps.jobfinder.cli import adding, demo, looking, running, setting_up, sources, telling
+    from onceward_apps.jobfinder.cli import adding, deciding, demo, looking, running, setting_up, sources, telling
 
     made = CommandLine(
         name=PROGRAM,
@@ -40,6 +40,9 @@ def command_line() -> CommandLine:
         running.run,
         looking.matches,
         telling.explain,
+        deciding.applied,
+        deciding.not_for_me,
+        deciding.hide,
         looking.companies,
         sources.sources,
         sources.approve,

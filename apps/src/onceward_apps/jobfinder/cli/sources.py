@@ -14,7 +14,7 @@ from onceward_apps.jobfinder.cli.speaking import OWN_DATABASE, Where
 from onceward_apps.jobfinder.explaining import day
 from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.source_rows import SourceRow
-from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output, table
+from onceward_apps.speaking import FINE, NOTHING_SAID, Entries, Entry, Flag, Output
 
 STYLES = {"active": "green", "disabled": "bold red", "unknown": "red", "pending_validation": "yellow"}
 
@@ -76,23 +76,22 @@ def _say(word: str, names: list[str], output: Output) -> None:
 
 
 def _show(rows: list[SourceRow]) -> None:
-    cells = [
+    entries: list[Entry] = [
         (
-            row.source,
-            Text("waits for approval" if row.awaits_approval else row.status, STYLES.get(row.status, "default")),
-            row.confidence or row.expected_confidence,
-            row.company or "",
-            "" if row.listings is None else f"{row.listings:,}",
-            str(row.streak),
-            day(row.last_success_at) or "",
+            (
+                Text("waits for approval" if row.awaits_approval else row.status, STYLES.get(row.status, "default")),
+                row.confidence or row.expected_confidence,
+                "" if row.listings is None else f"{row.listings:,}",
+                str(row.streak),
+                day(row.last_success_at) or "",
+                row.company or "",
+            ),
+            tuple(filter(None, (row.source, row.reason or (row.last_error if row.streak else None)))),
         )
         for row in rows
     ]
-    columns = ("source", "state", "confidence", "company", "listings", "streak", "read")
-    show(table(columns, cells, right=("listings", "streak")))
-    for row in rows:
-        if wrong := row.reason or (row.last_error if row.streak else None):
-            show(f"{row.source}: {wrong}")
+    columns = ("state", "confidence", "listings", "streak", "read", "company")
+    show(Entries(columns, entries, gives_way=("company",), right=("listings", "streak")))
 
 
 def _told(row: SourceRow) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def explain(
         print_json(told)
         return FINE
     show(f"{told['title'] or told['url']}: {told['status']}" + (f", {told['reason']}" if told["reason"] else ""))
-    for name in ("company", "tier", "location", "salary", "posted", "source", "completeness", "url", "gone"):
+    for name in ("company", "tier", "location", "salary", "posted", "source", "completeness", "url", "gone", "verdict"):
         if told[name]:
             show(f"  {name}: {told[name]}")
     for name, title in (("strikes", "strikes"), ("why", "points"), ("why_company", "points of its company")):

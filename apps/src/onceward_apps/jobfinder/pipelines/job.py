@@ -20,6 +20,7 @@ from onceward_apps.jobfinder import (
     readers,
     source_rows,
     surroundings,
+    verdict_rows,
 )
 from onceward_apps.jobfinder.boards.recognising import recognise
 from onceward_apps.jobfinder.completeness import Known
@@ -114,7 +115,8 @@ def analyse(ctx: Context[Job]) -> Judged:
     employer = Employer(name=passed.listing.company)
     if known is not None:
         employer = Employer(name=known.name, tier=known.tier, has_office=bool(known.has_office))
-    match = matching.match(passed.listing, employer, profile, numbers)
+    before = ctx.read(verdict_rows.others, listing_id(ctx.payload.url))
+    match = matching.match(passed.listing, employer, profile, numbers, before)
     if passed.asked_for is not None and (came := ctx.outcome(passed.asked_for)).status != "succeeded":
         unknown = Reason(0, "company", f"its company could not be looked at: {came.status}, {came.reason}")
         match = msgspec.structs.replace(match, why=(*match.why, unknown))

@@ -138,3 +138,10 @@ CREATE TABLE jobs_match (
     saved_at bigint NOT NULL
 );
 CREATE INDEX jobs_match_by_score ON jobs_match (score);
+
+-- What a person has decided about a listing.
+CREATE TABLE jobs_verdict (
+    listing text PRIMARY KEY REFERENCES jobs_listing (listing),
+    decision text NOT NULL CHECK (decision IN ('applied', 'hidden', 'not for me')),
+    decided_at bigint NOT NULL
+);

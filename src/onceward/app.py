@@ -172,8 +172,8 @@ class App(
         pinned = {} if orders.concurrency is None else {"concurrency": orders.concurrency}
         if pinned:
             self._in_force.pin(**pinned)
+        from onceward.worker.engine_failures import deliver_from_pipe
         from onceward.worker.failures import FailureHook
-        from onceward.worker.fallen import deliver_from_pipe
         from onceward.worker.process import WorkerProcess
 
         hook = None if self._on_failure is None else FailureHook(self._on_failure)

@@ -251,7 +251,7 @@ def test_migrate_lists_what_it_applied_once(empty_url: str, ask: Ask) -> None:
     first = ask("migrate", "--json", "--app", "tests.cli.shop:app", "--db", empty_url)
     second = ask("migrate", "--app", "tests.cli.shop:app", "--db", empty_url)
 
-    assert first.document["applied"][0] == "engine"
+    assert first.document["applied"][0] == "schema"
     assert first.document["applied"][-1] == "001 parcels"
     assert (second.code, second.out) == (0, "nothing to do: the database is up to date\n")
 

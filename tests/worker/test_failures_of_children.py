@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from onceward import App, Status
-from onceward.worker.fallen import MOST_DELIVERED, ChildFailures
+from onceward.worker.engine_failures import MOST_DELIVERED, ChildFailures
 from tests.worker.test_failures import a_failure
 
 CODE = """

@@ -40,9 +40,9 @@ from onceward.testing.bounds import bounded
 from onceward.testing.clock import FakeClock
 from onceward.views.task import Task
 from onceward.worker import crash_points
+from onceward.worker.engine_failures import FailureDelivery
 from onceward.worker.event_loop import run_on_loop
 from onceward.worker.failures import call
-from onceward.worker.fallen import FallenDelivery
 from onceward.worker.runner import Runner
 from onceward.worker.scheduler import fire_due
 from onceward.worker.threads import StageThreads
@@ -187,7 +187,7 @@ class _InlineWorker:
         self._session = self._store.session()
         told = app._on_failure
         self._on_failure = None if told is None else lambda failure: call(told, failure)
-        self._deliver_fallen = FallenDelivery(self._session, self._on_failure)
+        self._deliver_failures = FailureDelivery(self._session, self._on_failure)
         self._inbox: list[Item] = []
         self._wish: Callable[[], Wish] | None = None
         self._submitted = 0
@@ -281,11 +281,11 @@ class _InlineWorker:
     def _sweep(self) -> None:
         """Do what has come to be due by the clock alone."""
         now = self._store.clock.now()
-        expire_batches(self._session, now, self._deliver_fallen)
+        expire_batches(self._session, now, self._deliver_failures)
         sweep_budgets(self._session, now)
-        expire_lineages(self._session, now, self._deliver_fallen)
+        expire_lineages(self._session, now, self._deliver_failures)
         expire_tasks(
-            self._session, self._app.registry.limits_ms(self._app.config.task_limit_ms), now, self._deliver_fallen
+            self._session, self._app.registry.limits_ms(self._app.config.task_limit_ms), now, self._deliver_failures
         )
         while fire_due(self._session, self._app._schedules, now).fired:
             pass  # of many missed times some are fired at a time
@@ -352,7 +352,7 @@ class _InlineWorker:
         death = Death("died in a test", self._started)
         reclaimed = self._session.transact(lambda: bury(seen, death, deaths, lambda _: 0, self._store.clock.now()))
         if reclaimed is not None:
-            self._deliver_fallen(reclaimed.fallen)
+            self._deliver_failures(reclaimed.failures)
 
     def close(self) -> None:
         """Leave the database."""

@@ -27,7 +27,7 @@ from onceward.store.operations.pruning import prune_receipts, sweep_slots
 from onceward.support.logs import EngineLog
 from onceward.worker import crash_points, presence
 from onceward.worker.dead_machines import LockLooks
-from onceward.worker.fallen import FallenDelivery
+from onceward.worker.engine_failures import FailureDelivery
 
 LOOK_EVERY_MS = 1_000
 MARKS_KEPT_MS = 60_000
@@ -62,7 +62,7 @@ class Housekeeping:
         self._presence_folder = presence_folder
         self._check_presence = check_presence
         self._dice = dice or random.Random()
-        self._deliver_fallen = FallenDelivery(session, on_failure)
+        self._deliver_failures = FailureDelivery(session, on_failure)
         self._host = socket.gethostname()
         self._beats: dict[int, tuple[int, int]] = {}
         """For each worker its beat as last seen, and since when it has been that."""
@@ -96,8 +96,8 @@ class Housekeeping:
             self._look_for_the_dead()
         if now - self._expired_at >= LOOK_EVERY_MS:
             self._expired_at = now
-            self.expired += expire_batches(self._session, self._clock.now(), self._deliver_fallen)
-            self.expired += expire_lineages(self._session, self._clock.now(), self._deliver_fallen)
+            self.expired += expire_batches(self._session, self._clock.now(), self._deliver_failures)
+            self.expired += expire_lineages(self._session, self._clock.now(), self._deliver_failures)
             sweep_budgets(self._session, self._clock.now())
         if now - self._evicted_at >= EVICT_EVERY_MS:
             self._evicted_at = now
@@ -207,7 +207,7 @@ class Housekeeping:
         )
         if reclaimed.suspects:
             self._suspects_found()
-        self._deliver_fallen(reclaimed.fallen)
+        self._deliver_failures(reclaimed.failures)
         sweep_budgets(self._session, self._clock.now())
         return reclaimed
 

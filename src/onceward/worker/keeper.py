@@ -26,7 +26,7 @@ from onceward.store.lines.lines import look_for_stragglers
 from onceward.store.op import Query
 from onceward.support.logs import EngineLog
 from onceward.worker.counts import Swept
-from onceward.worker.fallen import FallenDelivery
+from onceward.worker.engine_failures import FailureDelivery
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
 from onceward.worker.parked_by_code import ParkedByCode
 from onceward.worker.runner import Runner
@@ -83,7 +83,7 @@ class Keeper:
                 presence_folder=presence_folder,
                 on_failure=on_failure,
             )
-        self._deliver_fallen = FallenDelivery(session, on_failure)
+        self._deliver_failures = FailureDelivery(session, on_failure)
         self._asked_at = self._expired_at = self._past_asked_at = -(10**12)
         self._expired = 0
         self._stragglers_at = session.clock.monotonic()
@@ -173,7 +173,7 @@ class Keeper:
     def _expire(self) -> None:
         """Fail the tasks whose time is over. By whoever knows how long they may take: a supervisor does not."""
         limits_ms = self._registry.limits_ms(self._config.task_limit_ms)
-        if expired := expire_tasks(self._session, limits_ms, self._session.clock.now(), self._deliver_fallen):
+        if expired := expire_tasks(self._session, limits_ms, self._session.clock.now(), self._deliver_failures):
             self._expired += expired
             self._call(self._runner.look_again)
 

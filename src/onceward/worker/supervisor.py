@@ -34,7 +34,7 @@ from onceward.store.drivers.session import ConnectionLost, TryAgainLater
 from onceward.store.op import Query
 from onceward.support.logs import EngineLog, stopping
 from onceward.worker import presence
-from onceward.worker.fallen import ChildFailures
+from onceward.worker.engine_failures import ChildFailures
 from onceward.worker.housekeeping import Housekeeping, killed_for_time
 from onceward.worker.watcher import Watcher
 from onceward.worker.worker_orders import RETIRED, STARTED_BY_IMPORT, Summary, worker_name

@@ -19,12 +19,12 @@ class EngineFailure(NamedTuple):
     reason: str
 
 
-def read_failures(fallen: Sequence[EngineFailure]) -> Op[list[Failure]]:
+def read_failures(ended: Sequence[EngineFailure]) -> Op[list[Failure]]:
     """Read the failures that the application is told of; pruned tasks are left out."""
-    rows = yield Query("read_failures", {"ids": [one.task for one in fallen]})
+    rows = yield Query("read_failures", {"ids": [one.task for one in ended]})
     known = {row[0]: row[1:] for row in rows}
     found = []
-    for task, status, reason in fallen:
+    for task, status, reason in ended:
         if task in known:
             kind, lineage, stage, failures = known[task]
             # Where its worker was killed for its time limit, that is counted already.

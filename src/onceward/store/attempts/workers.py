@@ -214,7 +214,7 @@ class BuriedWorker:
     suspects: int = 0
     timed_out: int = 0
     quarantined: tuple[int, ...] = ()
-    fallen: tuple[EngineFailure, ...] = ()
+    failures: tuple[EngineFailure, ...] = ()
     """Tasks whose attempt has failed by that, with the quarantined ones."""
 
 
@@ -254,7 +254,7 @@ def _bury(
     counts = len(suspects) == 1 and (not death.by_outsider or kills >= OUTSIDE_KILLS_ALLOWED)
     note = f"{worker.name} {death.how}"
     quarantined: list[int] = []
-    fallen: list[EngineFailure] = []
+    failures: list[EngineFailure] = []
     timed_out = released = 0
     placements: list[Placement] = []
     entries: list[Entry] = []
@@ -269,7 +269,7 @@ def _bury(
             due_at = now + retry_delay_ms(1)
             status, event, timed_out = Status.RETRYABLE, Event.TIMED_OUT, timed_out + 1
             yield Query("record_timeout", {"task": task, "token": token, "due_at": due_at, "reason": death.how})
-            fallen.append(EngineFailure(task, status, death.how))
+            failures.append(EngineFailure(task, status, death.how))
         elif task in suspects and counts:
             event, suspect, lane_rank = Event.CRASHED, True, 1
             status = Status.FAILED if kills or crashes + 1 >= deaths_allowed else Status.PENDING
@@ -286,7 +286,7 @@ def _bury(
                     "ended_at": ended_at,
                 },
             )
-            fallen.append(EngineFailure(task, status, reason))
+            failures.append(EngineFailure(task, status, reason))
             if status is Status.FAILED:
                 quarantined.append(task)
                 ended += [EndedTask(task, status, awaited, batch) for task, awaited, batch in marked]
@@ -307,7 +307,7 @@ def _bury(
     yield from propagate_ends(ended, now)
     yield from put_in_line(placements, now)
     yield from schedule_time_checks([one.task for one in placements], now)
-    return BuriedWorker(worker.name, released, len(suspects), timed_out, tuple(quarantined), tuple(fallen))
+    return BuriedWorker(worker.name, released, len(suspects), timed_out, tuple(quarantined), tuple(failures))
 
 
 def _suspects(held: Sequence[tuple[bytes, Row]], death: Death) -> Collection[int]:

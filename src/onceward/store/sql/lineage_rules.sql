@@ -21,15 +21,15 @@ SELECT l.id, l.root, l.tasks, l.max_tasks, l.pruned, (SELECT count(*) FROM oncew
 FROM onceward_lineage l
 
 -- name: verify_joins
--- Who waits for whom, and how both stand.
+-- Every join with the states of child and parent.
 SELECT j.child, j.parent, c.status, c.awaited, p.status, p.waiting_for
 FROM onceward_join j
 LEFT JOIN onceward_task c ON c.id = j.child
 LEFT JOIN onceward_task p ON p.id = j.parent
 ORDER BY j.parent, j.child
 
--- name: waiting_for_nobody
--- Tasks that wait for children of which none is open: nobody would ever wake them.
+-- name: waiting_without_join
+-- Tasks that wait for children without an open one: no end would ever wake them.
 SELECT t.id
 FROM onceward_task t
 WHERE t.status = #waiting

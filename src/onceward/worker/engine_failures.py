@@ -31,20 +31,20 @@ LONGEST_LINE = 4_096
 logger = EngineLog("onceward.worker")
 
 
-class FallenDelivery:
+class FailureDelivery:
     """Logs such tasks, a line for each, and hands them to `on_failure` where the application has one."""
 
     def __init__(self, session: Session, on_failure: Callable[[Failure], object] | None) -> None:
         self._session = session
         self._on_failure = on_failure
 
-    def __call__(self, fallen: Sequence[EngineFailure]) -> None:
+    def __call__(self, failures: Sequence[EngineFailure]) -> None:
         """Tell of these, whose failure is committed."""
-        if not fallen:
+        if not failures:
             return
-        if (left_out := len(fallen) - MOST_DELIVERED) > 0:
+        if (left_out := len(failures) - MOST_DELIVERED) > 0:
             logger.warning("many tasks have failed at once, not all are told of one by one", count=left_out)
-        for failure in self._session.ask(lambda: read_failures(fallen[:MOST_DELIVERED])):
+        for failure in self._session.ask(lambda: read_failures(failures[:MOST_DELIVERED])):
             values = {"task": failure.task, "kind": failure.kind, "lineage": str(failure.lineage)}
             if failure.has_ended:
                 logger.warning("task failed", **values, reason=failure.reason)

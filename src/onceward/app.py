@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from importlib import import_module
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal
 
+from onceward import extras
 from onceward.authoring.current_stage import refuse_while_importing
 from onceward.authoring.pipeline import Pipeline
 from onceward.client.awaited import awaited
@@ -347,6 +349,18 @@ class App(Enqueueing):
             return verify.verify(self._session(), self._store.clock.now())
 
     averify = awaited(verify)
+
+    def asgi(self, *, hosts: Collection[str] | None = None, name: str = "") -> Any:
+        """Return the dashboard and its JSON API as an ASGI application, to mount in FastAPI or Starlette.
+
+        Every caller needs a token (`onceward token add`). `hosts` are the names under which it may be asked for;
+        without them the program that mounts it checks that. It needs the extra `web`.
+        """
+        try:
+            site, guard = import_module("onceward.web.site"), import_module("onceward.web.guard")
+        except ModuleNotFoundError as error:
+            raise ConfigError(extras.missing(error.name or "") or str(error)) from error
+        return site.Site(self, guard.Access(hosts), name=name).asgi()
 
     def envelope(
         self, limits: Limits | None = None, *, usd_per_1000_calls: float | None = None, measured: bool = False

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from onceward.harmless import one_line
 from onceward.model.status import Status
 
 KEY_SHOWN = 64
@@ -123,6 +124,7 @@ def glyph(status: Status | str) -> str:
 
 FILTERS = {
     "number": number,
+    "one_line": one_line,
     "span": span,
     "clock": clock,
     "exact": exact,

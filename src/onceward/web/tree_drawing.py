@@ -1,0 +1,310 @@
+"""Turns what is shown of a lineage into boxes with texts that fit, and lines that are thicker where more was spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from onceward.harmless import one_line
+from onceward.model.budget import WHOLE
+from onceward.views.branches import Drawn, LineageTree, TreeTask
+from onceward.views.lineage import Link, Refusal
+from onceward.web import tree_layout, words
+from onceward.web.tree_folding import Group, Spot, spots_of
+from onceward.web.tree_layout import Box
+
+LETTER, SMALL_LETTER = 6.7, 5.7
+"""The width of a letter of a key, which is mono, and of a sentence, on average."""
+TEXT_AT, PAD = 25, 9
+LINE_HEIGHT, TWO_LINES = 21, 40
+NARROWEST, WIDEST, WIDEST_ROOT, WIDEST_REFUSED = 104, 272, 216, 560
+THIN, THICK = 1.2, 5.6
+FEW_REFUSING = 12
+"""With more tasks than that whose spawns were refused, each shows one of them and the number of the others."""
+
+By = Literal["cost", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Refused spawns of a task: one of them, or the number of those that are not shown."""
+
+    parent: TreeTask
+    rule: str
+    kind: str
+    key: str | None
+    reason: str
+    times: int = 1
+    existing: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A box with its texts."""
+
+    box: Box
+    what: Spot | Group | Refused | Link
+    sort: Literal["task", "more", "refused", "linked"]
+    glyph: str
+    head: str
+    """The kind of a task, the rule of a refusal."""
+    key: str
+    title: str
+    figure: str = ""
+    below: str = ""
+    """The second line."""
+    body: int = 0
+    """The width of the box itself, without what is beside it."""
+    classes: str = ""
+
+    @property
+    def key_at(self) -> float:
+        """Where the key begins, counted from the left of the box."""
+        return TEXT_AT + (len(self.head) * LETTER + 8 if self.head else 0)
+
+
+@dataclass(slots=True)
+class Line:
+    """An edge with its looks."""
+
+    path: str
+    width: float
+    classes: str = ""
+
+
+@dataclass(slots=True)
+class Column:
+    """The head of a column."""
+
+    x: int
+    word: str
+    is_beyond: bool
+
+
+@dataclass(slots=True)
+class Drawing:
+    """All that a page draws of a lineage."""
+
+    width: int
+    height: int
+    nodes: list[Node]
+    lines: list[Line]
+    columns: list[Column]
+    limit_at: int | None
+    """Where the line of `max_depth` stands, if anything lies beyond it."""
+
+
+@dataclass(slots=True)
+class _Measure:
+    """What the thickness of a line and the figure of a branch are about."""
+
+    by: By
+    whole: int
+    several_kinds: bool
+
+    def share(self, task: TreeTask) -> float:
+        part = task.cost if self.by == "cost" else task.length_ms
+        return min(1.0, part / self.whole) if self.whole else 0.0
+
+    def figure(self, task: TreeTask) -> str:
+        if self.by == "time":
+            return words.span(task.length_ms)
+        return cost_text(task.cost) if task.cost else ""
+
+
+def drawing(tree: LineageTree, roots: Sequence[Spot], drawn: Drawn, by: By, at: int | None) -> Drawing:
+    """Draw a lineage: boxes with texts, lines, columns."""
+    whole = max((root.cost if by == "cost" else root.length_ms for root in tree.roots), default=0)
+    measure = _Measure(by, whole, len({task.kind for task in tree.tasks.values()}) > 1)
+    first = min(root.task.depth for root in roots)
+    refusals = refused_by_task(tree, spots_of(roots), drawn)
+    boxes = _boxes(roots, first, measure, refusals, drawn, at)
+    layout = tree_layout.laid_out(boxes)
+    nodes = [box.what for box in layout.boxes]
+    beyond = [column for column in layout.columns if column + first > tree.max_depth]
+    limit_at = layout.columns[beyond[0]] - 13 if beyond else None
+    columns = [
+        Column(x, f"beyond max_depth {tree.max_depth}" if column in beyond[:1] else f"depth {column + first}", column in beyond)
+        for column, x in layout.columns.items()
+    ]  # fmt: skip
+    lines = [_line(edge, measure) for edge in layout.edges]
+    return Drawing(layout.width, layout.height, nodes, lines, columns, limit_at)
+
+
+def refused_by_task(tree: LineageTree, spots: Sequence[Spot], drawn: Drawn) -> Mapping[int, list[Refused]]:
+    """Return what was refused to each task that is shown: the first of them, and the number of the others."""
+    refusing = [spot.task for spot in spots if spot.task.refusals]
+    each = 3 if len(refusing) <= FEW_REFUSING else 1
+    found: dict[int, list[Refused]] = {}
+    for task in refusing:
+        kept = drawn.refusals.get(task.id, ())
+        few = kept if task.refusals <= each else kept[: max(1, each - 1)]
+        listed = [_refused(task, one) for one in few]
+        others = task.refusals - len(listed)
+        if others:
+            rules = tree.refused_of.get(task.id, {})
+            rule = next(iter(rules)) if len(rules) == 1 else "refused"
+            uncounted = task.refusals - sum(rules.values())
+            why = f"of {uncounted:,} only the number is kept" if uncounted > 0 else ", ".join(_counted(rules))
+            listed.append(Refused(task, rule, kept[0].kind if kept else "", None, why, others))
+        found[task.id] = listed
+    return found
+
+
+def _counted(rules: Mapping[str, int]) -> list[str]:
+    return [f"{times:,} {rule}" for rule, times in rules.items()]
+
+
+def _refused(task: TreeTask, one: Refusal) -> Refused:
+    return Refused(task, one.rule.value, one.kind, one.key, one.reason, 1, one.existing or one.ancestor)
+
+
+def _boxes(
+    roots: Sequence[Spot],
+    first: int,
+    measure: _Measure,
+    refusals: Mapping[int, list[Refused]],
+    drawn: Drawn,
+    at: int | None,
+) -> list[Box]:
+    made: dict[int, Box] = {}
+    tops: list[Box] = []
+    for spot in spots_of(roots):
+        box = _task_box(spot, spot.task.depth - first, measure, drawn, at)
+        made[spot.task.id] = box
+        above = None if spot.task.parent is None else made.get(spot.task.parent)
+        (tops if above is None else above.children).append(box)
+    for spot in spots_of(roots):
+        box, column = made[spot.task.id], spot.task.depth - first + 1
+        box.children += [_more_box(group, column, measure) for group in spot.groups]
+        if spot.is_open or not spot.task.children:
+            box.children += [_link_box(link, column) for link in drawn.links.get(spot.task.id, ())[:5]]
+            box.children += [_refused_box(one, column) for one in refusals.get(spot.task.id, ())]
+    return tops
+
+
+def _task_box(spot: Spot, column: int, measure: _Measure, drawn: Drawn, at: int | None) -> Box:
+    task = spot.task
+    known = drawn.tasks.get(task.id)
+    full_key = spoken_key(known.key) if known else ""
+    head = task.kind if measure.several_kinds or not full_key else ""
+    figure, below = measure.figure(task), branch_words(task) if task.tasks > 2 or task.refusals else ""
+    beside = 0 if below or not figure else len(figure) * SMALL_LETTER + 14
+    widest = WIDEST_ROOT if column == 0 else WIDEST
+    head = cut(head, 18)
+    room = (widest - TEXT_AT - PAD - beside - (len(head) * LETTER + 8 if head else 0)) / LETTER
+    key = cut(full_key, max(8, int(room)))
+    first_line = TEXT_AT + PAD + beside + len(head) * LETTER + (8 if head else 0) + len(key) * LETTER
+    second_line = TEXT_AT + PAD + len(below) * SMALL_LETTER + (len(figure) * SMALL_LETTER + 14 if figure else 0)
+    least = 190 if task.is_parked else NARROWEST
+    body = int(min(max(first_line, second_line if below else 0, least), widest + 24))
+    tab = len(f"+{task.tasks - 1:,}") * 7 + 14 if spot.can_unfold else 0
+    height = 47 if task.is_parked else TWO_LINES if below else LINE_HEIGHT
+    box = Box(body + tab, height, column)
+    status = "parked" if task.is_parked else "paused" if task.is_paused and task.tasks == 1 else task.status.word
+    reason = f": {known.reason}" if known and known.reason else ""
+    title = f"{task.id} {task.kind} {full_key}, {'waits for approval' if task.is_parked else task.status.word}{reason}"
+    classes = f"node--{status}" + (" node--root" if column == 0 else "") + (" node--here" if task.id == at else "")
+    box.what = Node(box, spot, "task", status, head, key, title, figure, below, body, classes)
+    return box
+
+
+def _more_box(group: Group, column: int, measure: _Measure) -> Box:
+    text = more_words(group)
+    cost = sum(task.cost for task in group.tasks)
+    figure = cost_text(cost) if measure.by == "cost" and cost else ""
+    width = int(min(17 + len(text) * SMALL_LETTER + (len(figure) * SMALL_LETTER + 16 if figure else 0), 340))
+    box = Box(width, LINE_HEIGHT, column, may_overhang=True)
+    box.what = Node(box, group, "more", "", "", text, text, figure, "", width, "node--more")
+    return box
+
+
+def _refused_box(one: Refused, column: int) -> Box:
+    key = cut(spoken_key(one.key), 32) if one.key else f"{one.times:,} more" if one.times > 1 else one.kind
+    room = int((WIDEST_REFUSED - TEXT_AT - PAD - (len(one.rule) + len(key)) * LETTER - 26) / SMALL_LETTER)
+    why = one.reason if len(one.reason) <= room else f"{one.reason[: max(8, room - 1)]}…"
+    width = TEXT_AT + PAD + (len(one.rule) + len(key)) * LETTER + 26 + len(why) * SMALL_LETTER
+    box = Box(int(width), LINE_HEIGHT, column, may_overhang=True)
+    title = f"{one.rule}: {one.kind} {one.key or key}: {one.reason}"
+    box.what = Node(box, one, "refused", "refused", one.rule, key, title, "", why, int(width), "node--refused")
+    return box
+
+
+def _link_box(link: Link, column: int) -> Box:
+    key = cut(spoken_key(link.key or ""), 26)
+    head = cut(link.kind, 18)
+    width = int(TEXT_AT + PAD + (len(head) + len(key)) * LETTER + 8 + 46)
+    box = Box(width, LINE_HEIGHT, column, may_overhang=True)
+    title = f"{link.task} {link.kind} {link.key or ''}, {link.status.word}: was there already, linked instead of made"
+    box.what = Node(box, link, "linked", link.status.word, head, key, title, "linked", "", width, "node--linked")
+    return box
+
+
+def _line(edge: tree_layout.Edge, measure: _Measure) -> Line:
+    what = edge.child.what
+    if what.sort == "task":
+        share = measure.share(what.what.task)
+        return Line(edge.path, round(THIN + (THICK - THIN) * share, 1), "edge--parked" if what.what.task.is_parked else "")
+    if what.sort == "more" and measure.by == "cost" and measure.whole:
+        share = sum(task.cost for task in what.what.tasks) / measure.whole
+        return Line(edge.path, round(THIN + (THICK - THIN) * min(share, 1), 1))
+    return Line(edge.path, THIN, "edge--refused" if what.sort in ("refused", "linked") else "")
+
+
+def cost_text(cost: int) -> str:
+    """Write what a branch has cost: 0.0312."""
+    return words.money(cost / WHOLE)
+
+
+def branch_words(task: TreeTask) -> str:
+    """Say what a branch holds, in few words: 24 tasks, 2 open, 1 waits for you."""
+    said = [f"{task.tasks:,} tasks" if task.tasks > 1 else "1 task"]
+    if task.parked:
+        said.append(f"{task.parked:,} {'waits' if task.parked == 1 else 'wait'} for you")
+    if task.open - task.parked > 0 and task.tasks > 1:
+        said.append(f"{task.open - task.parked:,} open")
+    if task.failed:
+        said.append(f"{task.failed:,} failed")
+    if task.refused:
+        said.append(f"{task.refused:,} refused")
+    return ", ".join(said)
+
+
+def more_words(group: Group) -> str:
+    """Say what is not shown one by one: + 147 more job: 140 filtered, 7 failed."""
+    counts = group.counts
+    if len(counts) == 1:
+        stands = f"all {counts[0][0].word}"
+    else:
+        stands = ", ".join(f"{count:,} {status.word}" for status, count in counts[:3])
+    below = f", {group.below:,} below" if group.below else ""
+    return f"+ {len(group.tasks):,} more {group.kind}{below}: {stands}"
+
+
+def cut(text: str, most: int) -> str:
+    """Cut a text in its middle, for its end tells as much as its beginning."""
+    if len(text) <= most:
+        return text
+    tail = max(3, (most - 1) * 2 // 5)
+    return f"{text[: most - tail - 1]}…{text[-tail:]}"
+
+
+def spoken_key(key: str) -> str:
+    """Write a key for a small box: without `https://`, and of the fields of a payload their values alone."""
+    if key[:1] in "{[":
+        try:
+            fields = msgspec.json.decode(key)
+        except msgspec.DecodeError:
+            return one_line(key)
+        values = fields.values() if isinstance(fields, dict) else fields
+        return one_line(" ".join(map(_plain, values))) or one_line(key)
+    return one_line(key).removeprefix("https://")
+
+
+def _plain(value: object) -> str:
+    return value.removeprefix("https://") if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from onceward.web.pages import entrance, overview
+from onceward.web.pages import entrance, lineage, lineages, overview
 from onceward.web.route import Route
 
 ROUTES: tuple[Route, ...] = (
     *entrance.ROUTES,
     *overview.ROUTES,
+    *lineages.ROUTES,
+    *lineage.ROUTES,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Literal
 
 import msgspec
@@ -16,12 +17,14 @@ from onceward.web import tree_layout, words
 from onceward.web.tree_folding import Group, Spot, spots_of
 from onceward.web.tree_layout import Box
 
-LETTER, SMALL_LETTER = 6.7, 5.7
+LETTER, SMALL_LETTER = 6.7, 6.2
 """The width of a letter of a key, which is mono, and of a sentence, on average."""
 TEXT_AT, PAD = 25, 9
 LINE_HEIGHT, TWO_LINES = 21, 40
-NARROWEST, WIDEST, WIDEST_ROOT, WIDEST_REFUSED = 104, 272, 216, 560
-THIN, THICK = 1.2, 5.6
+NARROWEST, WIDEST_ROOT, WIDEST_REFUSED = 104, 216, 560
+PAGE, LEAST_WIDEST, MOST_WIDEST = 1_380, 184, 272
+"""How wide a tree should be, and between what the width of its boxes lies so that it is."""
+THIN, THICK, GROWTH = 1.2, 6.0, 7.0
 FEW_REFUSING = 12
 """With more tasks than that whose spawns were refused, each shows one of them and the number of the others."""
 
@@ -104,10 +107,15 @@ class _Measure:
     by: By
     whole: int
     several_kinds: bool
+    widest: int
 
-    def share(self, task: TreeTask) -> float:
-        part = task.cost if self.by == "cost" else task.length_ms
-        return min(1.0, part / self.whole) if self.whole else 0.0
+    def thickness(self, part: int) -> float:
+        """The line of a branch: by the root of its share, so that small ones can be told apart."""
+        share = min(1.0, part / self.whole) if self.whole else 0.0
+        return round(min(THICK, THIN + GROWTH * sqrt(share)), 1)
+
+    def part(self, task: TreeTask) -> int:
+        return task.cost if self.by == "cost" else task.length_ms
 
     def figure(self, task: TreeTask) -> str:
         if self.by == "time":
@@ -118,9 +126,13 @@ class _Measure:
 def drawing(tree: LineageTree, roots: Sequence[Spot], drawn: Drawn, by: By, at: int | None) -> Drawing:
     """Draw a lineage: boxes with texts, lines, columns."""
     whole = max((root.cost if by == "cost" else root.length_ms for root in tree.roots), default=0)
-    measure = _Measure(by, whole, len({task.kind for task in tree.tasks.values()}) > 1)
-    first = min(root.task.depth for root in roots)
-    refusals = refused_by_task(tree, spots_of(roots), drawn)
+    spots = spots_of(roots)
+    first, last = min(root.task.depth for root in roots), max(spot.task.depth for spot in spots)
+    between = tree_layout.Spacing().between_columns
+    widest = (PAGE - 150) // max(1, last - first + 1) - between
+    widest = min(MOST_WIDEST, max(LEAST_WIDEST, widest))
+    measure = _Measure(by, whole, len({task.kind for task in tree.tasks.values()}) > 1, widest)
+    refusals = refused_by_task(tree, spots, drawn)
     boxes = _boxes(roots, first, measure, refusals, drawn, at)
     layout = tree_layout.laid_out(boxes)
     nodes = [box.what for box in layout.boxes]
@@ -148,7 +160,8 @@ def refused_by_task(tree: LineageTree, spots: Sequence[Spot], drawn: Drawn) -> M
             rules = tree.refused_of.get(task.id, {})
             rule = next(iter(rules)) if len(rules) == 1 else "refused"
             uncounted = task.refusals - sum(rules.values())
-            why = f"of {uncounted:,} only the number is kept" if uncounted > 0 else ", ".join(_counted(rules))
+            why = ", ".join(_counted(rules)) if len(rules) > 1 else kept[0].reason if kept else ""
+            why = f"of {uncounted:,} only the number is kept" if uncounted > 0 else why
             listed.append(Refused(task, rule, kept[0].kind if kept else "", None, why, others))
         found[task.id] = listed
     return found
@@ -190,23 +203,27 @@ def _task_box(spot: Spot, column: int, measure: _Measure, drawn: Drawn, at: int 
     task = spot.task
     known = drawn.tasks.get(task.id)
     full_key = spoken_key(known.key) if known else ""
-    head = task.kind if measure.several_kinds or not full_key else ""
-    figure, below = measure.figure(task), branch_words(task) if task.tasks > 2 or task.refusals else ""
+    figure = measure.figure(task)
+    hides = spot.can_unfold or spot.groups or column == 1
+    below = branch_words(task) if column == 0 or (hides and (task.tasks > 2 or task.refused)) else ""
     beside = 0 if below or not figure else len(figure) * SMALL_LETTER + 14
-    widest = WIDEST_ROOT if column == 0 else WIDEST
-    head = cut(head, 18)
-    room = (widest - TEXT_AT - PAD - beside - (len(head) * LETTER + 8 if head else 0)) / LETTER
-    key = cut(full_key, max(8, int(room)))
-    first_line = TEXT_AT + PAD + beside + len(head) * LETTER + (8 if head else 0) + len(key) * LETTER
-    second_line = TEXT_AT + PAD + len(below) * SMALL_LETTER + (len(figure) * SMALL_LETTER + 14 if figure else 0)
-    least = 190 if task.is_parked else NARROWEST
-    body = int(min(max(first_line, second_line if below else 0, least), widest + 24))
+    widest = WIDEST_ROOT if column == 0 else measure.widest
+    head = cut(one_line(task.kind), 18) if measure.several_kinds or not full_key else ""
+    head_width = len(head) * LETTER + 8 if head else 0
+    key = cut(full_key, max(8, int((widest - TEXT_AT - PAD - beside - head_width) / LETTER)))
+    if below:
+        room = widest + 16 - TEXT_AT - PAD - (len(figure) * SMALL_LETTER + 12 if figure else 0)
+        below = shortened(below, int(room / SMALL_LETTER))
+    first_line = TEXT_AT + PAD + beside + head_width + len(key) * LETTER
+    second_line = TEXT_AT + PAD + len(below) * SMALL_LETTER + (len(figure) * SMALL_LETTER + 12 if figure else 0)
+    body = int(max(first_line, second_line if below else 0, 190 if task.is_parked else NARROWEST))
     tab = len(f"+{task.tasks - 1:,}") * 7 + 14 if spot.can_unfold else 0
     height = 47 if task.is_parked else TWO_LINES if below else LINE_HEIGHT
     box = Box(body + tab, height, column)
-    status = "parked" if task.is_parked else "paused" if task.is_paused and task.tasks == 1 else task.status.word
-    reason = f": {known.reason}" if known and known.reason else ""
-    title = f"{task.id} {task.kind} {full_key}, {'waits for approval' if task.is_parked else task.status.word}{reason}"
+    status = "parked" if task.is_parked else "paused" if task.is_paused and task.open else task.status.word
+    stands = "waits for approval" if task.is_parked else "paused" if status == "paused" else task.status.word
+    reason = f": {one_line(known.reason)}" if known and known.reason else ""
+    title = f"{task.id} {one_line(task.kind)} {full_key}, {stands}{reason}"
     classes = f"node--{status}" + (" node--root" if column == 0 else "") + (" node--here" if task.id == at else "")
     box.what = Node(box, spot, "task", status, head, key, title, figure, below, body, classes)
     return box
@@ -216,7 +233,7 @@ def _more_box(group: Group, column: int, measure: _Measure) -> Box:
     text = more_words(group)
     cost = sum(task.cost for task in group.tasks)
     figure = cost_text(cost) if measure.by == "cost" and cost else ""
-    width = int(min(17 + len(text) * SMALL_LETTER + (len(figure) * SMALL_LETTER + 16 if figure else 0), 340))
+    width = int(17 + len(text) * SMALL_LETTER + (len(figure) * SMALL_LETTER + 16 if figure else 0))
     box = Box(width, LINE_HEIGHT, column, may_overhang=True)
     box.what = Node(box, group, "more", "", "", text, text, figure, "", width, "node--more")
     return box
@@ -225,33 +242,34 @@ def _more_box(group: Group, column: int, measure: _Measure) -> Box:
 def _refused_box(one: Refused, column: int) -> Box:
     key = cut(spoken_key(one.key), 32) if one.key else f"{one.times:,} more" if one.times > 1 else one.kind
     room = int((WIDEST_REFUSED - TEXT_AT - PAD - (len(one.rule) + len(key)) * LETTER - 26) / SMALL_LETTER)
-    why = one.reason if len(one.reason) <= room else f"{one.reason[: max(8, room - 1)]}…"
+    why = shortened(one_line(one.reason), room)
     width = TEXT_AT + PAD + (len(one.rule) + len(key)) * LETTER + 26 + len(why) * SMALL_LETTER
     box = Box(int(width), LINE_HEIGHT, column, may_overhang=True)
-    title = f"{one.rule}: {one.kind} {one.key or key}: {one.reason}"
+    title = one_line(f"{one.rule}: {one.kind} {one.key or key}: {one.reason}")
     box.what = Node(box, one, "refused", "refused", one.rule, key, title, "", why, int(width), "node--refused")
     return box
 
 
 def _link_box(link: Link, column: int) -> Box:
     key = cut(spoken_key(link.key or ""), 26)
-    head = cut(link.kind, 18)
+    head = cut(one_line(link.kind), 18)
     width = int(TEXT_AT + PAD + (len(head) + len(key)) * LETTER + 8 + 46)
     box = Box(width, LINE_HEIGHT, column, may_overhang=True)
-    title = f"{link.task} {link.kind} {link.key or ''}, {link.status.word}: was there already, linked instead of made"
+    name = one_line(f"{link.task} {link.kind} {link.key or ''}")
+    title = f"{name}, {link.status.word}: was there already, linked instead of made"
     box.what = Node(box, link, "linked", link.status.word, head, key, title, "linked", "", width, "node--linked")
     return box
 
 
 def _line(edge: tree_layout.Edge, measure: _Measure) -> Line:
-    what = edge.child.what
-    if what.sort == "task":
-        share = measure.share(what.what.task)
-        return Line(edge.path, round(THIN + (THICK - THIN) * share, 1), "edge--parked" if what.what.task.is_parked else "")
-    if what.sort == "more" and measure.by == "cost" and measure.whole:
-        share = sum(task.cost for task in what.what.tasks) / measure.whole
-        return Line(edge.path, round(THIN + (THICK - THIN) * min(share, 1), 1))
-    return Line(edge.path, THIN, "edge--refused" if what.sort in ("refused", "linked") else "")
+    node: Node = edge.child.what
+    if isinstance(node.what, Spot):
+        task = node.what.task
+        return Line(edge.path, measure.thickness(measure.part(task)), "edge--parked" if task.is_parked else "")
+    if isinstance(node.what, Group):
+        part = sum(task.cost for task in node.what.tasks) if measure.by == "cost" else 0
+        return Line(edge.path, measure.thickness(part))
+    return Line(edge.path, THIN, "edge--refused")
 
 
 def cost_text(cost: int) -> str:
@@ -274,14 +292,19 @@ def branch_words(task: TreeTask) -> str:
 
 
 def more_words(group: Group) -> str:
-    """Say what is not shown one by one: + 147 more job: 140 filtered, 7 failed."""
+    """Say what is not shown one by one: + 147 more job tasks: 140 filtered, 7 failed."""
     counts = group.counts
     if len(counts) == 1:
         stands = f"all {counts[0][0].word}"
     else:
         stands = ", ".join(f"{count:,} {status.word}" for status, count in counts[:3])
     below = f", {group.below:,} below" if group.below else ""
-    return f"+ {len(group.tasks):,} more {group.kind}{below}: {stands}"
+    return f"+ {len(group.tasks):,} more {one_line(group.kind)} tasks{below}: {stands}"
+
+
+def shortened(text: str, most: int) -> str:
+    """Cut a sentence at its end."""
+    return text if len(text) <= most else f"{text[: max(1, most - 1)]}…"
 
 
 def cut(text: str, most: int) -> str:

@@ -30,8 +30,9 @@ from onceward.operations.cache import CacheStatus
 from onceward.store.governance import cache
 from onceward.store.op import Op
 from onceward.store.operations.hourly_usage import spending_an_hour
-from onceward.store.reports import stats, waits
+from onceward.store.reports import health, stats, waits
 from onceward.store.reports import tasks as reports
+from onceward.store.reports.health import StoreFacts
 from onceward.views.why import Cause, why
 
 MOST_STUCK = 100
@@ -98,6 +99,18 @@ class Stats:
         return CacheStatus("", *(sum(getattr(one, name) for one in self.cache) for name in names))
 
 
+@dataclass(frozen=True, slots=True)
+class StoreHealth:
+    """How the database itself does."""
+
+    at: datetime
+    place: str
+    """Where it is, without its password."""
+    log_bytes: int
+    """Size of the write-ahead log of SQLite; 0 on PostgreSQL."""
+    facts: StoreFacts
+
+
 class Statistics(Namespace):
     """`app.stats`: how many tasks there are, how fast they go and what is stuck."""
 
@@ -152,6 +165,17 @@ class Statistics(Namespace):
         return self._client._ask(reports.backlog)
 
     abacklog = awaited(backlog)
+
+    def store(self) -> StoreHealth:
+        """How large the tables are, what is dead in them, the oldest lease, and what holds the log back."""
+        client = self._client
+        now = client._store.clock.now()
+        facts = client._ask(lambda: health.read_store(now))
+        with client._lock:
+            log_bytes = client._session().log_bytes()
+        return StoreHealth(moment(now), client._store.place, log_bytes, facts)
+
+    astore = awaited(store)
 
     def _source_of(self, kind: str, stage: str | None) -> str | None:
         """The source of a stage, if it has one; no stage is the first."""

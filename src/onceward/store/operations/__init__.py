@@ -5,6 +5,7 @@ Modules in `__all__` are for the whole engine, the others for the store alone.
 
 __all__ = [
     "alerts",
+    "history_samples",
     "hourly_usage",
     "importing",
     "pruning",

@@ -18,6 +18,13 @@ SELECT name, scope, ceiling
 FROM onceward_budget_limit
 WHERE name IN TEXTS :names
 
+-- name: budget_limit_changes
+SELECT scope, ceiling, at, author
+FROM onceward_budget_limit
+WHERE name = :name
+ORDER BY at DESC, scope
+LIMIT :limit
+
 -- name: insert_reservations
 INSERT INTO onceward_reservation (task, token, budget, scope, window_at, amount)
 ROWS (task bigint, token bytea, budget text, scope text, window_at bigint, amount bigint)

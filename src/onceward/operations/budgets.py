@@ -95,6 +95,18 @@ class LimitChange:
     author: str
 
 
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """An amount of a budget that is set aside for a stage that runs."""
+
+    task: int
+    kind: str
+    key: str
+    stage: str | None
+    amount: Decimal
+    since: datetime | None
+
+
 class Budgets(Namespace):
     """`app.budgets`: what was spent, what is set aside, what is left."""
 
@@ -125,6 +137,18 @@ class Budgets(Namespace):
         ]
 
     aholds = awaited(holds)
+
+    def set_aside(self, name: str, *, scope: str = "", limit: int = 100) -> builtins.list[SetAside]:
+        """What is set aside of a budget for stages that run, the largest amounts first."""
+        sought, most = arguments.text_of(name, "name of a budget"), arguments.most_of(limit)
+        return [
+            SetAside(task, kind, key, stage, read_amount(amount), None if since is None else moment(since))
+            for task, kind, key, stage, amount, since in self._client._ask(
+                lambda: budget_waits.read_reservations(sought, scope, most)
+            )
+        ]
+
+    aset_aside = awaited(set_aside)
 
     def history(self, name: str) -> builtins.list[BudgetPoint]:
         """How a budget of the whole app has stood in the last day, oldest first: one point for every look."""

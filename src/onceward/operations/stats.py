@@ -100,6 +100,15 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True)
+class Spending:
+    """What budgets and sources have counted in the last two hours, as an hour's worth."""
+
+    calls: float | None
+    """None where nothing counts it yet."""
+    usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class StoreHealth:
     """How the database itself does."""
 
@@ -165,6 +174,13 @@ class Statistics(Namespace):
         return self._client._ask(reports.backlog)
 
     abacklog = awaited(backlog)
+
+    def spending(self) -> Spending:
+        """How many calls and USD an hour have been spent of late."""
+        now = self._client._store.clock.now()
+        return Spending(*self._client._ask(lambda: spending_an_hour(now, 2 * HOUR_MS)))
+
+    aspending = awaited(spending)
 
     def store(self) -> StoreHealth:
         """How large the tables are, what is dead in them, the oldest lease, and what holds the log back."""

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from onceward.web.pages import entrance, lineage, lineages, overview
+from onceward.web.pages import (
+    alerts,
+    audit,
+    batches,
+    budgets,
+    entrance,
+    envelope,
+    lineage,
+    lineages,
+    overview,
+    schedules,
+    settings,
+    sources,
+    store,
+    workers,
+)
 from onceward.web.route import Route
 
 ROUTES: tuple[Route, ...] = (
@@ -10,4 +25,14 @@ ROUTES: tuple[Route, ...] = (
     *overview.ROUTES,
     *lineages.ROUTES,
     *lineage.ROUTES,
+    *batches.ROUTES,
+    *sources.ROUTES,
+    *budgets.ROUTES,
+    *schedules.ROUTES,
+    *workers.ROUTES,
+    *alerts.ROUTES,
+    *settings.ROUTES,
+    *envelope.ROUTES,
+    *store.ROUTES,
+    *audit.ROUTES,
 )

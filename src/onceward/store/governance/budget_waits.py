@@ -205,6 +205,11 @@ def read_limit_changes(name: str) -> Op[Rows]:
     return (yield Query("budget_limit_changes", {"name": name, "limit": 100}))
 
 
+def read_reservations(name: str, scope: str, limit: int) -> Op[Rows]:
+    """Read what is set aside of a budget for attempts: task, kind, key, stage, amount, start."""
+    return (yield Query("reservations_of_budget", {"name": name, "scope": scope, "limit": limit}))
+
+
 def read_holds(name: str | None, limit: int) -> Op[Rows]:
     """Read the holds of budgets, or of one, the oldest first."""
     return (yield Query("read_holds", {"name": name, "limit": limit}))

@@ -56,7 +56,7 @@ def read_store(now: int) -> Op[StoreFacts]:
     rows = yield Query("store_tables", {"most": MOST_COUNTED + 1})
     known: dict[str, tuple[int, int | None, int | None]] = {}
     if free is None or size <= MOST_SUMMED_BYTES:
-        known = {name: tuple(more) for name, *more in (yield Query("store_table_bytes"))}  # type: ignore[misc]
+        known = {name: tuple(more) for name, *more in (yield Query("store_table_bytes"))}
     is_counted = free is not None
     tables = [
         TableHealth(

@@ -112,6 +112,19 @@ class WorkerRow(msgspec.Struct, frozen=True, gc=False):
         return now - self.beat_at > self.lease_ms // 2
 
 
+class HeldRow(msgspec.Struct, frozen=True, gc=False):
+    """A task that a living worker holds."""
+
+    worker: int
+    task: int
+    kind: str
+    key: str
+    stage: str | None
+    """The stage that is to run, or runs; None before the first."""
+    since: int
+    """When it was claimed."""
+
+
 class ReadyLine(msgspec.Struct, frozen=True, gc=False):
     """A line of tasks that could run now."""
 
@@ -258,6 +271,11 @@ def workers() -> Op[list[WorkerRow]]:
     """The living workers. One that died a moment ago is among them until it is missed."""
     rows = yield Query("report_workers")
     return [WorkerRow(*row) for row in rows]
+
+
+def held(limit: int) -> Op[list[HeldRow]]:
+    """What living workers hold, the oldest claims of each first; at most so many tasks."""
+    return [HeldRow(*row) for row in (yield Query("held_tasks", {"limit": limit}))]
 
 
 def backlog() -> Op[Backlog]:

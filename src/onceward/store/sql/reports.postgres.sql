@@ -57,3 +57,14 @@ JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
 CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
 JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
 WHERE w.stopped_at IS NULL
+
+-- name: held_tasks
+-- The tasks that living workers hold, by worker, the oldest claims first.
+SELECT w.id, t.id, t.kind, substr(coalesce(t.key, ''), 1, 400), t.stage, c.at
+FROM onceward_worker w
+JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
+CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
+JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
+WHERE w.stopped_at IS NULL
+ORDER BY w.id, c.seq, t.id
+LIMIT :limit

@@ -37,6 +37,8 @@ HOSTILE = "<script>alert(1)</script>\u202egnp.exe"
 TITLES = ("platform-engineer", "python-developer", "data-engineer", "recruiter", "designer", "frontend-engineer")
 TEAMS = ("alerts", "mail", "maps", "forms", "search", "billing", "calendars", "labels", "imports", "archives")
 
+SLOWER = float(os.environ.get("WORLD_SLOWER", "0.02"))
+"""How long stages take where time passes by itself, compared with what they take on a clock of their own."""
 clock: FakeClock | None = None
 """The clock of a database that is being made; None where time passes by itself."""
 
@@ -46,7 +48,7 @@ def takes(seconds: float) -> None:
     if clock is not None:
         clock.advance(timedelta(milliseconds=int(seconds * 1_000)))
     else:
-        time.sleep(min(seconds, 0.05))
+        time.sleep(seconds * SLOWER)
 
 
 def dice_of(text: str) -> random.Random:
@@ -197,7 +199,7 @@ def analyse(ctx: Context[Job]) -> None:
     if dice.random() < 0.25:
         raise Skipped("known from another board")
     if "moebius" in ctx.payload.url and dice.random() < 0.3:
-        ctx.spawn(Board(f"jsonld:moebius-yard.example/{ctx.payload.url[-1]}", 2))
+        ctx.spawn(Board(f"jsonld:moebius-yard.example/{ctx.task.depth}{ctx.payload.url[-1]}", 2))
     ctx.spawn(Question(f"fit:{ctx.payload.url[8:]}"))
 
 
@@ -262,11 +264,17 @@ def made(url: str, *, rounds: int = 3, now_ms: int | None = None, large: bool = 
             _some_batches(harness, number)
             harness.enqueue(Report(f"{HOSTILE} {number}"))
             harness.drain(wait_for_due=False)
-            clock.advance("25m")
-            harness.drain(wait_for_due=False)
-            harness.app.alerts.look()
-            clock.advance("20m")
-        harness.enqueue(Report("numbers of the quarter"))
+            for step in range(9):
+                clock.advance("5m")
+                for place in range(3):
+                    harness.enqueue(Question(f"often {number}-{step}-{place}"))
+                    harness.enqueue(Job(f"https://hedgerow-gate.example/often/{number}-{step}-{place}"))
+                harness.drain(wait_for_due=False)
+                harness.app.alerts.look()
+        with harness.app.batch("quarter", then=Report("after the quarter"), deadline="2d") as batch:
+            for place in range(40):
+                batch.add(Report("numbers of the quarter" if place % 3 == 0 else f"quarter {place}"))
+            batch.add(Job("https://hedgerow-gate.example/quarter"))
         harness.drain(wait_for_due=False)
         if large:
             harness.enqueue(Page("https://large.example", 100), limits=Limits(max_tasks=10_001, max_children=100))
@@ -275,7 +283,7 @@ def made(url: str, *, rounds: int = 3, now_ms: int | None = None, large: bool = 
             clock.advance(timedelta(milliseconds=left))
         harness.app.settings.set("match.min_score", 0.7, author="ada")
         harness.app.budgets.set_limit("model-usd", "12", author="ada")
-        harness.app.workers.pause(queue="default", author="ada") if rounds > 90 else None
+        harness.app.workers.pause(source="feeds", author="ada")
         harness.app.schedules.pause("visitors")
         harness.enqueue(Scrape("2026-11-17 20:45"), limits=Limits(max_depth=4, max_tasks=2_000, max_children=150))
         harness.app.alerts.look()

@@ -64,7 +64,8 @@ class Workers(Namespace):
     def list(self) -> builtins.list[reports.WorkerRow]:
         """The living workers, how many tasks each holds, and what those on this machine are running."""
         store = self._client._store
-        return [_with_stages(worker, store) for worker in self._client._ask(reports.workers)]
+        threads = self._client.config.threads
+        return [_with_stages(worker, store, threads) for worker in self._client._ask(reports.workers)]
 
     alist = awaited(list)
 
@@ -139,14 +140,17 @@ class Workers(Namespace):
                 raise ConfigError(f"there is no {what} {name!r}; this app has: {', '.join(known) or 'none'}")
 
 
-def _with_stages(worker: reports.WorkerRow, store: Store) -> reports.WorkerRow:
+def _with_stages(worker: reports.WorkerRow, store: Store, threads: int) -> reports.WorkerRow:
     if worker.pid and has_died(worker.host, worker.presence, store):
         return msgspec.structs.replace(worker, is_dead=True)
     stages = stages_of(worker.host, worker.presence, store)
     if stages is None:
         return worker
     in_threads = sum(stage.thread != 0 for stage in stages)
-    return msgspec.structs.replace(worker, running=len(stages), threads=in_threads)
+    known = _presence(worker.host, worker.presence, store)
+    places = None if known is None else presence.slots_of(known)
+    slots = None if places is None or places - threads < len(stages) else places - threads
+    return msgspec.structs.replace(worker, running=len(stages), threads=in_threads, slots=slots)
 
 
 def has_died(host: str | None, path: str | None, store: Store) -> bool:

@@ -21,8 +21,8 @@ LETTER, SMALL_LETTER = 6.7, 6.2
 """The width of a letter of a key, which is mono, and of a sentence, on average."""
 TEXT_AT, PAD = 25, 9
 LINE_HEIGHT, TWO_LINES = 21, 40
-NARROWEST, WIDEST_ROOT, WIDEST_REFUSED = 104, 216, 560
-PAGE, LEAST_WIDEST, MOST_WIDEST = 1_380, 184, 272
+NARROWEST, WIDEST_ROOT, WIDEST_REFUSED = 104, 200, 560
+PAGE, LEAST_WIDEST, MOST_WIDEST = 1_384, 200, 272
 """How wide a tree should be, and between what the width of its boxes lies so that it is."""
 THIN, THICK, GROWTH = 1.2, 6.0, 7.0
 FEW_REFUSING = 12
@@ -127,7 +127,8 @@ def drawing(tree: LineageTree, roots: Sequence[Spot], drawn: Drawn, by: By, at: 
     """Draw a lineage: boxes with texts, lines, columns."""
     whole = max((root.cost if by == "cost" else root.length_ms for root in tree.roots), default=0)
     spots = spots_of(roots)
-    first, last = min(root.task.depth for root in roots), max(spot.task.depth for spot in spots)
+    first = min(root.task.depth for root in roots)
+    last = max(spot.task.depth + (1 if spot.task.refusals or spot.groups else 0) for spot in spots)
     between = tree_layout.Spacing().between_columns
     widest = (PAGE - 150) // max(1, last - first + 1) - between
     widest = min(MOST_WIDEST, max(LEAST_WIDEST, widest))
@@ -184,9 +185,11 @@ def _boxes(
     at: int | None,
 ) -> list[Box]:
     made: dict[int, Box] = {}
+    one_kind = len({child.kind for root in roots for child in root.task.children}) == 1
     tops: list[Box] = []
     for spot in spots_of(roots):
-        box = _task_box(spot, spot.task.depth - first, measure, drawn, at)
+        column = spot.task.depth - first
+        box = _task_box(spot, column, measure, drawn, at, is_alike=column == 1 and one_kind)
         made[spot.task.id] = box
         above = None if spot.task.parent is None else made.get(spot.task.parent)
         (tops if above is None else above.children).append(box)
@@ -195,20 +198,23 @@ def _boxes(
         box.children += [_more_box(group, column, measure) for group in spot.groups]
         if spot.is_open or not spot.task.children:
             box.children += [_link_box(link, column) for link in drawn.links.get(spot.task.id, ())[:5]]
-            box.children += [_refused_box(one, column) for one in refusals.get(spot.task.id, ())]
+            box.children += [_refused_box(one, column, measure.widest) for one in refusals.get(spot.task.id, ())]
     return tops
 
 
-def _task_box(spot: Spot, column: int, measure: _Measure, drawn: Drawn, at: int | None) -> Box:
+def _task_box(
+    spot: Spot, column: int, measure: _Measure, drawn: Drawn, at: int | None, *, is_alike: bool = False
+) -> Box:
+    """Return the box of a task. `is_alike`: all children of the root are of its kind, which need not be said of each."""
     task = spot.task
     known = drawn.tasks.get(task.id)
     full_key = spoken_key(known.key) if known else ""
-    figure = measure.figure(task)
+    figure = "" if spot.is_open and column > 1 and not spot.groups else measure.figure(task)
     hides = spot.can_unfold or spot.groups or column == 1
     below = branch_words(task) if column == 0 or (hides and (task.tasks > 2 or task.refused)) else ""
     beside = 0 if below or not figure else len(figure) * SMALL_LETTER + 14
     widest = WIDEST_ROOT if column == 0 else measure.widest
-    head = cut(one_line(task.kind), 18) if measure.several_kinds or not full_key else ""
+    head = cut(one_line(task.kind), 18) if (measure.several_kinds and not is_alike) or not full_key else ""
     head_width = len(head) * LETTER + 8 if head else 0
     key = cut(full_key, max(8, int((widest - TEXT_AT - PAD - beside - head_width) / LETTER)))
     if below:
@@ -239,11 +245,14 @@ def _more_box(group: Group, column: int, measure: _Measure) -> Box:
     return box
 
 
-def _refused_box(one: Refused, column: int) -> Box:
-    key = cut(spoken_key(one.key), 32) if one.key else f"{one.times:,} more" if one.times > 1 else one.kind
-    room = int((WIDEST_REFUSED - TEXT_AT - PAD - (len(one.rule) + len(key)) * LETTER - 26) / SMALL_LETTER)
-    why = shortened(one_line(one.reason), room)
-    width = TEXT_AT + PAD + (len(one.rule) + len(key)) * LETTER + 26 + len(why) * SMALL_LETTER
+def _refused_box(one: Refused, column: int, widest: int) -> Box:
+    most = max(widest, min(WIDEST_REFUSED, PAGE - 170 - (column - 1) * (widest + 26)))
+    letters = max(8, min(32, int((most - TEXT_AT - PAD - 12) / LETTER) - len(one.rule)))
+    key = cut(spoken_key(one.key), letters) if one.key else f"{one.times:,} more" if one.times > 1 else one.kind
+    taken = TEXT_AT + PAD + (len(one.rule) + len(key)) * LETTER + 12
+    room = int((most - taken - 14) / SMALL_LETTER)
+    why = shortened(one_line(one.reason), room) if room >= 12 else ""
+    width = taken + (14 + len(why) * SMALL_LETTER if why else 0)
     box = Box(int(width), LINE_HEIGHT, column, may_overhang=True)
     title = one_line(f"{one.rule}: {one.kind} {one.key or key}: {one.reason}")
     box.what = Node(box, one, "refused", "refused", one.rule, key, title, "", why, int(width), "node--refused")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from onceward.store.op import Op, Query
 
@@ -19,8 +19,8 @@ class TableHealth(NamedTuple):
 
     name: str
     rows: int
-    is_exact: bool
-    """Whether the rows were counted; otherwise they are an estimate (PostgreSQL) or a bound (SQLite)."""
+    sign: Literal["", "≈", "≤", "≥"]
+    """Empty where the rows were counted; else whether they are an estimate (PostgreSQL) or a bound (SQLite)."""
     size: int | None = None
     """Bytes with its indexes."""
     dead: int | None = None
@@ -57,17 +57,19 @@ def read_store(now: int) -> Op[StoreFacts]:
     known: dict[str, tuple[int, int | None, int | None]] = {}
     if free is None or size <= MOST_SUMMED_BYTES:
         known = {name: tuple(more) for name, *more in (yield Query("store_table_bytes"))}
-    is_counted = free is not None
     tables = [
-        TableHealth(
-            name,
-            span if is_counted and count > MOST_COUNTED and span else min(count, MOST_COUNTED) if is_counted else count,
-            is_counted and count <= MOST_COUNTED,
-            *known.get(name, (None, None, None)),
-        )
+        TableHealth(name, *_counted(count, span, is_counted=free is not None), *known.get(name, (None, None, None)))
         for name, count, span in rows
     ]
     [(lease_at, leases)] = yield Query("oldest_lease")
     held = yield Query("old_transactions", {"before": now - OLD_SNAPSHOT_MS, "limit": MOST_SNAPSHOTS})
     tables.sort(key=lambda one: (-(one.size or 0), -one.rows, one.name))
     return StoreFacts(size, free, age, tables, lease_at, leases, [OldSnapshot(*row) for row in held])
+
+
+def _counted(count: int, span: int | None, *, is_counted: bool) -> tuple[int, Literal["", "≈", "≤", "≥"]]:
+    if not is_counted:
+        return count, "≈"
+    if count <= MOST_COUNTED:
+        return count, ""
+    return (MOST_COUNTED, "≥") if span is None else (span, "≤")

@@ -104,6 +104,8 @@ class WorkerRow(msgspec.Struct, frozen=True, gc=False):
     running: int | None = None
     threads: int | None = None
     """How many stages run there, and how many of them in threads; None if it is on another machine."""
+    slots: int | None = None
+    """How many stages may run there at once, as far as this machine can tell; it takes as many threads as are set."""
     is_dead: bool = False
     """Whether its process has ended, as is seen on its own machine; the next worker takes over what it held."""
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 from onceward.operations.budgets import BudgetStatus
 from onceward.web.answers import Done, Page
 from onceward.web.burn_down import burn_down
+from onceward.web.stages import first_stage
 from onceward.web.roles import Role
 from onceward.web.route import Answer, Route, action, page
 from onceward.web.view import View
@@ -34,9 +37,17 @@ def stands(one: BudgetStatus) -> tuple[str, str]:
 
 def whom(one: BudgetStatus) -> str:
     """Say for whom a budget is, and how long its window lasts: the app, USD a day."""
-    scope = "the app" if not one.scope else f"lineage {one.scope}" if one.name == "lineage" else one.scope
-    per = {"total": "in all", "hour": "an hour"}.get(one.per, "a day")
-    return f"{scope}, {unit_of(one)} {per}"
+    return f"{scope(one)}, {per(one)}"
+
+
+def scope(one: BudgetStatus) -> str:
+    """Say for whom a budget is: the app, a lineage, a pipeline."""
+    return "the app" if not one.scope else f"lineage {one.scope}" if one.name == "lineage" else one.scope
+
+
+def per(one: BudgetStatus) -> str:
+    """Say what a budget counts, and in which time: USD a day."""
+    return f"{unit_of(one)} {({'total': 'in all', 'hour': 'an hour'}).get(one.per, 'a day')}"
 
 
 def unit_of(one: BudgetStatus) -> str:
@@ -55,7 +66,7 @@ async def show(view: View) -> Answer:
     """Show all budgets, and how one of them has gone."""
     app, query = view.app, view.query
     found = await app.budgets.alist(limit=MOST)
-    found.sort(key=lambda one: (bool(one.scope), stands(one)[0] != "failed", one.name, one.scope))
+    found.sort(key=_urgency)
     chosen = next(
         (one for one in found if one.name == query.get("name") and one.scope == query.get("scope", "")),
         found[0] if found else None,
@@ -64,6 +75,9 @@ async def show(view: View) -> Answer:
         "budgets": [(one, *stands(one)) for one in found],
         "chosen": chosen,
         "whom": whom,
+        "scope": scope,
+        "per": per,
+        "first_stage": partial(first_stage, view.app),
         "unit_of": unit_of,
         "amount": amount,
         "most": MOST,
@@ -81,6 +95,12 @@ async def show(view: View) -> Answer:
     return Page("budgets.html", values, "Budgets", "budgets")
 
 
+def _urgency(one: BudgetStatus) -> tuple[object, ...]:
+    """The order of the list: those of the app first, and of them those with the least left."""
+    taken = (one.spent + one.reserved) / one.limit if one.limit else Decimal(1)
+    return (bool(one.scope), not one.is_closed, -one.waiting, -round(taken, 3), one.name, one.scope)
+
+
 def _suggested(one: BudgetStatus) -> str:
     return f"{(one.limit * 2).normalize():f}"
 
@@ -88,11 +108,11 @@ def _suggested(one: BudgetStatus) -> str:
 async def set_limit(view: View) -> Answer:
     """Give a budget another limit, from its present window on."""
     form = await view.form()
-    name, scope, limit = form.get("name", ""), form.get("scope", ""), form.get("limit", "").strip()
-    await view.app.budgets.aset_limit(name, limit, scope=scope or None, author=view.caller.name)
-    flag = f" --scope {scope}" if scope else ""
+    name, whose, limit = form.get("name", ""), form.get("scope", ""), form.get("limit", "").strip()
+    await view.app.budgets.aset_limit(name, limit, scope=whose or None, author=view.caller.name)
+    flag = f" --scope {whose}" if whose else ""
     said = f"The limit of {name} is now {limit}; tasks that wait for it and now fit are woken."
-    return Done(said, f"/budgets?name={name}&scope={scope}", 1, f"onceward budgets {name} --limit {limit}{flag}")
+    return Done(said, f"/budgets?{urlencode({'name': name, 'scope': whose})}", 1, f"onceward budgets {name} --limit {limit}{flag}")
 
 
 ROUTES: list[Route] = [

@@ -6,7 +6,7 @@ from onceward.web.answers import Done, Page, Refused
 from onceward.web.route import Answer, Route, action, page
 from onceward.web.view import View
 
-NEXT_RUNS = 4
+NEXT_RUNS = 3
 
 
 async def show(view: View) -> Answer:

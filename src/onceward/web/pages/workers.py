@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from onceward.errors import ConfigError
 from onceward.model.pause import EVERYTHING
 from onceward.operations.workers import HeldTask
 from onceward.web.answers import Done, Page
 from onceward.web.route import Answer, Route, action, page
+from onceward.web.stages import first_stage
 from onceward.web.view import View
 
 MOST_HELD = 300
@@ -30,7 +33,7 @@ async def show(view: View) -> Answer:
         "pauses": [(one, *_named(one.scope)) for one in pauses],
         "is_all_paused": any(one.scope == EVERYTHING for one in pauses),
         "choices": {"pipeline": registry.kinds, "source": sorted(registry.sources), "queue": registry.queues},
-        "slots": app.config.concurrency,
+        "first_stage": partial(first_stage, app),
     }
     return Page("workers.html", values, "Workers", "workers")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import Literal
 
@@ -22,7 +22,7 @@ LETTER, SMALL_LETTER = 6.7, 6.2
 TEXT_AT, PAD = 25, 9
 LINE_HEIGHT, TWO_LINES = 21, 40
 NARROWEST, WIDEST_ROOT, WIDEST_REFUSED = 104, 200, 560
-PAGE, LEAST_WIDEST, MOST_WIDEST = 1_384, 200, 272
+PAGE, NARROWEST_WIDEST, LEAST_WIDEST, MOST_WIDEST = 1_384, 172, 200, 272
 """How wide a tree should be, and between what the width of its boxes lies so that it is."""
 THIN, THICK, GROWTH = 1.2, 6.0, 7.0
 FEW_REFUSING = 12
@@ -108,6 +108,8 @@ class _Measure:
     whole: int
     several_kinds: bool
     widest: int
+    starts: dict[int, int] = field(default_factory=dict)
+    """Where the columns began when this was drawn before, so that long texts end with the page."""
 
     def thickness(self, part: int) -> float:
         """The line of a branch: by the root of its share, so that small ones can be told apart."""
@@ -134,8 +136,12 @@ def drawing(tree: LineageTree, roots: Sequence[Spot], drawn: Drawn, by: By, at: 
     widest = min(MOST_WIDEST, max(LEAST_WIDEST, widest))
     measure = _Measure(by, whole, len({task.kind for task in tree.tasks.values()}) > 1, widest)
     refusals = refused_by_task(tree, spots, drawn)
-    boxes = _boxes(roots, first, measure, refusals, drawn, at)
-    layout = tree_layout.laid_out(boxes)
+    layout = tree_layout.laid_out(_boxes(roots, first, measure, refusals, drawn, at))
+    if layout.width > PAGE and measure.widest > NARROWEST_WIDEST:  # texts are as long as they may be: a bit shorter, then
+        over = (layout.width - PAGE) // max(1, len(layout.columns) - 1) + 1
+        measure.starts = layout.columns
+        measure.widest = max(NARROWEST_WIDEST, measure.widest - over)
+        layout = tree_layout.laid_out(_boxes(roots, first, measure, refusals, drawn, at))
     nodes = [box.what for box in layout.boxes]
     beyond = [column for column in layout.columns if column + first > tree.max_depth]
     limit_at = layout.columns[beyond[0]] - 13 if beyond else None
@@ -197,8 +203,8 @@ def _boxes(
         box, column = made[spot.task.id], spot.task.depth - first + 1
         box.children += [_more_box(group, column, measure) for group in spot.groups]
         if spot.is_open or not spot.task.children:
-            box.children += [_link_box(link, column) for link in drawn.links.get(spot.task.id, ())[:5]]
-            box.children += [_refused_box(one, column, measure.widest) for one in refusals.get(spot.task.id, ())]
+            box.children += [_link_box(link, column, measure.widest) for link in drawn.links.get(spot.task.id, ())[:5]]
+            box.children += [_refused_box(one, column, measure) for one in refusals.get(spot.task.id, ())]
     return tops
 
 
@@ -245,8 +251,9 @@ def _more_box(group: Group, column: int, measure: _Measure) -> Box:
     return box
 
 
-def _refused_box(one: Refused, column: int, widest: int) -> Box:
-    most = max(widest, min(WIDEST_REFUSED, PAGE - 170 - (column - 1) * (widest + 26)))
+def _refused_box(one: Refused, column: int, measure: _Measure) -> Box:
+    starts = measure.starts.get(column, 170 + (column - 1) * (measure.widest + 26))
+    most = max(measure.widest, min(WIDEST_REFUSED, PAGE - starts))
     letters = max(8, min(32, int((most - TEXT_AT - PAD - 12) / LETTER) - len(one.rule)))
     key = cut(spoken_key(one.key), letters) if one.key else f"{one.times:,} more" if one.times > 1 else one.kind
     taken = TEXT_AT + PAD + (len(one.rule) + len(key)) * LETTER + 12
@@ -259,9 +266,9 @@ def _refused_box(one: Refused, column: int, widest: int) -> Box:
     return box
 
 
-def _link_box(link: Link, column: int) -> Box:
-    key = cut(spoken_key(link.key or ""), 26)
+def _link_box(link: Link, column: int, widest: int) -> Box:
     head = cut(one_line(link.kind), 18)
+    key = cut(spoken_key(link.key or ""), max(8, int((widest - TEXT_AT - PAD - 54) / LETTER) - len(head)))
     width = int(TEXT_AT + PAD + (len(head) + len(key)) * LETTER + 8 + 46)
     box = Box(width, LINE_HEIGHT, column, may_overhang=True)
     name = one_line(f"{link.task} {link.kind} {link.key or ''}")

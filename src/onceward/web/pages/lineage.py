@@ -21,6 +21,8 @@ from onceward.web.view import View
 SLOWER_ABOVE = 2_000
 """Tasks of a lineage above which its page is drawn anew less often."""
 REFUSALS_READ = 3
+PEEK_LEFT_FROM = 640
+"""From which place on a chosen task would lie below its own facts at the right of the page."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ async def show(view: View) -> Answer:
         "parked": [spot.task for spot in spots if spot.task.is_parked][:20],
         "back": how.address()[len(view.base) :],
         "draws": tree_drawing,
+        "peek_left": any("node--here" in node.classes and node.box.x > PEEK_LEFT_FROM for node in drawing.nodes),
         "max_length": max((root.length_ms for root in tree.roots), default=0),
         "command_id": str(tree.id) if tree.is_whole else how.id,
     }

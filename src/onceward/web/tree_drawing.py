@@ -138,7 +138,7 @@ def drawing(tree: LineageTree, roots: Sequence[Spot], drawn: Drawn, by: By, at: 
     refusals = refused_by_task(tree, spots, drawn)
     layout = tree_layout.laid_out(_boxes(roots, first, measure, refusals, drawn, at))
     if layout.width > PAGE and measure.widest > NARROWEST_WIDEST:  # texts are as long as they may be: a bit shorter, then
-        over = (layout.width - PAGE) // max(1, len(layout.columns) - 1) + 1
+        over = (layout.width - PAGE) * 2 // (3 * max(1, len(layout.columns) - 1)) + 1
         measure.starts = layout.columns
         measure.widest = max(NARROWEST_WIDEST, measure.widest - over)
         layout = tree_layout.laid_out(_boxes(roots, first, measure, refusals, drawn, at))

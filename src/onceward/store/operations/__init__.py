@@ -4,6 +4,7 @@ Modules in `__all__` are for the whole engine, the others for the store alone.
 """
 
 __all__ = [
+    "access",
     "alerts",
     "history_samples",
     "hourly_usage",

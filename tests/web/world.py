@@ -260,7 +260,9 @@ def made(url: str, *, rounds: int = 3, now_ms: int | None = None, large: bool = 
         clock.advance(timedelta(milliseconds=end - (rounds + 1) * 3_600_000 - clock.now()))
         for number in range(rounds):
             limits = Limits(max_depth=4, max_tasks=2_000, max_children=150, budget="0.90", deadline="3h")
-            harness.enqueue(Scrape("2026-11-17 16:45" if number == 0 else f"2026-11-17 {17 + number}:45"), limits=limits)
+            harness.enqueue(
+                Scrape("2026-11-17 16:45" if number == 0 else f"2026-11-17 {17 + number}:45"), limits=limits
+            )
             _some_batches(harness, number)
             harness.enqueue(Report(f"{HOSTILE} {number}"))
             harness.drain(wait_for_due=False)

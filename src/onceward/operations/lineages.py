@@ -19,10 +19,9 @@ from onceward.store.op import Op
 from onceward.support.lazily import modules
 
 if TYPE_CHECKING:
-    from onceward.store.lineage import branches
+    from onceward.store.lineage import branches, trees
     from onceward.store.lineage import pause_lineage as pausing
     from onceward.store.lineage import raise_limits as bounds
-    from onceward.store.lineage import trees
     from onceward.store.lineage.trees import Head
     from onceward.store.operations import task_actions
     from onceward.views import branches as branch_view

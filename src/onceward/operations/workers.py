@@ -82,7 +82,9 @@ class Workers(Namespace):
             stage = None if here is None else here.get(row.task)
             runs = None if here is None else stage is not None
             in_thread = stage is not None and stage.thread != 0
-            found.append(HeldTask(row.worker, row.task, row.kind, row.key, row.stage, moment(row.since), runs, in_thread))
+            found.append(
+                HeldTask(row.worker, row.task, row.kind, row.key, row.stage, moment(row.since), runs, in_thread)
+            )
         return found
 
     aheld = awaited(held)

@@ -14,7 +14,7 @@ from onceward.model.status import Status
 from onceward.model.times import moment
 from onceward.store.lineage import branches as rows
 from onceward.store.lineage.trees import LineageRow
-from onceward.views.lineage import Link, LineageSummary, Refusal, as_refusal, as_summary, limits_to_come
+from onceward.views.lineage import LineageSummary, Link, Refusal, as_refusal, as_summary, limits_to_come
 
 
 @dataclass(slots=True, eq=False)
@@ -188,8 +188,8 @@ def as_tree(found: rows.BranchRows, defaults: Bounds, now: int) -> LineageTree:
         found.head.lineage, found.head.whole, tuple(roots), tasks, dict(sorted(counts.items())),
         max(0, limits.tasks - len(tasks)) if found.head.whole else 0, limits.tasks, limits.max_tasks,
         limits.max_depth, limits.max_children, max(task.depth for task in tasks.values()),
-        moment(found.tasks[0].created_at), moment(limits.deadline_at), _refused(found, sum(one.refused for one in roots)),
-        _by_task(found.refused), _budget(found.budget),
+        moment(found.tasks[0].created_at), moment(limits.deadline_at),
+        _refused(found, sum(one.refused for one in roots)), _by_task(found.refused), _budget(found.budget),
     )  # fmt: skip
 
 
@@ -259,4 +259,3 @@ def as_drawn(found: rows.DrawnRows) -> Drawn:
 def as_listed(found: tuple[LineageRow, bool]) -> ListedLineage:
     """Return a lineage in a list, from its row."""
     return ListedLineage(as_summary(found[0]), found[1])
-

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import pairwise
 
 from onceward.operations.budgets import BudgetPoint, BudgetStatus
 
@@ -49,7 +50,9 @@ def burn_down(points: Sequence[BudgetPoint], budget: BudgetStatus, now_ms: int) 
     """Draw a budget in its present window; one without a window in the last day."""
     begins = int(budget.window_at.timestamp() * 1_000) if budget.window_at else now_ms - DAY_MS
     ends = int(budget.resets_at.timestamp() * 1_000) if budget.resets_at else now_ms
-    inside = [point for point in points if point.at.timestamp() * 1_000 >= begins and point.at.timestamp() * 1_000 <= now_ms]
+    inside = [
+        point for point in points if point.at.timestamp() * 1_000 >= begins and point.at.timestamp() * 1_000 <= now_ms
+    ]
     now = BudgetPoint(datetime.fromtimestamp(now_ms / 1_000, UTC), budget.spent, budget.reserved, budget.limit)
     looks = [*inside, now]
     top = max([*(point.limit for point in looks), Decimal("0.000000001")])
@@ -72,7 +75,7 @@ def burn_down(points: Sequence[BudgetPoint], budget: BudgetStatus, now_ms: int) 
     chart.aside = f"{chart.line}L{_back(xs, free)}Z"
     if budget.resets_at:
         chart.pace = f"M{xs[0]} {up(looks[0].limit)}L{across(ends)} {BOTTOM}"
-    for before, after in zip(looks, looks[1:], strict=False):
+    for before, after in pairwise(looks):
         if before.limit != after.limit:
             word = f"{_plain(before.limit)} → {_plain(after.limit)}"
             chart.limits.append(Tick(across(after.at.timestamp() * 1_000), word))
@@ -85,18 +88,14 @@ def burn_down(points: Sequence[BudgetPoint], budget: BudgetStatus, now_ms: int) 
 
 
 def _steps(xs: Sequence[float], ys: Sequence[float]) -> str:
-    drawn = [f"M{xs[0]} {ys[0]}"]
-    for x, y in zip(xs[1:], ys[1:], strict=True):
-        drawn.append(f"H{x}V{y}")
-    return "".join(drawn)
+    steps = "".join(f"H{x}V{y}" for x, y in zip(xs[1:], ys[1:], strict=True))
+    return f"M{xs[0]} {ys[0]}{steps}"
 
 
 def _back(xs: Sequence[float], ys: Sequence[float]) -> str:
     """The same steps from their end to their beginning."""
-    drawn = [f"{xs[-1]} {ys[-1]}"]
-    for place in range(len(xs) - 1, 0, -1):
-        drawn.append(f"V{ys[place - 1]}H{xs[place - 1]}")
-    return "".join(drawn)
+    steps = "".join(f"V{ys[place]}H{xs[place]}" for place in range(len(xs) - 2, -1, -1))
+    return f"{xs[-1]} {ys[-1]}{steps}"
 
 
 def _amounts(top: Decimal) -> list[Decimal]:

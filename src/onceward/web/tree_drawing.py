@@ -137,7 +137,7 @@ def drawing(tree: LineageTree, roots: Sequence[Spot], drawn: Drawn, by: By, at: 
     measure = _Measure(by, whole, len({task.kind for task in tree.tasks.values()}) > 1, widest)
     refusals = refused_by_task(tree, spots, drawn)
     layout = tree_layout.laid_out(_boxes(roots, first, measure, refusals, drawn, at))
-    if layout.width > PAGE and measure.widest > NARROWEST_WIDEST:  # texts are as long as they may be: a bit shorter, then
+    if layout.width > PAGE and measure.widest > NARROWEST_WIDEST:
         over = (layout.width - PAGE) * 2 // (3 * max(1, len(layout.columns) - 1)) + 1
         measure.starts = layout.columns
         measure.widest = max(NARROWEST_WIDEST, measure.widest - over)
@@ -145,10 +145,11 @@ def drawing(tree: LineageTree, roots: Sequence[Spot], drawn: Drawn, by: By, at: 
     nodes = [box.what for box in layout.boxes]
     beyond = [column for column in layout.columns if column + first > tree.max_depth]
     limit_at = layout.columns[beyond[0]] - 13 if beyond else None
-    columns = [
-        Column(x, f"beyond max_depth {tree.max_depth}" if column in beyond[:1] else f"depth {column + first}", column in beyond)
-        for column, x in layout.columns.items()
-    ]  # fmt: skip
+    columns = [Column(x, f"depth {column + first}", column in beyond) for column, x in layout.columns.items()]
+    for one in columns:
+        if one.is_beyond:
+            one.word = f"beyond max_depth {tree.max_depth}"
+            break
     lines = [_line(edge, measure) for edge in layout.edges]
     return Drawing(layout.width, layout.height, nodes, lines, columns, limit_at)
 
@@ -211,7 +212,7 @@ def _boxes(
 def _task_box(
     spot: Spot, column: int, measure: _Measure, drawn: Drawn, at: int | None, *, is_alike: bool = False
 ) -> Box:
-    """Return the box of a task. `is_alike`: all children of the root are of its kind, which need not be said of each."""
+    """Return the box of a task. `is_alike`: all children of the root are of its kind, and it is not said of each."""
     task = spot.task
     known = drawn.tasks.get(task.id)
     full_key = spoken_key(known.key) if known else ""
@@ -345,5 +346,3 @@ def spoken_key(key: str) -> str:
 
 def _plain(value: object) -> str:
     return value.removeprefix("https://") if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-

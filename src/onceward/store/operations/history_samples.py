@@ -1,4 +1,4 @@
-"""What every look notes of budgets and sources, so that pages can draw the last day: how money went, how doors stood."""
+"""What every look notes of budgets and sources, so that pages can draw the last day of both."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def take_samples(now: int) -> Op[dict[str, int]]:
     """Note the budgets of the whole app, and the gates that were used last."""
     noted: dict[str, int] = {}
     for name, spent, reserved, ceiling in (yield Query("budgets_to_sample", {"now": now, "limit": MOST_BUDGETS})):
-        noted |= {f"{BUDGET}{name} {what}": value for what, value in zip("sra", (spent, reserved, ceiling), strict=True)}
+        noted |= {
+            f"{BUDGET}{name} {what}": value for what, value in zip("sra", (spent, reserved, ceiling), strict=True)
+        }
     rows = yield Query("gates_to_sample", {"now": now, "limit": MOST_GATES})
     for name, calls, failures, _, enabled, paused_until, is_half_open in rows:
         stood = OFF if not enabled else SHUT if paused_until > now else HALF_OPEN if is_half_open else OPEN
@@ -61,7 +63,11 @@ def source_samples(since: int) -> Op[dict[str, list[SourceSample]]]:
         gate, _, what = name.removeprefix(SOURCE).rpartition(" ")
         noted.setdefault(gate, {}).setdefault(at, {})[what] = value
     return {
-        gate: [SourceSample(at, *(values[what] for what in "ocf")) for at, values in points.items() if set("ocf") <= values.keys()]
+        gate: [
+            SourceSample(at, *(values[what] for what in "ocf"))
+            for at, values in points.items()
+            if set("ocf") <= values.keys()
+        ]
         for gate, points in noted.items()
     }
 

@@ -78,7 +78,10 @@ def store_samples(look: Look) -> Op[None]:
     """Store the samples of a look for later looks, and delete old ones."""
     kept_ms = 2 * look.limits.window_ms
     long_kept = {"kept_long": list(SPENDING), "long_before": look.now - max(kept_ms, DAYS_BACK_MS)}
-    yield Query("forget_samples", {"before": look.now - kept_ms, "after": look.now + kept_ms, "day_before": look.now - DAY_MS, **long_kept})
+    yield Query(
+        "forget_samples",
+        {"before": look.now - kept_ms, "after": look.now + kept_ms, "day_before": look.now - DAY_MS, **long_kept},
+    )
     yield Many("insert_samples", sorted(look.samples.items()), (look.now,))
 
 

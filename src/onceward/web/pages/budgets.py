@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 from onceward.operations.budgets import BudgetStatus
 from onceward.web.answers import Done, Page
 from onceward.web.burn_down import burn_down
-from onceward.web.stages import first_stage
 from onceward.web.roles import Role
 from onceward.web.route import Answer, Route, action, page
+from onceward.web.stages import first_stage
 from onceward.web.view import View
 
 MOST = 200
@@ -112,7 +112,12 @@ async def set_limit(view: View) -> Answer:
     await view.app.budgets.aset_limit(name, limit, scope=whose or None, author=view.caller.name)
     flag = f" --scope {whose}" if whose else ""
     said = f"The limit of {name} is now {limit}; tasks that wait for it and now fit are woken."
-    return Done(said, f"/budgets?{urlencode({'name': name, 'scope': whose})}", 1, f"onceward budgets {name} --limit {limit}{flag}")
+    return Done(
+        said,
+        f"/budgets?{urlencode({'name': name, 'scope': whose})}",
+        1,
+        f"onceward budgets {name} --limit {limit}{flag}",
+    )
 
 
 ROUTES: list[Route] = [

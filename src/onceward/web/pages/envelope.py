@@ -11,7 +11,13 @@ async def show(view: View) -> Answer:
     """Show what can happen at worst, by the configuration, and what has."""
     found = await view.app.aenvelope(measured=True)
     stats = await view.app.stats.aspending()
-    return Page("envelope.html", {"envelope": found, "hour": found.hourly, "spending": stats}, "Envelope", "envelope", refresh_s=None)
+    return Page(
+        "envelope.html",
+        {"envelope": found, "hour": found.hourly, "spending": stats},
+        "Envelope",
+        "envelope",
+        refresh_s=None,
+    )
 
 
 ROUTES: list[Route] = [page("/envelope", show)]

@@ -21,7 +21,9 @@ async def run_now(view: View) -> Answer:
     name = (await view.form()).get("name", "")
     begun = await view.app.schedules.arun_now(name)
     if not begun.created:
-        return Refused(f"{name} was not enqueued: {begun.reason or f'task {begun.existing} is the same work'}.", "/schedules")
+        return Refused(
+            f"{name} was not enqueued: {begun.reason or f'task {begun.existing} is the same work'}.", "/schedules"
+        )
     return Done(f"Enqueued {name} as task {begun.id}.", "/schedules", 1, f"onceward schedules --run-now {name}")
 
 

@@ -71,6 +71,8 @@ async def resume(view: View) -> Answer:
 
 ROUTES: list[Route] = [
     page("/workers", show),
-    action("/workers/pause", pause, "Let nothing of a pipeline, a source, a queue or at all begin before it is resumed."),
+    action(
+        "/workers/pause", pause, "Let nothing of a pipeline, a source, a queue or at all begin before it is resumed."
+    ),
     action("/workers/resume", resume, "Take back a pause."),
 ]

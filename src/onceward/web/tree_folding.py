@@ -34,9 +34,9 @@ class Folding:
         """Read it from an address; what means nothing there is passed over."""
         opened: dict[int, int] = {}
         folded: set[int] = set()
-        for word in text[:LONGEST_TEXT].split("_"):
+        for word in text[:LONGEST_TEXT].split("_") if text.isascii() else ():
             number, _, count = word.partition(".")
-            if number[:1] == "-" and number[1:].isdecimal():
+            if number[:1] == "-" and number[1:].isdecimal() and len(word) < 30:
                 folded.add(int(number[1:]))
             elif number.isdecimal() and (not count or count.isdecimal()) and len(word) < 30:
                 opened[int(number)] = min(int(count or 0), PORTIONS[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 
@@ -57,7 +58,7 @@ def test_no_box_lies_on_another_in_trees_of_any_shape() -> None:
         assert len(placed) == len(boxes)
         for column in {box.column for box in placed}:
             column_boxes = sorted((box for box in placed if box.column == column), key=lambda box: box.y)
-            for upper, lower in zip(column_boxes, column_boxes[1:], strict=False):
+            for upper, lower in itertools.pairwise(column_boxes):
                 assert upper.y + upper.height <= lower.y
 
 

@@ -158,10 +158,10 @@ def test_a_schedule_runs_now_pauses_and_goes_on(harness: Harness, site: Client) 
         site.form(f"/schedules/{word}", {"name": "nightly"})
         assert {one.name: one.paused for one in app.schedules.list()}["nightly"] is is_paused
     assert site.form("/schedules/run", {"name": "never"}).status == 400
-    times = app.schedules.next_runs("nightly", 3)
+    times = app.schedules._next_runs("nightly", 3)
     assert len(times) == 3
     assert times == sorted(set(times))
-    assert app.schedules.next_runs("never") == []
+    assert app.schedules._next_runs("never") == []
 
 
 def test_everything_a_pipeline_and_a_queue_are_paused_and_resumed(harness: Harness, site: Client) -> None:

@@ -68,7 +68,7 @@ class Schedules(Namespace):
 
     alist = awaited(list)
 
-    def next_runs(self, name: str, count: int = 3) -> builtins.list[datetime]:
+    def _next_runs(self, name: str, count: int = 3) -> builtins.list[datetime]:
         """The next times of a schedule in the code of this app, from now on; none for one that it does not know."""
         if name not in self._known:
             return []

@@ -138,7 +138,7 @@ class Sources(Namespace):
 
     ahistory = awaited(history)
 
-    def rate_of(self, name: str) -> str | None:
+    def _rate_of(self, name: str) -> str | None:
         """The rate of a source as the code of this app says it, like 30/min; None without a limit on it."""
         declared = self._client._registry.sources.get(source_of(name))
         return None if declared is None else declared.rate

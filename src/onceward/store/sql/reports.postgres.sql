@@ -36,7 +36,7 @@ SELECT c.relname::text, s.n_live_tup, NULL::bigint
 FROM pg_stat_user_tables s
 JOIN pg_class c ON c.oid = s.relid
 WHERE s.schemaname = current_schema()
-  AND c.relname LIKE 'onceward\_%'
+  AND substr(c.relname::text, 1, 9) = 'onceward_'
   AND :most > 0
 ORDER BY c.relname
 
@@ -47,7 +47,7 @@ SELECT c.relname::text, pg_total_relation_size(c.oid), s.n_dead_tup,
 FROM pg_stat_user_tables s
 JOIN pg_class c ON c.oid = s.relid
 WHERE s.schemaname = current_schema()
-  AND c.relname LIKE 'onceward\_%'
+  AND substr(c.relname::text, 1, 9) = 'onceward_'
 
 -- name: oldest_lease
 -- The earliest claim of living workers of which a task is still held.

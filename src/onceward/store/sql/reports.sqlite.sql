@@ -79,7 +79,7 @@ SELECT m.tbl_name, sum(s.pgsize), NULL, NULL
 FROM dbstat s
 JOIN sqlite_master m ON m.name = s.name
 WHERE s.aggregate = 1
-  AND m.tbl_name LIKE 'onceward_%'
+  AND substr(m.tbl_name, 1, 9) = 'onceward_'
 GROUP BY m.tbl_name
 
 -- name: oldest_lease

@@ -12,7 +12,7 @@ NEXT_RUNS = 3
 async def show(view: View) -> Answer:
     """Show all schedules."""
     found = await view.app.schedules.alist()
-    rows = [(one, view.app.schedules.next_runs(one.name, NEXT_RUNS)) for one in found]
+    rows = [(one, view.app.schedules._next_runs(one.name, NEXT_RUNS)) for one in found]
     return Page("schedules.html", {"schedules": rows}, "Schedules", "schedules")
 
 

@@ -97,7 +97,7 @@ async def show(view: View) -> Answer:
         "matching": len(matching),
         "sought": sought,
         "shut": sum(one.state is not SourceState.OPEN for one in found),
-        "rate_of": app.sources.rate_of,
+        "rate_of": app.sources._rate_of,
     }
     return Page("sources.html", values, "Sources", "sources")
 

@@ -193,9 +193,12 @@ def as_tree(found: rows.BranchRows, defaults: Bounds, now: int) -> LineageTree:
     )  # fmt: skip
 
 
+_STATUSES = {int(status): (status, not status.is_terminal) for status in Status}
+"""Looked up instead of made: a large lineage has ten thousand of them."""
+
+
 def _as_task(row: rows.BranchRow, now: int) -> TreeTask:
-    status = Status(row.status)
-    is_open = not status.is_terminal
+    status, is_open = _STATUSES[row.status]
     return TreeTask(
         row.id, row.parent, row.depth, row.kind, status, bool(row.paused), bool(row.parked), row.refusals,
         row.created_at, row.ended_at if row.ended_at is not None else now, row.cost, 1, int(is_open),

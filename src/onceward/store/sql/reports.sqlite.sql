@@ -30,27 +30,28 @@ SELECT (SELECT page_count FROM pragma_page_count()) * (SELECT page_size FROM pra
     (SELECT freelist_count FROM pragma_freelist_count()) * (SELECT page_size FROM pragma_page_size()), NULL
 
 -- name: store_tables
--- Counts the rows of tables as far as the most; for larger ones the distance between the first and the last id.
+-- Counts the rows of tables as far as the most; for larger ones the distance between the first and the last id,
+-- each of which SQLite finds by itself, but not both at once.
 SELECT 'onceward_task', (SELECT count(*) FROM (SELECT 1 FROM onceward_task LIMIT :most) AS few),
-    (SELECT max(id) - min(id) + 1 FROM onceward_task)
+    (SELECT max(id) FROM onceward_task) - (SELECT min(id) FROM onceward_task) + 1
 UNION ALL SELECT 'onceward_attempt', (SELECT count(*) FROM (SELECT 1 FROM onceward_attempt LIMIT :most) AS few),
-    (SELECT max(id) - min(id) + 1 FROM onceward_attempt)
+    (SELECT max(id) FROM onceward_attempt) - (SELECT min(id) FROM onceward_attempt) + 1
 UNION ALL SELECT 'onceward_claim', (SELECT count(*) FROM (SELECT 1 FROM onceward_claim LIMIT :most) AS few),
-    (SELECT max(seq) - min(seq) + 1 FROM onceward_claim)
+    (SELECT max(seq) FROM onceward_claim) - (SELECT min(seq) FROM onceward_claim) + 1
 UNION ALL SELECT 'onceward_refusal', (SELECT count(*) FROM (SELECT 1 FROM onceward_refusal LIMIT :most) AS few),
-    (SELECT max(id) - min(id) + 1 FROM onceward_refusal)
+    (SELECT max(id) FROM onceward_refusal) - (SELECT min(id) FROM onceward_refusal) + 1
 UNION ALL SELECT 'onceward_worker', (SELECT count(*) FROM (SELECT 1 FROM onceward_worker LIMIT :most) AS few),
-    (SELECT max(id) - min(id) + 1 FROM onceward_worker)
+    (SELECT max(id) FROM onceward_worker) - (SELECT min(id) FROM onceward_worker) + 1
 UNION ALL SELECT 'onceward_batch', (SELECT count(*) FROM (SELECT 1 FROM onceward_batch LIMIT :most) AS few),
-    (SELECT max(id) - min(id) + 1 FROM onceward_batch)
+    (SELECT max(id) FROM onceward_batch) - (SELECT min(id) FROM onceward_batch) + 1
 UNION ALL SELECT 'onceward_alert', (SELECT count(*) FROM (SELECT 1 FROM onceward_alert LIMIT :most) AS few),
-    (SELECT max(id) - min(id) + 1 FROM onceward_alert)
+    (SELECT max(id) FROM onceward_alert) - (SELECT min(id) FROM onceward_alert) + 1
 UNION ALL SELECT 'onceward_audit', (SELECT count(*) FROM (SELECT 1 FROM onceward_audit LIMIT :most) AS few),
-    (SELECT max(id) - min(id) + 1 FROM onceward_audit)
+    (SELECT max(id) FROM onceward_audit) - (SELECT min(id) FROM onceward_audit) + 1
 UNION ALL SELECT 'onceward_tick', (SELECT count(*) FROM (SELECT 1 FROM onceward_tick LIMIT :most) AS few),
-    (SELECT max(id) - min(id) + 1 FROM onceward_tick)
+    (SELECT max(id) FROM onceward_tick) - (SELECT min(id) FROM onceward_tick) + 1
 UNION ALL SELECT 'onceward_turn', (SELECT count(*) FROM (SELECT 1 FROM onceward_turn LIMIT :most) AS few),
-    (SELECT max(seq) - min(seq) + 1 FROM onceward_turn)
+    (SELECT max(seq) FROM onceward_turn) - (SELECT min(seq) FROM onceward_turn) + 1
 UNION ALL SELECT 'onceward_ready', (SELECT count(*) FROM (SELECT 1 FROM onceward_ready LIMIT :most) AS few), NULL
 UNION ALL SELECT 'onceward_due', (SELECT count(*) FROM (SELECT 1 FROM onceward_due LIMIT :most) AS few), NULL
 UNION ALL SELECT 'onceward_checkpoint', (SELECT count(*) FROM (SELECT 1 FROM onceward_checkpoint LIMIT :most) AS few), NULL

@@ -33,7 +33,7 @@ document.addEventListener("click", (event) => {
   if (!address.includes("/lineages/")) return;
   event.preventDefault();
   history.pushState(null, "", address);
-  lookAt(address, link.dataset.node ?? link.dataset.unfolds ?? link.dataset.folds);
+  lookAt(address.split("#")[0], link.dataset.node ?? link.dataset.unfolds ?? link.dataset.folds);
 });
 
 addEventListener("popstate", () => lookAt(location.href));

@@ -193,7 +193,9 @@ def test_alerts_are_looked_for_now(harness: Harness, site: Client) -> None:
     assert "Resolved" in site.get("/alerts").text
 
 
-def test_a_setting_is_changed_and_taken_back_with_the_name_of_its_author(harness: Harness, runner: asyncio.Runner) -> None:
+def test_a_setting_is_changed_and_taken_back_with_the_name_of_its_author(
+    harness: Harness, runner: asyncio.Runner
+) -> None:
     admin = client_of(harness.app, runner, Role.NONE).with_token(harness.app.tokens.add("ada", "admin"))
     assert admin.form("/settings/set", {"name": "match.min_score", "value": "0.9"}).status == 303
     assert harness.app.settings.get("match.min_score") == 0.9

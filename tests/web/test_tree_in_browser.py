@@ -121,3 +121,19 @@ def test_cancelling_asks_for_the_number_of_tasks(browser: Browser, site: str, ro
         dialog.locator("button[type=submit]").click()
         expect(page.locator(".toast")).to_contain_text(f"Cancelled {count} tasks")
         assert one.faults() == []
+
+
+def test_an_open_dialog_outlives_a_page_that_is_drawn_anew(browser: Browser, site: str, root: int) -> None:
+    with watched(browser) as one:
+        page = one.page
+        one.visit(f"{site}/lineages/{root}")
+        page.locator(".actions button", has_text="Cancel").click()
+        page.evaluate(
+            "fetch(location.href).then((answer) => answer.text()).then((text) => document.getElementById('content')"
+            ".replaceWith(new DOMParser().parseFromString(text, 'text/html').getElementById('content')))"
+        )
+        expect(page.locator("dialog[open]")).to_be_visible()
+        page.keyboard.press("Escape")
+        page.locator(".actions button", has_text="Cancel").click()
+        expect(page.locator("dialog[open]")).to_have_count(1)
+        assert one.faults() == []

@@ -79,3 +79,11 @@ document.addEventListener("keydown", (event) => {
     if (toggle) { event.preventDefault(); toggle.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true })); }
   }
 });
+
+// ---- a page that was drawn anew has lost its focus: the node gets it back
+
+let focused = null;
+document.addEventListener("focusin", (event) => { focused = event.target.closest?.(".tree a.node")?.dataset.node ?? null; });
+document.addEventListener("onceward:refreshed", () => {
+  if (focused && document.activeElement === document.body) focusNode(focused);
+});

@@ -373,7 +373,7 @@ MUTANTS = (
     Mutant(
         "dead places take tokens",
         "cancelled tasks take the tokens of a source",
-        (Edit("store/attempts/claims.py", "passages, set(popped).difference(", "passages, set().difference("),),
+        (Edit("store/attempts/claims.py", "passages, set(wanted).difference(", "passages, set().difference("),),
         ("tests/worker/test_dead_places.py::test_cancelled_tasks_take_no_token_of_their_source",),
     ),
     Mutant(

@@ -293,16 +293,6 @@ class GateState(msgspec.Struct, frozen=True, gc=False):
             taken_at=now,
         )
 
-    @property
-    def in_words(self) -> str:
-        """All that decides who may pass, in one text, for a database to compare."""
-        return f"{self.tat} {self.enabled:d} {self.streak} {self.paused_until} {self.is_half_open:d} {self.opened}"
-
-    @property
-    def is_well(self) -> bool:
-        """Whether a success changes nothing."""
-        return not (self.streak or self.is_half_open)
-
     def with_tat(self, tat: int) -> GateState:
         """The same gate with its bucket as it is now."""
         return GateState(

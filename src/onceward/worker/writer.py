@@ -238,11 +238,10 @@ class Writer:
         yield from mark_claimed(self.memory, now)
         verdicts: list[CommitResult] = []
         if items:
-            claimer = self.memory if wish is not None and wish.is_ordinary else None
             if without_writes:
-                verdicts = yield from _without_writes(items, now, claimer)
+                verdicts = yield from _without_writes(items, now)
             else:
-                verdicts = yield from commit([item.commit for item in items], now, claimer)
+                verdicts = yield from commit([item.commit for item in items], now)
         crash_points.reach("inside commit")
         claimed = NOTHING
         passed = {item.commit.lease.gates for item in items}
@@ -289,9 +288,9 @@ class Writer:
         self.counts.claimed += len(claimed.leases)
 
 
-def _without_writes(items: Sequence[Item], now: int, claimer: LineMemory | None) -> Op[list[CommitResult]]:
+def _without_writes(items: Sequence[Item], now: int) -> Op[list[CommitResult]]:
     """Commit those that have no domain rows; the others are to be sent alone."""
-    found = iter((yield from commit([item.commit for item in items if not item.commit.writes], now, claimer)))
+    found = iter((yield from commit([item.commit for item in items if not item.commit.writes], now)))
     return [SendAlone() if item.commit.writes else next(found) for item in items]
 
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import msgspec
 
 from onceward.model.decide import safe_text
 from onceward.model.lineage import NO_DESCENT, Descent
 from onceward.model.status import Event, Status
-from onceward.model.task import NEVER, Lease, Part, lane_of
+from onceward.model.task import Lease, Part, lane_of
 from onceward.store.governance import gate_claim
 from onceward.store.governance.budgets import SetAside, reserve, set_aside
-from onceward.store.governance.gate_plan import Leasing, Passage, has_budget
+from onceward.store.governance.gate_plan import GatePlan, Leasing, Passage, has_budget
 from onceward.store.history import Entry, log
 from onceward.store.lineage.joins import EndedTask, propagate_ends, read_families
 from onceward.store.lines.lines import (
-    COMPARE_EVERY_MS,
     LineView,
     drop_dead,
     look_for_turns,
@@ -83,58 +83,78 @@ def claim(
     memory.threads, memory.wants_thread = threads, False
     yield from follow_clock(memory, now)
     yield from sweep_if_time(memory, now)
-    if memory.limits_of is None:
-        popped = yield from pop(memory, count, now, view)
-        claimed = yield from _lease(memory, popped, Leasing(worker), now)
-        return claimed if len(claimed.leases) == len(popped) else (yield from _step_over(memory, claimed))
-    room = min(slots, count)
     leasing = Leasing(worker)
-    busy = memory.busy_governed(now) if view is None else None
-    if busy is None:
-        memory.gives_way = not memory.gives_way
-        yield from gate_claim.report_healthy_gates(memory, now)
-        if view is None or view.is_due(now):
-            view = yield from look_with_due(memory, now, turns=False)
-        plan = yield from gate_claim.look(memory, slots, now)
-    else:
-        plan = yield from gate_claim.look_at_one(memory, busy, room, now)
-    first = yield from gate_claim.pop(plan, leasing, room, before=NEVER if view is None else view.oldest(memory))
-    if plan.is_stale and busy is not None:
-        plan = yield from gate_claim.look_at_one(memory, busy._replace(is_compared=False), room, now)
-        first = yield from gate_claim.pop(plan, leasing, room, before=NEVER)
-    taken = sum(len(passage.tasks) for passage in first)
-    is_full = view is None and 0 < taken == slots
-    ids: list[int] = []
-    then: list[Passage] = []
-    if is_full:
-        memory.next_due_at = memory.gates_busy_until  # the other lines are looked at in a moment
-    elif taken < count:
-        if view is None:
-            view = yield from look_with_due(memory, now, turns=False)
+    if memory.limits_of is None:
+        plain = yield from pop(memory, count, now, view)
+        claimed = yield from _lease(memory, plain, leasing, now)
+        return claimed if len(claimed.leases) == len(plain) else (yield from _step_over(memory, claimed))
+    sight = yield from _look(memory, slots, now, view)
+    taken = yield from _take(memory, sight, leasing, count, slots, now)
+    paid = yield from set_aside(taken.costly, memory.budgets_of, memory.due_by(now), now, waits=not has_settled)
+    claimed = yield from _lease_paid(memory, taken, paid, leasing, now)
+    if taken.plan.turn_stays:
+        memory.next_due_at = now
+    elif len(claimed.leases) < count:
+        yield from look_for_turns(memory)
+    return replace(claimed, held_back=taken.plan.held_back) if taken.plan.held_back else claimed
+
+
+class _Sight(NamedTuple):
+    """What a claim has seen: the heads of plain lines, and a plan for the governed ones."""
+
+    view: LineView
+    plan: GatePlan
+
+
+class _Taken(NamedTuple):
+    """What a claim has taken out of lines: tasks that pass gates by a plan, and tasks that pass none."""
+
+    plan: GatePlan
+    passages: Sequence[Passage]
+    plain: Sequence[int]
+
+    @property
+    def costly(self) -> list[int]:
+        """The tasks that draw from budgets."""
+        return [task for passage in self.passages if has_budget(passage.gates) for task in passage.tasks]
+
+
+def _look(memory: LineMemory, slots: int, now: int, view: LineView | None) -> Op[_Sight]:
+    """Look at the heads of plain lines and at governed lines with due turns, and lock the gates of those."""
+    memory.gives_way = not memory.gives_way
+    if view is None or view.is_due(now):
+        view = yield from look_with_due(memory, now, turns=False)
+    return _Sight(view, (yield from gate_claim.look(memory, slots, now)))
+
+
+def _take(memory: LineMemory, sight: _Sight, leasing: Leasing, count: int, slots: int, now: int) -> Op[_Taken]:
+    """Pop the oldest tasks: governed ones before the oldest plain head, then plain ones, then other governed ones."""
+    view, plan = sight
+    passages = yield from gate_claim.pop(plan, leasing, min(slots, count), before=view.oldest(memory))
+    taken = sum(len(passage.tasks) for passage in passages)
+    plain: list[int] = []
+    if taken < count:
         memory.next_due_at = view.next_due_at
-        ids = yield from pop(memory, count - taken, now, view)
-        then = yield from gate_claim.pop(plan, leasing, min(slots - taken, count - taken - len(ids)))
-    passages = [*first, *then]
-    popped = [task for passage in passages for task in passage.tasks]
-    costly = [task for passage in passages if has_budget(passage.gates) for task in passage.tasks]
-    paid = yield from set_aside(costly, memory.budgets_of, memory.due_by(now), now, waits=not has_settled)
-    if away := paid.turned_away:
-        passages = plan.put_back(passages, away)
-        popped = [task for task in popped if task not in away or task in paid.failing]
-    claimed = yield from _lease(memory, [*popped, *ids], leasing, now)
-    if len(claimed.leases) < len(popped) + len(ids):
-        passages = plan.put_back(passages, set(popped).difference(lease.task for lease in claimed.leases))
+        plain = yield from pop(memory, count - taken, now, view)
+        passages += yield from gate_claim.pop(plan, leasing, min(slots - taken, count - taken - len(plain)))
+    return _Taken(plan, passages, plain)
+
+
+def _lease_paid(memory: LineMemory, taken: _Taken, paid: SetAside, leasing: Leasing, now: int) -> Op[ClaimResult]:
+    """Lease the tasks whose budgets allow it, and write what becomes of gates and budgets.
+
+    Tasks that find a budget spent and shall not wait are leased too, to fail by that.
+    """
+    plan, passages = taken.plan, taken.passages
+    if paid.turned_away:
+        passages = plan.put_back(passages, paid.turned_away)
+    wanted = [*[task for passage in passages for task in passage.tasks], *paid.failing, *taken.plain]
+    claimed = yield from _lease(memory, wanted, leasing, now)
+    if len(claimed.leases) < len(wanted):
+        passages = plan.put_back(passages, set(wanted).difference(lease.task for lease in claimed.leases))
         claimed = yield from _step_over(memory, claimed)
     claimed = yield from _reserve_budgets(claimed, paid, now)
-    claimed = _mark_inside(claimed, (yield from gate_claim.settle(plan, passages, claimed.leases)))
-    memory.busy_lane = plan.busy_lane(room)
-    if busy is None:
-        memory.gates_busy_until = now + COMPARE_EVERY_MS
-    if plan.turn_stays:
-        memory.next_due_at = now
-    elif len(claimed.leases) < count and not is_full:
-        yield from look_for_turns(memory)
-    return replace(claimed, held_back=plan.held_back) if plan.held_back else claimed
+    return _mark_inside(claimed, (yield from gate_claim.settle(plan, passages, claimed.leases)))
 
 
 def claim_from(
@@ -156,23 +176,15 @@ def claim_suspects(memory: LineMemory, worker: int, now: int, *, has_settled: bo
     memory.highest.clear()
     yield from follow_clock(memory, now)
     ids = yield from pop_suspects(memory)
-    paid = SetAside()
-    admitted = None
-    if memory.limits_of is not None and ids:
-        admitted = yield from gate_claim.admit_suspects(memory, ids, now)
-        ids = admitted.tasks
-        paid = yield from set_aside(ids, memory.budgets_of, memory.due_by(now), now, waits=not has_settled)
-        ids = [task for task in ids if task not in paid.turned_away or task in paid.failing]
-        passages = admitted.plan.put_back(admitted.passages, paid.turned_away)
-        admitted = admitted._replace(passages=passages)
-    claimed = yield from _lease(memory, ids, Leasing(worker), now)
-    if len(claimed.leases) < len(ids):
-        claimed = yield from _step_over(memory, claimed)
-    claimed = yield from _reserve_budgets(claimed, paid, now)
-    if admitted is not None:
-        placed = yield from gate_claim.settle(admitted.plan, admitted.passages, claimed.leases)
-        claimed = _mark_inside(claimed, placed)
-    return claimed
+    leasing = Leasing(worker)
+    if memory.limits_of is None or not ids:
+        claimed = yield from _lease(memory, ids, leasing, now)
+        return claimed if len(claimed.leases) == len(ids) else (yield from _step_over(memory, claimed))
+    admitted = yield from gate_claim.admit_suspects(memory, ids, now)
+    paid = yield from set_aside(admitted.tasks, memory.budgets_of, memory.due_by(now), now, waits=not has_settled)
+    passing = {task for passage in admitted.passages for task in passage.tasks}
+    plain = [task for task in admitted.tasks if task not in passing and task not in paid.turned_away]
+    return (yield from _lease_paid(memory, _Taken(admitted.plan, admitted.passages, plain), paid, leasing, now))
 
 
 def _step_over(memory: LineMemory, claimed: ClaimResult) -> Op[ClaimResult]:

@@ -38,7 +38,6 @@ from onceward.store.lineage.spawn_requests import SpawnRequest
 from onceward.store.lineage.stage_batches import BatchRequest, SpawnResults, spawn_all
 from onceward.store.lines.enqueue import store_values
 from onceward.store.lines.lines import Placement, put_in_line
-from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Many, Op
 
 _STAYING = frozenset({Keep, Report, Take, Hold, Fill, Filled})
@@ -126,17 +125,17 @@ class CommitBatch:
         if self.limits:
             yield Many("limit_times", sorted(set(self.limits)))
 
-    def settle_up(self, commits: Sequence[Commit], claimer: LineMemory | None) -> Op[None]:
+    def settle_up(self, commits: Sequence[Commit]) -> Op[None]:
         """Leave gates and settle budgets, for all commits of the transaction at once.
 
         In the order in which attempts have ended, because a breaker counts failures in a row; gates before budgets, as
-        the claim locks them. So the claim of this transaction reports to gates only if no budget was settled."""
+        the claim locks them."""
         if self.left:
             said = list({id(one): one for left in self.left for one in left.reports}.values())
             if not all(one.is_plain_success for one in said):
                 places = {one.lease.task: place for place, one in enumerate(commits)}
                 self.left.sort(key=lambda left: places[left.lease.task])
-            yield from leave_gates(self.left, said, self.now, None if self.has_paid else claimer)
+            yield from leave_gates(self.left, said, self.now)
             if any(one.looked_up for one in said):
                 yield from count_lookups(self.left, self.now)
         if self.billed:

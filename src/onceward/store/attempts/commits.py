@@ -54,7 +54,6 @@ from onceward.store.lineage.identities import read_open_holders
 from onceward.store.lineage.joins import EndedTask, read_families
 from onceward.store.lineage.spawn_requests import Identity, SpawnRequest
 from onceward.store.lines.lines import Placement
-from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Call, Many, Op, Query, Rows
 
 Params = dict[str, Any]
@@ -83,9 +82,8 @@ class SendLater(SendAlone):
     """No time was left in this transaction for the domain rows of a commit: it has to be sent with the next."""
 
 
-def commit(commits: Sequence[Commit], now: int, claimer: LineMemory | None = None) -> Op[list[CommitResult]]:
-    """Write commits; returns one answer each. Where a claim follows in the same transaction, it reports to the gates it
-    passes."""
+def commit(commits: Sequence[Commit], now: int) -> Op[list[CommitResult]]:
+    """Write commits; returns one answer each."""
     batch = CommitBatch(now)
     answers: list[CommitResult] = [True] * len(commits)
     finishes: dict[tuple[int, str, Status, str | None], list[int]] = {}
@@ -160,7 +158,7 @@ def commit(commits: Sequence[Commit], now: int, claimer: LineMemory | None = Non
     for place in single:
         if commits[place].writes:
             answers[place] = yield from _write_with_rows(commits[place], batch, alone=len(commits) == 1)
-    yield from batch.settle_up(commits, claimer)
+    yield from batch.settle_up(commits)
     if holding:
         yield from _hold([place for place in holding if answers[place]], commits, answers, batch)
     if advances or single:

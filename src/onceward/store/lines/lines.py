@@ -81,7 +81,7 @@ def refresh_pauses(memory: LineMemory, now: int) -> Op[None]:
         memory.pauses_read_at = now
         pauses = yield from read_pauses()
         if pauses != memory.pauses:
-            memory.pauses, memory.busy_line, memory.busy_lane = pauses, None, None
+            memory.pauses, memory.busy_line = pauses, None
         if memory.limits_of is None and memory.limits_of_old is not None:
             [(turn_at,)] = yield Query("next_turn", {"lines": list(memory.lanes)})
             memory.limits_of = None if turn_at is None else memory.limits_of_old

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from onceward.model.budget import BudgetRule
 from onceward.model.pause import NO_PAUSES, Pauses
-from onceward.model.source import A_STEP_BACK_MS, GateLimits, GateState
+from onceward.model.source import A_STEP_BACK_MS, GateLimits
 from onceward.model.task import HIGHEST_PRIORITY, LOWEST_PRIORITY, NEVER, band_of
 from onceward.store.op import Many, Op, Query
 
@@ -41,18 +41,6 @@ Line = tuple[str, int]
 
 LimitsOf = Callable[[str], GateLimits]
 """The limits of a gate, by its name."""
-
-
-class BusyLane(NamedTuple):
-    """A governed line that filled the last claim by itself, and the band that did."""
-
-    line: str
-    lane: str
-    band: int
-    states: dict[str, GateState]
-    """Its gates as that claim left them."""
-    is_compared: bool
-    """Whether the statement that pops also compares these states; then they need not be read first."""
 
 
 class LineMark(NamedTuple):
@@ -107,11 +95,6 @@ class LineMemory:
     busy_line: Line | None = None
     """A line that filled the last claim: for a moment it is popped from without comparing the others."""
     busy_until: int = 0
-    busy_lane: BusyLane | None = None
-    """Likewise, a governed line."""
-    gates_busy_until: int = 0
-    healthy_gates: set[str] = field(default_factory=set)
-    """Gates whose success the claim of this transaction reports."""
     latest: int = 0
     """The time of the last look."""
     stood_at: int = 0
@@ -155,7 +138,6 @@ class LineMemory:
             next_floor=dict(self.next_floor),
             snapshots=list(self.snapshots),
             governed=dict(self.governed),
-            healthy_gates=set(),
             popped_from=[],
         )
 
@@ -168,16 +150,6 @@ class LineMemory:
     def takes_suspects(self) -> bool:
         """Whether these lines hold suspects, which only this claim leases, whatever their gates."""
         return any(lane[0] == "!" for lane in self.lanes)
-
-    def busy_governed(self, now: int) -> BusyLane | None:
-        """The governed line to pop from again without comparing the others, for a moment."""
-        return self.busy_lane if now < self.gates_busy_until else None
-
-    def reports_with_claim(self, gate: str, now: int) -> bool:
-        """Whether the next claim reports a success to a gate: it passes that gate again, and the gate was healthy."""
-        busy = self.busy_governed(now)
-        state = None if busy is None else busy.states.get(gate)
-        return state is not None and state.is_well
 
     def start(self, line: Line) -> Place:
         """Where the next look at a line begins: after the last place seen, but behind the mark before last.
@@ -312,7 +284,7 @@ def follow_clock(memory: LineMemory, now: int) -> Op[None]:
         yield Query("wake_lines", {"lines": list(memory.lanes), "now": now, "never": NEVER})
     if behind <= 0:
         return
-    memory.busy_until = memory.gates_busy_until = memory.snapshot_at = 0
+    memory.busy_until = memory.snapshot_at = 0
     memory.swept_at, memory.pauses_read_at, memory.due_seen = -SWEEP_EVERY_MS, -PAUSES_EVERY_MS, -1
     memory.marked = {line: made._replace(at=0) for line, made in memory.marked.items()}
 

@@ -10,17 +10,18 @@ GOVERNANCE = {dialect: f"store/sql/governance.{dialect}.sql" for dialect in ("sq
 NAMES_TOKENS = ("  AND instr(:tokens, token)\n", "      AND token = ANY (:tokens::bytea[])\n")
 """That a group of commits names the tokens of its leases, on SQLite and on PostgreSQL."""
 COMMITS = "store/attempts/commits.py"
+WRITE_MOVE = "store/attempts/write_move.py"
 
 
 def _when_refused(also: str) -> tuple[Edit, Edit]:
     """Something is done of a commit that the fence has refused: of one in a group, and of one by itself."""
-    loss = "_log_refusal(lease, move, batch)\n"
+    loss = "batch.note_refusal(lease, move)\n"
     in_group, alone = 12 * " ", 8 * " "
     return (
         Edit(
             COMMITS, f"{in_group}{loss}{in_group}continue\n", f"{in_group}{loss}{in_group}{also}\n{in_group}continue\n"
         ),
-        Edit(COMMITS, f"{alone}{loss}{alone}return False\n", f"{alone}{loss}{alone}{also}\n{alone}return False\n"),
+        Edit(WRITE_MOVE, f"{alone}{loss}{alone}return False\n", f"{alone}{loss}{alone}{also}\n{alone}return False\n"),
     )
 
 
@@ -334,7 +335,7 @@ MUTANTS = (
     Mutant(
         "lineage out of order",
         "a commit of several stages of a lineage locks them group by group",
-        (Edit(COMMITS, "elif statements > 1 and (", "elif False and ("),),
+        (Edit(COMMITS, "elif places.statements > 1 and (", "elif False and ("),),
         ("tests/isolation/test_orders.py::test_two_transactions_end_well_wherever_one_of_them_is_held_up",),
     ),
     Mutant(

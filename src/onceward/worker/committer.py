@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from onceward.errors import OutcomeUnknown, StoreError
 from onceward.model.task import Commit
-from onceward.store.attempts.commits import CommitResult, SendAlone, SendLater
+from onceward.store.attempts.commit_results import CommitResult, SendAlone, SendLater
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import FIRST_PAUSE_S, ConnectionLost, Session, TryAgainLater, WentBack
 from onceward.support.logs import EngineLog

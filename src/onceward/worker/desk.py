@@ -16,7 +16,7 @@ from onceward.authoring.child_builder import Spawner
 from onceward.errors import LeaseLost, WrongTwin
 from onceward.model.cache import Cached
 from onceward.model.task import Commit, Effects, Lease, Move, Report, Take
-from onceward.store.attempts.commits import CommitResult
+from onceward.store.attempts.commit_results import CommitResult
 from onceward.worker.attempt import Attempt
 from onceward.worker.engine_threads import off_loop
 from onceward.worker.presence import Presence

@@ -45,7 +45,7 @@ from onceward.model.task import (
 )
 from onceward.model.times import duration_text
 from onceward.settings.config import Config
-from onceward.store.attempts.commits import CommitResult, GivenUp
+from onceward.store.attempts.commit_results import CommitResult, GivenUp
 from onceward.store.lines.memory import Line
 from onceward.support.logs import EngineLog
 from onceward.worker import crash_points

@@ -15,7 +15,7 @@ from typing import Any
 
 from onceward.errors import StoreError
 from onceward.model.task import Commit
-from onceward.store.attempts.commits import CommitResult
+from onceward.store.attempts.commit_results import CommitResult
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, WentBack
 from onceward.support.logs import EngineLog

@@ -15,7 +15,8 @@ from onceward.model.gates import BUDGET
 from onceward.model.pause import Pauses
 from onceward.model.task import Commit, Hold
 from onceward.store.attempts.claims import NOTHING, ClaimResult, WorkerBuried, claim, claim_from, claim_suspects
-from onceward.store.attempts.commits import CommitResult, SendAlone, commit
+from onceward.store.attempts.commit_results import CommitResult, SendAlone
+from onceward.store.attempts.commits import commit
 from onceward.store.attempts.quick_claim import QuickClaim, may_claim_quickly, quick_claim_statement, read_quick_claim
 from onceward.store.attempts.workers import mark_low_claim
 from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, WentBack, WriteLost

@@ -22,6 +22,7 @@ from onceward.model.task import (
     Lease,
     Move,
     Part,
+    Release,
     Report,
     Take,
     lane_of,
@@ -85,6 +86,10 @@ class CommitBatch:
         self.entries.append(
             Entry(lease.task, lease.run, lease.fence, event, status, stage, lease.worker, self.now, note, trace)
         )
+
+    def note_refusal(self, lease: Lease, move: Move) -> None:
+        """Add a log row of a refused commit, which writes nothing else."""
+        self.note(lease, Event.LOST, Status.RUNNING, lease.stage, f"{type(move).__name__} refused by the fence")
 
     def requeue(self, lease: Lease, due_at: int, over_at: int) -> None:
         """Put a task back in line after its stage has run; its clock goes on."""
@@ -183,3 +188,12 @@ class CommitBatch:
 def place_after_stage(lease: Lease, due_at: int) -> Placement:
     """The place in line of a task whose stage has ended: its worker lived, so it is no suspect."""
     return Placement(lease.task, lane_of(lease.queue, lease.kind, lease.gates), lease.band, lease.rank, due_at)
+
+
+def place_after_release(lease: Lease, move: Release, now: int) -> Placement:
+    """The place in line of a released task: a suspect stays one."""
+    suspect = lease.company > 0
+    rank = lease.company if suspect else lease.rank
+    queue, gates = (lease.queue, lease.gates) if move.queue is None else (move.queue, move.gates)
+    lane = lane_of(queue, lease.kind, gates, suspect=suspect)
+    return Placement(lease.task, lane, lease.band, rank, now)

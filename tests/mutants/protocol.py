@@ -423,8 +423,8 @@ MUTANTS = (
         "write blames the database",
         "what a domain write raises is taken for trouble of the database wherever the engine's own error would be",
         (
-            Edit("store/drivers/session.py", "        outcome: Exception = error\n        if is_lost:",
-                 "        outcome: Exception = meaning\n        if is_lost:"),
+            Edit("store/drivers/lending.py", "    outcome: Exception = error\n    if is_lost:",
+                 "    outcome: Exception = meaning\n    if is_lost:"),
         ),
         ("tests/faults/test_refused_writes.py::test_whatever_is_raised_inside_a_write_ends_its_own_task_alone",),
     ),

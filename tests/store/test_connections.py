@@ -14,7 +14,7 @@ from onceward.store.drivers import availability, postgres
 from onceward.store.drivers import session as sessions
 from onceward.store.drivers.open import open_store
 from onceward.store.drivers.postgres import PostgresStore
-from onceward.store.drivers.session import ConnectionLost
+from onceward.store.drivers.session_errors import ConnectionLost
 from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Call, Op, Query
 from onceward.worker.writer import Wish, Writer

@@ -24,7 +24,8 @@ from onceward.model.task import NewTask
 from onceward.model.times import StoreClock, SystemClock
 from onceward.store.drivers import sqlite3_client, sqlite_library_guard
 from onceward.store.drivers.migrate import migrate
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.drivers.sqlite import SqliteSession
 from onceward.store.drivers.sqlite3_client import ClientSqliteSession, StandardSqliteSession, has_wal_bug
 from onceward.store.lines.enqueue import enqueue

@@ -14,7 +14,8 @@ from onceward.errors import OutcomeUnknown
 from onceward.model.status import Event, Status
 from onceward.model.task import Commit, Finish, Lease
 from onceward.store.attempts.commit_results import CommitResult
-from onceward.store.drivers.session import ConnectionLost, Patience, Session
+from onceward.store.drivers.session import Patience, Session
+from onceward.store.drivers.session_errors import ConnectionLost
 from onceward.store.lines.memory import LineMemory
 from onceward.worker import committer as committers
 from onceward.worker import crash_points

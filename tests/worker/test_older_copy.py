@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from onceward import App, Config, Context, LeaseLost, Payload, Pipeline, Status
-from onceward.store.drivers.session import RECEIPT_IS_THERE_MS, Patience, Session, WentBack
+from onceward.store.drivers.session import RECEIPT_IS_THERE_MS, Patience, Session
+from onceward.store.drivers.session_errors import WentBack
 from onceward.store.op import Op, Query
 from onceward.worker.process import WorkerProcess
 from onceward.worker.worker_orders import Orders

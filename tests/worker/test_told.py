@@ -10,7 +10,7 @@ import pytest
 from onceward.model.status import Status
 from onceward.model.task import Advance, Commit, Finish, Lease, TryAgain, band_of, lane_of
 from onceward.store.attempts.quick_claim import QuickClaim, quick_claim_statement
-from onceward.store.drivers.session import WentBack
+from onceward.store.drivers.session_errors import WentBack
 from onceward.store.lines.memory import LineMemory
 from onceward.store.lines.pause_scopes import pause, resume
 from onceward.store.operations.task_actions import signal

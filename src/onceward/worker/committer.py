@@ -19,7 +19,8 @@ from onceward.errors import OutcomeUnknown, StoreError
 from onceward.model.task import Commit
 from onceward.store.attempts.commit_results import CommitResult, SendAlone, SendLater
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import FIRST_PAUSE_S, ConnectionLost, Session, TryAgainLater, WentBack
+from onceward.store.drivers.session import FIRST_PAUSE_S, Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater, WentBack
 from onceward.support.logs import EngineLog
 from onceward.worker.separate_writer import SeparateWriter
 from onceward.worker.wakeup import Wakeup

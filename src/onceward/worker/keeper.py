@@ -21,7 +21,8 @@ from onceward.settings.effective import EffectiveSettings
 from onceward.store.attempts.expiry import expire_tasks
 from onceward.store.attempts.workers import give_back, still_held
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import RECEIPT_IS_THERE_MS, ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import RECEIPT_IS_THERE_MS, Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.lines.lines import look_for_stragglers
 from onceward.store.op import Query
 from onceward.support.logs import EngineLog

@@ -28,7 +28,8 @@ from onceward.store.attempts.expiry import store_kinds_at_expiry
 from onceward.store.attempts.workers import NewWorker, register, stop
 from onceward.store.drivers import sqlite_library_guard
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import GONE, ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import GONE, ConnectionLost, TryAgainLater
 from onceward.store.governance.budget_waits import declare as declare_budgets
 from onceward.store.governance.budget_waits import sweep_budgets
 from onceward.store.governance.budget_waits import wake_for_code as wake_for_budgets_of_code
@@ -161,8 +162,8 @@ class WorkerProcess:
         apart = self._store.session(patience_s=5.0)
 
         def limit_writes(config: Config) -> None:
-            apart.lending_limit_s = config.write_timeout_ms / 1_000
-            session.lending_limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending_limit_s)
+            apart.lending.limit_s = config.write_timeout_ms / 1_000
+            session.lending.limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending.limit_s)
 
         limit_writes(self._in_force.config)
         self._in_force.tell(limit_writes)

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from onceward.errors import ConfigError, StoreError
 from onceward.model.arguments import checked_values
 from onceward.model.schedule import GRACE_MS, Cron
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.operations.schedules import EnqueueFired, FiredTask, ScheduleRow, declare, fire, read_schedules
 from onceward.support.logs import EngineLog
 

@@ -30,7 +30,7 @@ from onceward.errors import StartedByImport, StoreError
 from onceward.settings.effective import EffectiveSettings
 from onceward.store.attempts.workers import Death, NewWorker, living_workers, register, stop
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import ConnectionLost, TryAgainLater
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.op import Query
 from onceward.support.logs import EngineLog, stopping
 from onceward.worker import presence

@@ -16,7 +16,8 @@ from onceward.model.retry import error_text
 from onceward.model.watch import Finding, failed_watch
 from onceward.settings.config import Config
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.op import Op
 from onceward.store.operations import alerts, watches
 from onceward.support.logs import EngineLog

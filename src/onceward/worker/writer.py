@@ -19,7 +19,8 @@ from onceward.store.attempts.commit_results import CommitResult, SendAlone
 from onceward.store.attempts.commits import commit
 from onceward.store.attempts.quick_claim import QuickClaim, may_claim_quickly, quick_claim_statement, read_quick_claim
 from onceward.store.attempts.workers import mark_low_claim
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, WentBack, WriteLost
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater, WentBack, WriteLost
 from onceward.store.lines.lines import LineView, look, refresh_pauses
 from onceward.store.lines.memory import ANY_NUMBER, Line, LineMemory, is_time_to_sweep, mark_claimed, must_follow_clock
 from onceward.store.op import Op, Rows
@@ -190,13 +191,13 @@ class Writer:
     def _once(
         self, items: Sequence[Item], wish: Wish | None, view: LineView | None, *, without_writes: bool
     ) -> Written:
-        memory, suspects, lent = self.memory, self.suspects, self.session.lendings
+        memory, suspects, lent = self.memory, self.suspects, self.session.lending.count
         tries = 0
 
         def operation() -> Op[Written]:
             nonlocal tries
             tries += 1
-            if self.session.lendings > lent and (tries > 2 or isinstance(self.session.last_trouble, WriteLost)):
+            if self.session.lending.count > lent and (tries > 2 or isinstance(self.session.last_trouble, WriteLost)):
                 raise _Enough
             return self._operation(items, wish, view, memory, suspects, without_writes=without_writes)
 
@@ -308,11 +309,11 @@ def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> Co
     Where its domain rows cost the transaction again and again, or take too long, that is an error of its stage.
     """
     tries = Tries() if tries is None else tries
-    before = session.lendings - tries.count
+    before = session.lending.count - tries.count
     session.last_trouble = None
 
     def operation() -> Op[list[CommitResult]]:
-        tries.count = session.lendings - before
+        tries.count = session.lending.count - before
         if tries.count >= MOST_TRIES or (tries.count and isinstance(_cause(session), TimeoutError)):
             raise _Enough
         return commit([item.commit], session.clock.now())
@@ -327,7 +328,7 @@ def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> Co
         return commit_alone(session, item, tries)
     except (StoreError, ConnectionLost, TryAgainLater) as error:
         if not isinstance(error, StoreFull):
-            tries.count = session.lendings - before
+            tries.count = session.lending.count - before
         raise
     except Exception as error:  # its own trouble: the attempt hears of it and is judged by it
         return error

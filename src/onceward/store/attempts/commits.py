@@ -32,7 +32,7 @@ from onceward.model.task import (
 from onceward.store.attempts.commit_batch import CommitBatch, place_after_release
 from onceward.store.attempts.commit_results import PAUSED, CommitResult, SendAlone, SendLater
 from onceward.store.attempts.write_move import write_move
-from onceward.store.drivers.session import ConnectionLost, NoTimeLeft, TryAgainLater
+from onceward.store.drivers.session_errors import ConnectionLost, NoTimeLeft, TryAgainLater
 from onceward.store.governance.holds import HoldLocked, set_aside_beyond
 from onceward.store.lineage.identities import read_open_holders
 from onceward.store.lineage.joins import EndedTask, read_families

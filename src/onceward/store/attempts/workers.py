@@ -10,7 +10,7 @@ from onceward.model.status import Event, Status
 from onceward.model.task import Lease, lane_of
 from onceward.store.attempts.engine_failures import EngineFailure
 from onceward.store.attempts.expiry import schedule_time_checks
-from onceward.store.drivers.session import TryAgainLater
+from onceward.store.drivers.session_errors import TryAgainLater
 from onceward.store.history import Entry, log
 from onceward.store.lineage.joins import EndedTask, propagate_ends
 from onceward.store.lines.lines import Placement, put_in_line

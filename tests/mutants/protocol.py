@@ -302,7 +302,10 @@ MUTANTS = (
     Mutant(
         "dropped for ever",
         "a lease that was lost stands again after a restore, and stays with the worker that has dropped it",
-        (Edit("worker/keeper.py", "dropped := self._runner.dropped(RECEIPT_IS_THERE_MS)", "dropped := list[Lease]()"),),
+        (
+            Edit("worker/keeper.py", "dropped := self._runner.leases.lost(RECEIPT_IS_THERE_MS)",
+                 "dropped := list[Lease]()"),
+        ),
         ("tests/worker/test_older_copy.py"
          "::test_what_others_had_cancelled_and_is_running_again_runs_though_no_commit_of_its_worker_is_gone",),
     ),
@@ -438,7 +441,7 @@ MUTANTS = (
     Mutant(
         "slow writes waited for",
         "a domain write may take any time, and the commits of other tasks wait for it",
-        (Edit("worker/process.py", "        limit_writes(self._in_force.config)\n", ""),),
+        (Edit("worker/process.py", "        limit_writes(config)\n", ""),),
         ("tests/faults/test_refused_writes.py"
          "::test_a_slow_write_ends_by_its_own_time_limit_while_others_go_on",),
     ),

@@ -39,21 +39,25 @@ class Desk:
         writer = Writer(session, worker, LineMemory(("default:note",), sweeps=False), LineMemory((), sweeps=False))
         self.leases: list[Lease] = writer.write((), Wish(10)).claimed.leases
         self.wrote: list[int] = []
-        self.delivered: list[Written] = []
+        self.written: list[Written] = []
         self.loop = asyncio.get_running_loop()
         self.committer = Committer(
             writer,
             PollOnly(),
             self.loop,
-            deliver=self.deliver,
-            look_again=lambda: None,
-            may_stand_still=may_stand_still,
         )
-        self.committer.start()
+        self.may_stand_still = may_stand_still
+        self.committer.start(self)
 
-    def deliver(self, written: Written) -> None:
+    def heard(self) -> None:
+        """Nothing else puts work in line."""
+
+    def went_back(self) -> None:
+        raise AssertionError("nothing was lost")
+
+    def delivered(self, written: Written) -> None:
         assert threading.get_ident() == threading.main_thread().ident
-        self.delivered.append(written)
+        self.written.append(written)
         for item, verdict in zip(written.items, written.verdicts, strict=True):
             item.answer(verdict)
 
@@ -151,7 +155,7 @@ def test_what_does_not_fit_into_a_batch_is_written_with_the_next_one(
 ) -> None:
     monkeypatch.setattr(committers, "LARGEST_BATCH", 1)
     desk = play(clockwork, finish_both)
-    assert [len(written.items) for written in desk.delivered] == [1, 1]
+    assert [len(written.items) for written in desk.written] == [1, 1]
     assert desk.statuses() == [(Status.SUCCEEDED, 1)] * 2
 
 
@@ -163,7 +167,7 @@ def test_the_event_loop_does_not_wait_for_another_writer(on_sqlite: Clockwork) -
         waiting = asyncio.ensure_future(finish_both(desk))
         for _ in range(50):
             await asyncio.sleep(0)
-        assert not desk.delivered
+        assert not desk.written
         other.opened().execute("COMMIT")  # by this very thread: if it stood still, the lock would never be free
         await waiting
 

@@ -44,6 +44,7 @@ from onceward.worker.engine_failures import FailureDelivery
 from onceward.worker.event_loop import run_on_loop
 from onceward.worker.failures import call
 from onceward.worker.runner import Runner
+from onceward.worker.runner_ports import Place, Ports, Share
 from onceward.worker.scheduler import fire_due
 from onceward.worker.threads import StageThreads
 from onceward.worker.writer import Answer, Item, Wish, Writer
@@ -215,26 +216,7 @@ class _InlineWorker:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_ignore_crash)
         threads = StageThreads(self._loop, 1)
-        runner = self._runner = Runner(
-            registry,
-            config,
-            queues=registry.queues,
-            submit=self._submit,
-            wish=self._take_wish,
-            threads=threads,
-            read=self._app._readers.read,
-            look_up=lambda source, hashed: self._app._ask(lambda: cache.look_up(source, hashed)),
-            setting=self._app._in_force.value,
-            now=self._store.clock.now,
-            monotonic=self._store.clock.monotonic,
-            presence=None,
-            app_path=None,
-            spawner=self._app.spawner,
-            isolates=False,
-            dice=self._dice,
-            pass_time=lambda ms: self._clock.advance(ms / 1_000),
-            on_failure=self._on_failure,
-        )
+        runner = self._runner = self._make_runner(threads)
         self._sweep()
         runner.look_again()
         suspect_lanes = registry.lanes(None, suspect=True)
@@ -264,6 +246,23 @@ class _InlineWorker:
             runner.look_again()
         threads.close()
         self._session.transact(lambda: stop(self._worker, "stopped", self._store.clock.now()))
+
+    def _make_runner(self, threads: StageThreads) -> Runner:
+        app, clock = self._app, self._store.clock
+        ports = Ports(
+            submit=self._submit,
+            wish=self._take_wish,
+            read=app._readers.read,
+            look_up=lambda source, hashed: app._ask(lambda: cache.look_up(source, hashed)),
+            setting=app._in_force.value,
+            spawner=app.spawner,
+            now=clock.now,
+            monotonic=clock.monotonic,
+            pass_time=lambda ms: self._clock.advance(ms / 1_000),
+        )
+        place = Place(threads=threads, isolates=False)
+        share = Share(queues=frozenset(app.registry.queues))
+        return Runner(app.registry, app.config, ports, place, share, dice=self._dice, on_failure=self._on_failure)
 
     def _waits_again(self) -> bool:
         """Whether only waits for signals are left whose time ran out before; notes those that run out next."""
@@ -341,7 +340,7 @@ class _InlineWorker:
 
     def _note_what_runs(self) -> None:
         if self._runner is not None:
-            self._started = frozenset(self._runner.running)
+            self._started = frozenset(self._runner.leases.tasks)
 
     def bury(self) -> None:
         """Everybody sees at once that this worker is dead."""

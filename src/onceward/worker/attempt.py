@@ -12,7 +12,10 @@ from onceward.authoring.pipeline import Pipeline
 from onceward.authoring.stage import Stage
 from onceward.authoring.worker_port import Desk
 from onceward.model.budget import Bill, Charge
-from onceward.model.task import CURSOR_PART, NEVER, RESULT_PART, Advance, Lease, Part
+from onceward.model.lineage import Family
+from onceward.model.pause import Pauses
+from onceward.model.task import CURSOR_PART, NEVER, RESULT_PART, Advance, HandOver, Lease, Move, Part, Release, lane_of
+from onceward.store.attempts.commit_results import CommitResult
 
 
 class StageTimeout(TimeoutError):
@@ -102,3 +105,22 @@ class Attempt:
             clock_at=now,
         )
         self.enter(self.pipeline.stage_named(move.next_stage), self.context.payload, desk)
+
+    def is_paused(self, move: Advance, result: CommitResult, pauses: Pauses) -> bool:
+        """Whether the task, its queue, its pipeline or everything is paused, so that its next stage does not begin."""
+        if isinstance(result, Family) and result.is_paused:
+            return True
+        return bool(pauses) and pauses.of_line(lane_of(move.queue or self.lease.queue, self.lease.kind)) is not None
+
+    def may_have_woken(self, move: Move) -> bool:
+        """Whether a task may stand in line by the commit of a move, without a notification of it.
+
+        It may be this task, if it has no children to wait for, or one that waited for it.
+        """
+        if self.lease.gates is not None:
+            return True
+        if type(move) is HandOver:
+            return move.joins or move.gates is not None
+        if type(move) is Release:  # nothing has ended, and the pipeline of a task given back unread is not known
+            return False
+        return self.lease.parent is not None or self.pipeline.unique == "everywhere"

@@ -77,3 +77,13 @@ async def _leave() -> None:
         for task in stubborn:
             logger.warning("a task that a stage has started does not end, and is left behind", task=repr(task))
             asyncio._unregister_task(task)
+
+
+async def first_of(stop: asyncio.Future[Any] | None, event: asyncio.Event, limit_s: float) -> None:
+    """Wait for a request to stop, an event or the end of a time, whichever comes first."""
+    waiting = {asyncio.ensure_future(event.wait())}
+    await asyncio.wait(
+        waiting | ({stop} if stop is not None else set()), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
+    )
+    for task in waiting:
+        task.cancel()

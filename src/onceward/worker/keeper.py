@@ -180,7 +180,7 @@ class Keeper:
 
     def _ask_about_leases(self) -> None:
         """A lease that was cancelled or reclaimed is lost: its stage is told so and stopped."""
-        leases = self._runner.held_for(ASK_ABOUT_LEASES_AFTER_MS)
+        leases = self._runner.leases.held_for(ASK_ABOUT_LEASES_AFTER_MS)
         if leases:
             gone = {lease.task for lease in leases} - self._session.ask(lambda: still_held(leases))
             if gone:
@@ -191,7 +191,7 @@ class Keeper:
         receipt = self._writer.session.last_receipt
         if receipt is not None and not self._session.read(Query("read_receipt", {"token": receipt})):
             self._went_back()
-        elif dropped := self._runner.dropped(RECEIPT_IS_THERE_MS):
+        elif dropped := self._runner.leases.lost(RECEIPT_IS_THERE_MS):
             self._ask_about_dropped(dropped)
 
     def _ask_about_dropped(self, dropped: Sequence[Lease]) -> None:
@@ -209,7 +209,7 @@ class Keeper:
     def _confirm_lost(self, leases: Sequence[Lease], gone: set[int]) -> None:
         """A stage that has ended since is not lost: its own commit is what ended the lease."""
         tokens = {lease.task: lease.token for lease in leases}
-        self._runner.lost({task for task in gone if self._runner.runs_under(task, tokens[task])})
+        self._runner.lost({task for task in gone if self._runner.leases.runs_under(task, tokens[task])})
 
     def _suspects_found(self) -> None:
         self._runner.claims.look_for_suspects = True

@@ -25,8 +25,7 @@ from onceward.settings.config import Config
 from onceward.worker import crash_points
 from onceward.worker.attempt import Attempt
 from onceward.worker.isolated import run_isolated
-from onceward.worker.presence import Presence
-from onceward.worker.threads import StageThreads
+from onceward.worker.runner_ports import Place
 
 Ended = Callable[[Attempt, Stage[Any, Any], Any, BaseException | None], None]
 """Told of an attempt whose stage has returned a value or raised an error."""
@@ -43,14 +42,11 @@ class StageRuns:
     def __init__(
         self,
         config: Config,
+        place: Place,
         *,
         ended: Ended,
         begin_next: Callable[[], bool],
-        threads: StageThreads,
-        presence: Presence | None,
         desk: Desk,
-        app_path: str | None,
-        isolates: bool,
         limit_ms: Callable[[Attempt], int],
         monotonic: Callable[[], int],
     ) -> None:
@@ -58,11 +54,11 @@ class StageRuns:
         self._ended = ended
         self._begin_next = begin_next
         """Begins attempts until one waits to be carried; false if there is none, or no slot for it."""
-        self._threads = threads
-        self._presence = presence
+        self._threads = place.threads
+        self._presence = place.presence
         self._desk = desk
-        self._app_path = app_path
-        self._isolates = isolates
+        self._app_path = place.app_path
+        self._isolates = place.isolates
         self._limit_ms = limit_ms
         self._monotonic = monotonic
         self._loop = asyncio.get_running_loop()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import FIRST_PAUSE_S, LONGEST_PAUSE_S, quietly
 from onceward.store.drivers.sqlite import SqliteSession
+from onceward.store.op import Op, Query
 from onceward.support.logs import EngineLog
 from onceward.worker.inotify import FileWrites
 
@@ -218,3 +219,8 @@ class Listener:
             logger.info("the lock that shows that this worker lives cannot be held", error=str(error).strip())
             return None
         return None if server_run is None else HeldLock(number, server_run)
+
+
+def notify() -> Op[None]:
+    """Notify all workers that there may be work in any line."""
+    yield Query("notify")

@@ -33,7 +33,7 @@ from onceward import (
 from onceward.authoring.current_stage import current
 from onceward.baggage import incoming, outgoing_headers
 from onceward.model.decide import wait_text
-from onceward.store.verify.task_rules import BatchFacts, batch_breaches
+from onceward.store.verify.counting_rules import BatchFacts, batch_breaches
 from onceward.testing import Harness, run_stage
 from onceward.views.why import Cause
 from tests.worker.conftest import NOTES, Start, assert_verified, insert_note, notes, statuses, words

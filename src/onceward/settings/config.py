@@ -28,7 +28,7 @@ from onceward.model.retry import MOST_RETRIES, USUAL_RETRIES, UsualRetries
 from onceward.model.setting import RESERVED, Kind, Setting, Where, as_variable, kind_of_annotation
 from onceward.model.source import MOST_AT_ONCE, USUAL_BREAKER, UsualBreaker
 from onceward.model.times import Duration, duration_text, milliseconds
-from onceward.model.watch import Thresholds
+from onceward.model.watch_thresholds import Thresholds
 from onceward.support.logs import EngineLog
 from onceward.support.redaction import know_secret
 

@@ -99,7 +99,7 @@ def run_stage(
     finally:
         current.reset(token)
     stage.stored(returned)
-    effects = context.end()
+    effects = context._end()
     writes = [*desk.writes, *effects.writes]
     desk.take(effects.bill)
     charges = {name: read_amount(amount) for name, amount in desk.charges.items()}

@@ -16,7 +16,8 @@ from onceward.errors import ConfigError
 from onceward.model.arguments import shown
 from onceward.model.connection import Connection
 from onceward.model.times import moment
-from onceward.model.watch import ADVICE, LONGEST_SUBJECT, MOST, MOST_TASKS, PRUNING, Finding, of_watch
+from onceward.model.watch import ADVICE, LONGEST_SUBJECT, MOST_TASKS, PRUNING, Finding, of_watch
+from onceward.model.watch_thresholds import MOST
 from onceward.store.drivers.lent_connection import GuardedConnection
 from onceward.store.operations.alerts import AlertRow
 

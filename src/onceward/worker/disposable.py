@@ -156,7 +156,7 @@ def run(connection: socket.socket) -> None:
         with stages_in_records(fields_of_stage):
             value = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
         data = stage.stored(value)
-        effects = context.end()
+        effects = context._end()
         answer: Any = StageReturned(data, writes_by_name(effects.writes), *effects[1:])
     except BaseException as error:  # a verdict or an error: both are told to the worker
         try:
@@ -167,7 +167,7 @@ def run(connection: socket.socket) -> None:
 
 
 def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> StageRaised:
-    effects = context.end()
+    effects = context._end()
     kept = effects if isinstance(error, Filtered | Skipped | Failed | Waiting) else NO_EFFECTS
     writes = writes_by_name(kept.writes)
     verdict = verdict_name(error)

@@ -273,17 +273,7 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> StoredR
     if app is None:
         raise ConfigError(f"stage {stage.name!r} is isolated, so its app must stand in a module that can be imported")
     assert stage.isolation is not None
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "onceward.worker.disposable",
-            str(theirs.fileno()),
-            stdin=asyncio.subprocess.DEVNULL,  # ours is where a supervisor's orders come from
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # so that what it has started ends with it
-        )
+    process, ours = await _start_process()
     reader, writer = await asyncio.open_connection(sock=ours)
     try:
         parts = [(name, part, value) for (name, part), value in attempt.parts.items()]
@@ -332,6 +322,22 @@ async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> StoredR
         if process.returncode is None:
             _kill(process)
             await process.wait()
+
+
+async def _start_process() -> tuple[asyncio.subprocess.Process, socket.socket]:
+    """Start a disposable process; returns it, and our end of the connection to it."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "onceward.worker.disposable",
+            str(theirs.fileno()),
+            stdin=asyncio.subprocess.DEVNULL,  # ours is where a supervisor's orders come from
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # so that what it has started ends with it
+        )
+    return process, ours
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:

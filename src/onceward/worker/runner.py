@@ -244,7 +244,7 @@ class Runner:
         self._runs.leave(attempt)
         if crash_points.hook is not None:
             crash_points.reach(f"after {stage.name}")
-        effects = attempt.context.end()
+        effects = attempt.context._end()
         attempt.bill = effects.bill
         if attempt.lost:
             self._forget(attempt)
@@ -423,7 +423,7 @@ class Runner:
             if attempt.ended:
                 continue  # its commit is under way
             attempt.ended = True
-            attempt.bill = attempt.context.end().bill
+            attempt.bill = attempt.context._end().bill
             if attempt.task is not None:
                 attempt.task.cancel()
             self._runs.leave(attempt)
@@ -437,7 +437,7 @@ class Runner:
         """Give back one whose stage waits for a thread, if it does."""
         if attempt.take_ticket():
             attempt.ended = True
-            attempt.context.end()
+            attempt.context._end()
             self._conclude(attempt, Release(), NOTHING_DONE)
 
     def _give_back_unbegun(self) -> None:

@@ -234,7 +234,7 @@ def _make_keeper(session: Any, in_force: Any, runner: Any, writer: Any, loop: Si
 
 def _kept_fingerprints() -> property:
     """Each made once and not for every worker that begins: it takes longer than a transaction."""
-    real: property = vars(Pipeline)["fingerprint"]
+    real: property = vars(Pipeline)["_fingerprint"]
     return property(cache(real.__get__))
 
 
@@ -269,7 +269,7 @@ def simulated_threads() -> Iterator[None]:
         mock.patch.multiple(housekeeping, presence=_PresenceFiles, _forget_presence=_forget_presence),
         # Nobody waits for a lock that somebody holds who sleeps below: there is one thread.
         mock.patch.object(cache_reader, "threading", SimpleNamespace(Lock=nullcontext)),
-        mock.patch.object(Pipeline, "fingerprint", _kept_fingerprints()),
+        mock.patch.object(Pipeline, "_fingerprint", _kept_fingerprints()),
         # What is rare where there is much to do happens all the time here.
         mock.patch.object(claim_ahead, "LOW_CLAIM_STEP", 1),
         mock.patch.object(committer, "LARGEST_BATCH", 4),

@@ -128,7 +128,7 @@ class Calls:
         self._stage = stage
         self._own = stage.source if lease.gates is not None else None
         self._left = stage.tokens if self._own is not None else 0
-        self._allowed = stage.most_calls(payload)
+        self._allowed = stage._most_calls(payload)
         self._begun = 0
         self._key = payload_key(payload)
         self._retry = stage.retry
@@ -194,7 +194,7 @@ class Calls:
         setting = self._desk.setting
         usual = CallLimits(milliseconds(setting("call_timeout")), setting("call_retries"))
         found = source.call_limits(usual)
-        return found._replace(retries=min(found.retries, self._stage.most_retries(usual.retries)))
+        return found._replace(retries=min(found.retries, self._stage._most_retries(usual.retries)))
 
     def reports(self) -> tuple[SourceReport, ...]:
         """What the sources are told when the stage ends; the tokens that its stage did not need go back."""

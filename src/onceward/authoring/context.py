@@ -100,7 +100,7 @@ class Context(Checkpoints, Generic[P]):
             raise ConfigError(
                 f"stage {stage.name!r} has not finished before {self._stage.name!r}, it has no result yet"
             )
-        value: R = stage.reader(data)
+        value: R = stage._reader(data)
         return value
 
     @property

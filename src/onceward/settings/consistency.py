@@ -48,7 +48,7 @@ def check(config: Config, pipelines: Iterable[Pipeline[Any]] = ()) -> None:
         for stage in pipeline.stages:
             if stage.source is not None:
                 _refuse_breaker_that_never_pauses(stage.source, config.breaker_failures)
-            source, stage_ms, calls = stage.source, stage.limit_ms(config.stage_timeout_ms), stage.calls
+            source, stage_ms, calls = stage.source, stage._limit_ms(config.stage_timeout_ms), stage.calls
             if (
                 callable(calls)
                 or source is None

@@ -87,7 +87,7 @@ class Harness:
         self._dice = random.Random(seed)
         self._armed = ""
         self._times = 0
-        self._stages = {stage.name for pipeline in app.registry for stage in pipeline.every_stage}
+        self._stages = {stage.name for pipeline in app.registry for stage in pipeline._every_stage}
         self._attempts_left: int | None = None
         self.crashes = 0
         self.app.prepare()
@@ -293,7 +293,7 @@ class _InlineWorker:
         now = self._store.clock.now()
         worker = yield from register(new, now)
         for pipeline in self._app.registry:
-            yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
+            yield from wake_for_code(pipeline.kind, pipeline._fingerprint, now)
         yield from store_kinds_at_expiry(*self._app.registry.kinds_at_expiry)
         registry = self._app.registry
         yield from wake_for_budgets_of_code(registry.kinds, registry.budgets_waited_for, now)

@@ -107,7 +107,7 @@ class Task:
             raise ConfigError(f"task {self.id} has no result of a stage {name!r}; finished are: {finished}")
         if type is not None:
             return codec.decoder(type)(data)
-        return codec.decoder(Any)(data) if isinstance(stage, str) else stage.reader(data)
+        return codec.decoder(Any)(data) if isinstance(stage, str) else stage._reader(data)
 
 
 def as_task(

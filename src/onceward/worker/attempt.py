@@ -104,7 +104,7 @@ class Attempt:
             touched=1,
             clock_at=now,
         )
-        self.enter(self.pipeline.stage_named(move.next_stage), self.context.payload, desk)
+        self.enter(self.pipeline._stage_named(move.next_stage), self.context.payload, desk)
 
     def is_paused(self, move: Advance, result: CommitResult, pauses: Pauses) -> bool:
         """Whether the task, its queue, its pipeline or everything is paused, so that its next stage does not begin."""

@@ -146,8 +146,8 @@ def run(connection: socket.socket) -> None:
     start = read_start(received(connection))
     app = find_app.load(start.app, "an isolated stage")
     pipeline = app.registry[start.lease.kind]
-    stage = pipeline.stage_named(start.stage)
-    payload = pipeline.read(start.lease.payload, start.lease.version)
+    stage = pipeline._stage_named(start.stage)
+    payload = pipeline._read(start.lease.payload, start.lease.version)
     parts = {(name, part): value for name, part, value in start.parts}
     context: Context[Any] = Context(payload, start.lease, stage, parts, start.signals, FarDesk(connection, app))
     set_limits(start.limits)
@@ -155,7 +155,7 @@ def run(connection: socket.socket) -> None:
     try:
         with stages_in_records(fields_of_stage):
             value = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
-        data = stage.stored(value)
+        data = stage._stored(value)
         effects = context._end()
         answer: Any = StageReturned(data, writes_by_name(effects.writes), *effects[1:])
     except BaseException as error:  # a verdict or an error: both are told to the worker

@@ -71,7 +71,7 @@ class Introduction:
             else:
                 yield Query("introduce_worker", {"worker": worker, "pid": new.pid, "kinds": kinds, "queues": queues})
             for pipeline in self._registry:
-                yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
+                yield from wake_for_code(pipeline.kind, pipeline._fingerprint, now)
             yield from store_kinds_at_expiry(*self._registry.kinds_at_expiry)
             yield from wake_for_budgets_of_code(self._registry.kinds, self._registry.budgets_waited_for, now)
             yield from declare_sources(self._registry.longest_us, now)

@@ -33,9 +33,10 @@ from onceward.store.lines.lines import (
 )
 from onceward.store.lines.memory import ANY_NUMBER, Line, LineMemory, follow_clock, sweep_if_time
 from onceward.store.op import Many, Op, Query, Row
+from onceward.store.queries import LEASE_COLUMNS
 
-_CLAIM = 29
-"""Where a row of a lease has the number of its claim."""
+_TASK, _BLOB = 1 + LEASE_COLUMNS.index("id"), 1 + LEASE_COLUMNS.index("payload_blob")
+"""Places in the row of a lease, which begins with the number of its claim."""
 
 
 class WorkerBuried(Exception):
@@ -241,21 +242,21 @@ def _lease(memory: LineMemory, popped: Sequence[int], leasing: Leasing, now: int
         place = {"passed": passed, "suspects": memory.takes_suspects}
         more = yield Query("lease_tasks", {**lease, **place, "ids": rest, "due_by": memory.due_by(now)})
         if more:
-            yield Query("write_leases", {**lease, "ids": [row[0] for row in more]})
+            yield Query("write_leases", {**lease, "ids": [row[_TASK] for row in more]})
         rows = [*rows, *more]
     if not rows and not (yield Query("is_living", {"worker": worker})):
         raise WorkerBuried(f"worker {worker} was declared dead and may not claim any more")
     if len(rows) < len(ids):
-        yield from _put_back(sorted(set(ids) - {row[0] for row in rows}))
+        yield from _put_back(sorted(set(ids) - {row[_TASK] for row in rows}))
     if not rows:
         return NOTHING
     large: dict[bytes, bytes] = {}
-    if elsewhere := [row[0] for row in rows if row[10] is not None]:
+    if elsewhere := [row[_TASK] for row in rows if row[_BLOB] is not None]:
         blobs = yield Query("read_blobs", {"ids": elsewhere})
         large = {bytes(hashed): bytes(data) for hashed, data in blobs}
-    by_id = {row[0]: as_lease(row, token, worker, large, now) for row in rows}
+    by_id = {row[_TASK]: as_lease(row, token, worker, large, now) for row in rows}
     leases = [by_id[task] for task in dict.fromkeys(popped) if task in by_id]
-    seq = rows[0][_CLAIM]
+    [seq, *_] = rows[0]
     if seq is None:
         held = {"tasks": [lease.task for lease in leases], "fences": [lease.fence for lease in leases]}
         [(seq,)] = yield Query("insert_claim", {"token": token, "worker": worker, "now": now, **held})
@@ -298,8 +299,15 @@ def _put_back(popped: Sequence[int]) -> Op[None]:
 
 def as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes], now: int) -> Lease:
     """Build a lease from the row of its task, with a large payload from `large`."""
-    task, fence = row[:2]
-    payload, blob = row[9:11]
-    data = payload if blob is None else large[bytes(blob)]
-    descent = NO_DESCENT if row[18] is None and not row[16] else Descent(*row[26:29])
-    return Lease(task, fence, token, worker, *row[2:9], data, *row[11:26], descent, claimed_at=now)  # type: ignore[call-arg, misc]
+    (
+        _, task, fence, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures,
+        crashes, company, deferrals, signals, touched, lineage, parent, depth, created_at, started_at,
+        gates, scheduled_at, clock_at, expiry, ancestry, limits, children, *_,
+    ) = row  # fmt: skip
+    data = payload if payload_blob is None else large[bytes(payload_blob)]
+    descent = NO_DESCENT if parent is None and not touched else Descent(ancestry, limits, children)
+    return Lease(
+        task, fence, token, worker, run, kind, version, queue, band, rank, stage, data, failures,
+        crashes, company, deferrals, signals, touched, lineage, parent, depth, created_at, started_at,
+        gates, scheduled_at, clock_at, expiry, descent, claimed_at=now,
+    )  # fmt: skip

@@ -45,14 +45,16 @@ def read_quick_claim(memory: LineMemory, claim: QuickClaim, rows: Rows) -> Claim
         return NOTHING
     in_order = sorted(rows, key=_place)
     last = _place(in_order[-1])
-    if in_order[-1][-1] == len(rows):
+    *_, seen = in_order[-1]
+    if seen == len(rows):
         memory.latest = claim.now
         memory.took(claim.line, last)
         if last[0] > 0:
             memory.unmarked[claim.line] = last[0]
-    leases = {row[0]: as_lease(row, claim.token, claim.worker, {}, claim.now) for row in in_order}
-    return ClaimResult(in_order[0][-4], list(leases.values()), {}, {})
+    [seq, *_] = in_order[0]
+    return ClaimResult(seq, [as_lease(row, claim.token, claim.worker, {}, claim.now) for row in in_order], {}, {})
 
 
 def _place(row: Row) -> Place:
-    return row[-3], row[-2]
+    *_, rank, seq, _seen = row
+    return rank, seq

@@ -190,7 +190,7 @@ class LivingWorker:
 def living_workers() -> Op[list[LivingWorker]]:
     """All workers that have neither stopped nor been declared dead."""
     rows = yield Query("living_workers")
-    return [LivingWorker(*row[:9]) for row in rows]
+    return [LivingWorker(*fields) for *fields, _low_claim in rows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,6 @@ ALL_TURNS = 5_000
 
 _TURN, _HEAD = 0, 1
 """The kinds of rows of a look; other rows are gates."""
-_LINES = 30
-"""The column in which the last row of `pop_and_lease`, which is no lease, describes the lines."""
 
 
 def look(memory: LineMemory, room: int, now: int) -> Op[GatePlan]:
@@ -90,7 +88,7 @@ def _look(memory: LineMemory, room: int, now: int, *, locks: bool) -> Op[GatePla
             if numbers[1] <= now:
                 known.due_turn = numbers[0]
         elif what == _HEAD:
-            band, at, standing, task, rank, seq = numbers[:6]
+            band, at, standing, task, rank, seq, *_ = numbers
             first = None if task is None else Popped([task], (rank, seq), at)
             heads.setdefault(name, []).append(
                 BandHead(aged(memory.since((name, band), at), band), band, standing, first)
@@ -238,7 +236,7 @@ def _pop_and_lease(
     )
     plan.taken.clear()
     leasing.rows += [row for row in rows if row[0] is not None]
-    [summary] = [row[_LINES] for row in rows if row[0] is None]
+    [summary] = [row[-1] for row in rows if row[0] is None]  # the row without the number of a claim describes the lines
     popped_by_lane = {
         lane: Popped(tasks, (rank, seq), at) for lane, tasks, rank, seq, at in msgspec.json.decode(summary)
     }

@@ -100,8 +100,8 @@ def move_due_into_line(memory: LineMemory, now: int) -> Op[int]:
         Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, "its time has come")
         for task, run, fence, stage in woken
     )
-    in_order = sorted(moved, key=lambda row: (row[4], row[0]))
-    yield from put_in_line((Placement(task, lane, band, rank, now) for task, lane, band, rank, _ in in_order), now)
+    in_order = sorted((due_at, task, lane, band, rank) for task, lane, band, rank, due_at in moved)
+    yield from put_in_line((Placement(task, lane, band, rank, now) for _, task, lane, band, rank in in_order), now)
     return len(moved)
 
 

@@ -153,11 +153,7 @@ WITH taken AS (
       AND t.due_at <= greatest(:now, (SELECT max(at) FROM popped))
       AND t.company = 0
       AND t.id || '@' || t.gates = ANY (ARRAY (SELECT task || substr(lane, strpos(lane, '@')) FROM popped))
-    RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
-        t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
-        t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
-        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits,
-        t.children - t.members AS children
+    RETURNING LEASE OF t
 ), claim AS (
     INSERT INTO onceward_claim (token, worker, at, tasks, fences)
     SELECT :token, :worker, :now, array_agg(id ORDER BY id), array_agg(fence ORDER BY id)
@@ -165,11 +161,10 @@ WITH taken AS (
     HAVING count(*) > 0
     RETURNING seq
 )
-SELECT leased.*, claim.seq, NULL::text
+SELECT claim.seq, leased.*, NULL::text
 FROM leased, claim
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, (
+SELECT NULL, NO LEASE, (
     SELECT coalesce(json_agg(json_build_array(lane, tasks, rank, seqs[cardinality(seqs)], at)), '[]')::text
     FROM (
         SELECT lane, array_agg(task ORDER BY rank, seq) AS tasks, max(rank) AS rank,

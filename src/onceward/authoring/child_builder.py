@@ -91,7 +91,7 @@ class Spawner:
         return Spawn(sort, key, hashed, data, key_hash, bounds, scope, stopped)
 
     def _sort(self, payload: Payload, options: EnqueueOptions) -> Sort:
-        """The sort of a child. Kept, where neither its payload nor anybody's options have a say in it."""
+        """The sort of a child; kept where neither its payload nor its options have a say in it."""
         if not isinstance(payload, Payload):
             raise ConfigError(f"spawn takes a payload, not {type(payload).__name__}")
         pipeline = self._registry[payload.__kind__]

@@ -124,8 +124,8 @@ class Registry:
         return {name: max(gate.burst, calls[name]) * (gate.interval_us or 0) for name, gate in gates.items()}
 
     def limits_of(self, gate: str) -> GateLimits:
-        """What a gate lets through. One that the code no longer has lets everything through: whoever passes it is put
-        where it belongs before it runs."""
+        """What a gate lets through. One that the code no longer has lets every task through:
+        such a task is put where it belongs before it runs."""
         if gate[0] == BUDGET:
             return NO_LIMITS
         if gate[0] == WEIGHT:

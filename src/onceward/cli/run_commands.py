@@ -66,7 +66,7 @@ def run(
     wanted = None if queues is None else [queue.strip() for queue in queues.split(",") if queue.strip()]
     answer = Aside() if output.json else None
     found = target_app.loaded(app)
-    found.registry.lanes(wanted)  # a queue that nobody uses is refused before anything begins
+    found.registry.lanes(wanted)  # a queue that no stage uses is refused before anything begins
     log.begin(app, output)
     logger = logs.EngineLog("onceward.cli")
     logger.info(

@@ -66,7 +66,7 @@ def settings(
         if unset:
             assert name is not None
             was_there = app.unset(name)
-            said = f"{name} is {_said(app, name)}{'' if was_there else '; nobody had changed it'}"
+            said = f"{name} is {_said(app, name)}{'' if was_there else '; it was not set'}"
             answer(output, lambda: {"unset": name, "was_set": was_there}, lambda: [Text(said)])
         elif value is not None:
             assert name is not None

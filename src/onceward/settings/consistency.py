@@ -33,7 +33,7 @@ def check(config: Config, pipelines: Iterable[Pipeline[Any]] = ()) -> None:
     if config.watch_every_ms > config.watch_window_ms:
         raise ConfigError(
             f"watch_every={duration_text(config.watch_every_ms)} is longer than "
-            f"watch_window={duration_text(config.watch_window_ms)}: what happens in between would be seen by nobody"
+            f"watch_window={duration_text(config.watch_window_ms)}: what happens in between would not be seen"
         )
     if config.cache and config.cache_size == 0:
         raise ConfigError("cache=true with cache_size=0 keeps nothing; to keep no answers say cache=false")

@@ -152,7 +152,7 @@ class Harness:
             try:
                 run_on_loop(worker.work(wait_for_due=wait_for_due))
             except _SimulatedCrash:
-                pass  # whoever dies has said so: worker.is_dead
+                pass  # a worker that dies has said so: worker.is_dead
             finally:
                 crash_points.hook = None
             is_out_of_patience = self._attempts_left is not None and self._attempts_left < 0
@@ -333,7 +333,7 @@ class _InlineWorker:
         self._event.set()
 
     def die(self) -> None:
-        """Whatever this worker still does, nobody hears of it."""
+        """Drop whatever this worker still does."""
         self.is_dead = True
         self._note_what_runs()
         self._loop.call_soon_threadsafe(self._event.set)

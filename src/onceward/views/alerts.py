@@ -175,7 +175,7 @@ def json_body(alert: Alert) -> dict[str, Any]:
 
 
 def slack_body(alert: Alert) -> dict[str, Any]:
-    """An alert as Slack, and those who copy it, take it. What stands in keys and names cannot call anybody."""
+    """An alert as Slack, and those who copy it, take it. What stands in keys and names mentions no user."""
     lines = [f"*{'Alert' if alert.is_open else 'Resolved'}: {alert.rule}* {alert.sentence}"]
     if alert.is_open:
         lines.append(alert.advice)

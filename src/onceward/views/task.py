@@ -170,7 +170,7 @@ def as_task(
 
 
 def shown(data: bytes) -> Any:
-    """A stored value as it is looked at; one that nobody of ours has written, as the text that it is."""
+    """A stored value as it is looked at; one that the engine has not written, as the text that it is."""
     try:
         return codec.decoder(Any)(data)
     except codec.UNREADABLE:

@@ -79,7 +79,7 @@ class Hourly:
     calls: int | None
     """Requests: every call with all its retries. None where nothing bounds them."""
     usd: float | None
-    """None where nothing bounds it: nobody has said what a call costs, and no budget is over all of them."""
+    """None where nothing bounds it: the cost of a call is not declared, and no budget is over all of them."""
     calls_bounded_by: str
     """What the figure for calls follows from, or what would bound them."""
     bounded_by: str
@@ -264,7 +264,7 @@ def _by_budgets(calling: list[Stage[Any, Any]], unit: str, otherwise: str) -> Bo
 
 def _priced(calls: Bound, usd_per_1000_calls: float | None) -> Bound:
     if usd_per_1000_calls is None:
-        return Bound(None, "nobody has said what a call costs, and not everything is under a budget of the app in USD")
+        return Bound(None, "the cost of a call is not declared, and not everything is under a budget of the app in USD")
     if calls.most is None:
         return calls
     return Bound(calls.most * usd_per_1000_calls / 1_000, "the price of its calls")

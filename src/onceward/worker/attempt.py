@@ -31,7 +31,7 @@ class Attempt:
     context: Context[Any]
     task: asyncio.Task[None] | None = None
     ticket: list[None] | None = None
-    """While a stage waits for a thread, one thing to take: by that thread, or by whoever gives the task back."""
+    """While a stage waits for a thread, one thing to take: by that thread, or to give the task back."""
     slot: int | None = None
     limit_at: int | None = None
     timeout_ms: int | None = None
@@ -56,7 +56,7 @@ class Attempt:
         self.signals: dict[str, bytes] = {}
 
     def resume(self, parts: list[Part], signals: dict[str, bytes]) -> None:
-        """Know what is stored of the task: it has run before, or somebody has sent it something."""
+        """Know what is stored of the task: it has run before, or was sent a signal."""
         self.parts = {(part.stage, part.part): part.value for part in parts}
         self.signals = signals
 

@@ -38,7 +38,7 @@ def run_on_loop(
 ) -> T:
     """What `main` returns, run on an event loop of its own as by `asyncio.run`, beside whatever stages start there.
 
-    An exit in a task that a stage has started belongs to whoever awaits that task: asyncio has told it, and then raises
+    An exit in a task that a stage has started belongs to the code that awaits that task: asyncio has told it, and then raises
     the exit here as well. The loop goes on. Who does not heed its cancellation in the end is left behind.
     """
     begun: list[asyncio.Task[T]] = []
@@ -68,7 +68,7 @@ def run_on_loop(
 
 
 async def _leave() -> None:
-    """Cancel what is left, and forget whoever goes on all the same: the loop would wait for it for ever."""
+    """Cancel what is left, and forget what goes on all the same: the loop would wait for it for ever."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()

@@ -44,7 +44,7 @@ logger = EngineLog("onceward.keeper")
 
 
 class Keeper:
-    """Keeps the leases of one worker. Under a supervisor it renews nothing and buries nobody."""
+    """Keeps the leases of one worker. Under a supervisor it renews nothing and buries no worker."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Keeper:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether somebody's death is still to be confirmed."""
+        """Whether the death of a worker is still to be confirmed."""
         return self._housekeeping is not None and self._housekeeping.is_in_doubt
 
     @property
@@ -164,7 +164,7 @@ class Keeper:
             self._call(self._runner.look_again)
 
     def _adopt(self) -> None:
-        """Somebody has changed a setting: go on under it."""
+        """Go on under changed settings."""
         config = self._config = self._in_force.config
         if self._housekeeping is not None:
             self._housekeeping.adopt(config)
@@ -172,7 +172,7 @@ class Keeper:
         logger.info("settings have changed")
 
     def _expire(self) -> None:
-        """Fail the tasks whose time is over. By whoever knows how long they may take: a supervisor does not."""
+        """Fail the tasks whose time is over. A supervisor does not know how long they may take."""
         limits_ms = self._registry.limits_ms(self._config.task_limit_ms)
         if expired := expire_tasks(self._session, limits_ms, self._session.clock.now(), self._deliver_failures):
             self._expired += expired

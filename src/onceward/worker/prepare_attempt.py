@@ -45,9 +45,7 @@ class AttemptPreparer:
         """Give an attempt the stage that it begins with, and its context; or say what becomes of its task instead."""
         lease = attempt.lease
         if lease.kind not in self._registry:
-            return EarlyMove(
-                Release()
-            )  # somebody has put it in a line of ours; from here it goes into that of its kind
+            return EarlyMove(Release())  # it was put in a line of ours; from here it goes into that of its kind
         pipeline = attempt.pipeline = self._registry[lease.kind]
         if lease.expiry is not None:
             return self._prepare_last_stage(attempt)

@@ -64,7 +64,7 @@ class StageRuns:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_native_id()
         self.ahead_ms = 0
-        """How far the clock of the database is ahead of the one that nobody sets."""
+        """How far the clock of the database is ahead of the one that is never set."""
         self._waiting: deque[Attempt] = deque()
         """Those whose stages are to run on the event loop."""
         self._carrier_is_coming = False
@@ -204,7 +204,7 @@ class StageRuns:
             self._make_room(attempt, stage, value, None)
 
     def _make_room(self, attempt: Attempt, stage: Stage[Any, Any], value: Any, error: BaseException | None) -> None:
-        """A stage has ended that nobody has carried; another may begin."""
+        """Note the end of a stage without a carrier; another may begin."""
         self._ended(attempt, stage, value, error)
         self._begin_next()
 

@@ -161,7 +161,7 @@ class Supervisor:
             while True:
                 if self._stop_requests > told:
                     told = self._stop_requests
-                    self._session.insist_for(0.0)  # whoever waits for the end must not wait for the database
+                    self._session.insist_for(0.0)  # the caller waits for the end, and must not wait for the database
                     self._guarded(partial(self._tell_to_stop, told))
                 self._guarded(self._look_at_settings)
                 self._guarded(self._housekeeping.step)
@@ -428,7 +428,7 @@ def _death(child: ChildProcess, code: int) -> Death:
 
 
 def _memory_kills() -> int | None:
-    """How many processes of this machine were killed for their memory so far; None where nobody counts."""
+    """How many processes of this machine were killed for their memory so far; None where the system does not count."""
     try:
         counters = Path("/proc/vmstat").read_text()
     except OSError:

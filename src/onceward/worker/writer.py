@@ -68,7 +68,7 @@ class Written:
     asked: Wish | None = None
     next_due_at: int | None = None
     pauses: Pauses | None = None
-    """What an operator has paused, if somebody has looked."""
+    """What an operator has paused, if it was looked up."""
 
     @property
     def all_accepted(self) -> bool:
@@ -81,7 +81,7 @@ class _Enough(Exception):
 
 
 class _NothingThere(Exception):
-    """Somebody else was first; there is nothing to commit."""
+    """Another worker was first; there is nothing to commit."""
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class Writer:
         return Written((), (), claimed, wish, None, self.memory.pauses)
 
     def settle(self, doubt: OutcomeUnknown) -> Written | None:
-        """What a doubtful transaction has done; None if it has not committed. Raises if nobody knows yet."""
+        """What a doubtful transaction has done; None if it has not committed. Raises if that is not known yet."""
         if not self.session.settle(doubt):
             return None
         if isinstance(doubt.result, Written):

@@ -31,7 +31,7 @@ def run(app: App, *wishes: str) -> list[Task]:
     """How tasks with these wishes have ended."""
     asked = app.enqueue_many([Apart(wish) for wish in wishes])
     app.run(until_idle=True)
-    return [app.task(one.id) for one in asked]
+    return [app.tasks.get(one.id) for one in asked]
 
 
 def test_verdicts_of_an_applications_own_cross(app: App) -> None:
@@ -61,7 +61,7 @@ def test_errors_that_a_pipeline_names_as_transient_are_known_here_too(app: App) 
 def test_a_server_cannot_put_off_a_task_for_ever_from_there(app: App) -> None:
     asked = app.enqueue(Apart("a long wait"))
     app.tick()
-    task = app.task(asked.id)
+    task = app.tasks.get(asked.id)
     assert task.due_at is not None
     assert task.due_at - task.history[0].at <= timedelta(days=1)
 
@@ -76,4 +76,4 @@ def test_money_is_spent_though_the_checkpoint_failed(app: App) -> None:
     [task] = run(app, "a checkpoint that fails")
     assert (task.status, task.results) == (Status.SUCCEEDED, {"speak": 2})
     assert task.history[0].note == "LookupError: no such row (in ctx.write(refuse))"
-    assert (task.cost, app.budgets()[0].spent) == (Decimal(2), Decimal(2))
+    assert (task.cost, app.budgets.list()[0].spent) == (Decimal(2), Decimal(2))

@@ -66,15 +66,15 @@ def run(
     wanted = None if queues is None else [queue.strip() for queue in queues.split(",") if queue.strip()]
     answer = Aside() if output.json else None
     found = target_app.loaded(app)
-    found.registry.lanes(wanted)  # a queue that no stage uses is refused before anything begins
+    found._registry.lanes(wanted)  # a queue that no stage uses is refused before anything begins
     log.begin(app, output)
     logger = logs.EngineLog("onceward.cli")
     logger.info(
         "working",
         database=target_app.place_of(found),
         **({"created": True} if target_app.is_missing(found) else {}),
-        kinds=",".join(found.registry.kinds),
-        queues=",".join(wanted or found.registry.queues),
+        kinds=",".join(found._registry.kinds),
+        queues=",".join(wanted or found._registry.queues),
         processes=processes,
     )
     began, started = found._store.clock.now(), time.monotonic()
@@ -92,7 +92,7 @@ def _counts_at_the_end(app: App, began: int) -> tuple[dict[str, int], dict[str, 
     """How many tasks there are, and how many have ended since, by status; nothing while the database is away."""
     if database.is_away:  # or the end would wait for it
         return {}, {}
-    counts, ended = app.counts(), target_app.ended_since(app, began)
+    counts, ended = app.stats.counts(), target_app.ended_since(app, began)
     return {one.word: count for one, count in counts.items()}, {one.word: count for one, count in ended.items()}
 
 

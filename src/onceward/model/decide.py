@@ -203,7 +203,7 @@ def wait_text(waiting_for: str) -> str:
 
 
 def safe_text(text: str) -> str:
-    """A text that both databases hold, and that is safe to show: no NUL, no lone surrogates, no secrets, not endless; and
-    not empty, because what has ended says why."""
+    """A text that both databases hold, and that is safe to show: no NUL, no lone surrogates, no secrets, not endless;
+    and not empty, because what has ended says why."""
     held = text[:LONGEST_READ].replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
     return redacted(held)[:2_000] or NO_REASON

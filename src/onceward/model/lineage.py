@@ -283,8 +283,8 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, batch=batch, scope=None)
 
     def following(self, batch: str) -> Spawn:
-        """This child after a batch. It waits already, so that no operator can be asked about it: where another child would
-        wait for approval, it is refused."""
+        """This child after a batch. It waits already, so that no operator can be asked about it: where another child
+        would wait for approval, it is refused."""
         policies = tuple((rule, "refuse" if policy == "park" else policy) for rule, policy in self.sort.policies)
         return msgspec.structs.replace(self, follows=batch, sort=msgspec.structs.replace(self.sort, policies=policies))
 

@@ -38,7 +38,7 @@ ADVICE: Mapping[str, str] = {
     "budget": "What needs this budget waits: raise it, or wait for its next window.",
     "backlog": "More work comes in than is done: add workers, or look for what holds this line back.",
     "code": "Run workers with code that reads what is stored: onceward why ID says what does not fit.",
-    "snapshot": "End the transaction that reads such an old state: until then the database frees no space, and only grows.",
+    "snapshot": "End the transaction that reads such an old state: until then the database frees no space and grows.",
     WATCH_FAILED: "Correct the watch: as long as it fails, it finds nothing.",
 }
 """The rules of the engine, each with what to do about what it finds."""

@@ -87,7 +87,7 @@ class Harness:
         self._dice = random.Random(seed)
         self._armed = ""
         self._times = 0
-        self._stages = {stage.name for pipeline in app.registry for stage in pipeline._every_stage}
+        self._stages = {stage.name for pipeline in app._registry for stage in pipeline._every_stage}
         self._attempts_left: int | None = None
         self.crashes = 0
         self.app.prepare()
@@ -99,8 +99,8 @@ class Harness:
         return self.app.enqueue(payload, **options)
 
     def task(self, task: Enqueued | int) -> Task:
-        """`app.task`, by id or by what `enqueue` returned."""
-        return self.app.task(task if isinstance(task, int) else task.id)
+        """`app.tasks.get`, by id or by what `enqueue` returned."""
+        return self.app.tasks.get(task if isinstance(task, int) else task.id)
 
     def crash(self, point: str, times: int = 1) -> None:
         """Make the next worker that comes to a point die there: "after claim", "after scrape", "inside commit", …
@@ -199,7 +199,7 @@ class _InlineWorker:
 
     async def work(self, *, wait_for_due: bool) -> None:
         self._app._in_force.look(self._session)
-        registry, config = self._app.registry, self._app.config
+        registry, config = self._app._registry, self._app.config
         registry.check_runnable()
         new = NewWorker("harness", socket.gethostname(), os.getpid(), None, "", "", config.lease_ms)
         self._worker = self._session.transact(lambda: self._enter(new))
@@ -255,14 +255,14 @@ class _InlineWorker:
             read=app._readers.read,
             look_up=lambda source, hashed: app._ask(lambda: cache.look_up(source, hashed)),
             setting=app._in_force.value,
-            spawner=app.spawner,
+            spawner=app._spawner,
             now=clock.now,
             monotonic=clock.monotonic,
             pass_time=lambda ms: self._clock.advance(ms / 1_000),
         )
         place = Place(threads=threads, isolates=False)
-        share = Share(queues=frozenset(app.registry.queues))
-        return Runner(app.registry, app.config, ports, place, share, dice=self._dice, on_failure=self._on_failure)
+        share = Share(queues=frozenset(app._registry.queues))
+        return Runner(app._registry, app.config, ports, place, share, dice=self._dice, on_failure=self._on_failure)
 
     def _waits_again(self) -> bool:
         """Whether only waits for signals are left whose time ran out before; notes those that run out next."""
@@ -284,7 +284,7 @@ class _InlineWorker:
         sweep_budgets(self._session, now)
         expire_lineages(self._session, now, self._deliver_failures)
         expire_tasks(
-            self._session, self._app.registry.limits_ms(self._app.config.task_limit_ms), now, self._deliver_failures
+            self._session, self._app._registry.limits_ms(self._app.config.task_limit_ms), now, self._deliver_failures
         )
         while fire_due(self._session, self._app._schedules, now).fired:
             pass  # of many missed times some are fired at a time
@@ -292,13 +292,13 @@ class _InlineWorker:
     def _enter(self, new: NewWorker) -> Op[int]:
         now = self._store.clock.now()
         worker = yield from register(new, now)
-        for pipeline in self._app.registry:
+        for pipeline in self._app._registry:
             yield from wake_for_code(pipeline.kind, pipeline._fingerprint, now)
-        yield from store_kinds_at_expiry(*self._app.registry.kinds_at_expiry)
-        registry = self._app.registry
+        yield from store_kinds_at_expiry(*self._app._registry.kinds_at_expiry)
+        registry = self._app._registry
         yield from wake_for_budgets_of_code(registry.kinds, registry.budgets_waited_for, now)
-        yield from declare_sources(self._app.registry.longest_us, now)
-        yield from declare_budgets(self._app.registry.budgets.values(), now)
+        yield from declare_sources(self._app._registry.longest_us, now)
+        yield from declare_budgets(self._app._registry.budgets.values(), now)
         return worker
 
     async def _settle(self, writer: Writer, runner: Runner) -> None:

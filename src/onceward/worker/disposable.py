@@ -56,7 +56,7 @@ class FarDesk:
         self._connection = connection
         self._app = app
         self._lock = threading.Lock()
-        self.spawner = app.spawner
+        self.spawner = app._spawner
         self.closed = Closed()
 
     def keep(self, _lease: Lease, move: Move, effects: Effects) -> bool:
@@ -103,7 +103,7 @@ class FarDesk:
         return self._ask(LeaseQuery()).accepted
 
     def setting(self, name: str) -> Any:
-        return self._app.setting(name)
+        return self._app.settings.get(name)
 
     def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         return self._app.read(function, *arguments)
@@ -145,7 +145,7 @@ def run(connection: socket.socket) -> None:
     """Run the one stage that this process is for, and tell what it did."""
     start = read_start(received(connection))
     app = find_app.load(start.app, "an isolated stage")
-    pipeline = app.registry[start.lease.kind]
+    pipeline = app._registry[start.lease.kind]
     stage = pipeline._stage_named(start.stage)
     payload = pipeline._read(start.lease.payload, start.lease.version)
     parts = {(name, part): value for name, part, value in start.parts}

@@ -38,8 +38,8 @@ def run_on_loop(
 ) -> T:
     """What `main` returns, run on an event loop of its own as by `asyncio.run`, beside whatever stages start there.
 
-    An exit in a task that a stage has started belongs to the code that awaits that task: asyncio has told it, and then raises
-    the exit here as well. The loop goes on. Who does not heed its cancellation in the end is left behind.
+    An exit in a task that a stage has started belongs to the code that awaits that task: asyncio has told it, and then
+    raises the exit here as well. The loop goes on. Who does not heed its cancellation in the end is left behind.
     """
     begun: list[asyncio.Task[T]] = []
 

@@ -20,7 +20,7 @@ from onceward.store.governance.sources import declare as declare_sources
 from onceward.store.op import Op, Query
 from onceward.store.operations.task_actions import wake_for_code
 from onceward.worker import presence
-from onceward.worker.scheduler import Schedules, fire_due
+from onceward.worker.scheduler import KnownSchedules, fire_due
 from onceward.worker.worker_orders import Orders, worker_name
 
 
@@ -28,7 +28,7 @@ class Introduction:
     """Introduces one worker to the database."""
 
     def __init__(
-        self, store: Any, registry: Registry, in_force: EffectiveSettings, orders: Orders, schedules: Schedules
+        self, store: Any, registry: Registry, in_force: EffectiveSettings, orders: Orders, schedules: KnownSchedules
     ) -> None:
         self._store = store
         self._registry = registry

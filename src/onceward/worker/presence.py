@@ -1,9 +1,9 @@
 """A file by which a worker process shows that it lives and what it is running.
 
-The process holds a lock on it, so that any process on the same machine notices at once when it has died; and it keeps the
+The process holds a lock on it, so that any process on the same machine notices at once when it has died. It keeps the
 tasks whose stages are running in it, with their time limits, so that the one who finds it dead knows what ran.
 
-The database says where the file of a worker is. A process that can write there must not be able to have any other file opened,
+The database says where the file of a worker is. Who can write there must not be able to have any other file opened,
 read or deleted: a file counts only if it lies in the folder of this database and is called as such files are.
 """
 

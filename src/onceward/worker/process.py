@@ -43,7 +43,7 @@ from onceward.worker.presence import Presence
 from onceward.worker.reception import Reception
 from onceward.worker.runner import TICK_S, Runner
 from onceward.worker.runner_ports import Place, Ports, Share
-from onceward.worker.scheduler import Schedules
+from onceward.worker.scheduler import KnownSchedules
 from onceward.worker.threads import StageThreads
 from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, WatchFile, notify
 from onceward.worker.watcher import Watcher
@@ -87,7 +87,7 @@ class WorkerProcess:
         orders: Orders,
         read: Callable[..., Any],
         spawner: Spawner,
-        schedules: Schedules,
+        schedules: KnownSchedules,
         watches: Sequence[Watch] = (),
         on_failure: OnFailure | None = None,
     ) -> None:

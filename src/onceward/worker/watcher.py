@@ -1,7 +1,7 @@
 """Looking for trouble: every five minutes one process looks, keeps what it finds, and reports it.
 
 A thread of its own, on a connection of its own. A slow watch delays no lease, and a webhook that is down or hangs no
-work: it is told later, from the stored row, by the first process that comes to it. Old tasks are deleted in this thread, too.
+work: it is told later, from the stored row, by the first process to come to it. This thread also deletes old tasks.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ itself. Otherwise SQLite would journal every page that a statement with several 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -181,8 +181,8 @@ def text_for_rows(name: str, count: int) -> str:
     return spell_out(_ROWS.sub("VALUES " + ", ".join(f"({row})" for row in rows), text), "sqlite")
 
 
-class Statements(Mapping[str, Statement]):
-    """All queries of a database for one driver; `placeholder(name, place)` writes a parameter its way.
+class Statements(dict[str, Statement]):
+    """The queries of a database for one driver; `placeholder(name, place)` writes a parameter its way.
 
     A statement is made at its first use: there are hundreds, and most processes use a few dozen.
     """
@@ -190,18 +190,8 @@ class Statements(Mapping[str, Statement]):
     def __init__(self, dialect: Dialect, placeholder: Callable[[str, int], str]) -> None:
         self._dialect = dialect
         self._placeholder = placeholder
-        self._made: dict[str, Statement] = {}
 
-    def __getitem__(self, name: str) -> Statement:
-        return self._made.get(name) or self._make(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(queries(self._dialect))
-
-    def __len__(self) -> int:
-        return len(queries(self._dialect))
-
-    def _make(self, name: str) -> Statement:
+    def __missing__(self, name: str) -> Statement:
         text = queries(self._dialect)[name]
         rows = _ROWS.search(text)
         declared = _columns(rows[1]) if rows else []
@@ -216,7 +206,7 @@ class Statements(Mapping[str, Statement]):
 
         spelled_out = _PARAMETER.sub(placeholder, spell_out(text, self._dialect))
         for_one = _PARAMETER.sub(placeholder, spell_out(text, self._dialect, one_row=True))
-        self._made[name] = made = Statement(spelled_out, tuple(places), columns, for_one, kinds)
+        self[name] = made = Statement(spelled_out, tuple(places), columns, for_one, kinds)
         return made
 
 

@@ -110,7 +110,9 @@ class Attempt:
         """Whether the task, its queue, its pipeline or everything is paused, so that its next stage does not begin."""
         if isinstance(result, Family) and result.is_paused:
             return True
-        return bool(pauses) and pauses.of_line(lane_of(move.queue or self.lease.queue, self.lease.kind)) is not None
+        return (
+            bool(pauses.scopes) and pauses.of_line(lane_of(move.queue or self.lease.queue, self.lease.kind)) is not None
+        )
 
     def may_have_woken(self, move: Move) -> bool:
         """Whether a task may stand in line by the commit of a move, without a notification of it.

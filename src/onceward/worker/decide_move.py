@@ -99,7 +99,7 @@ class MoveDecider:
             return Finish(stage.name, None if data == NOTHING else data, Status.SUCCEEDED, None)
         try:
             gates = attempt.pipeline._gates_of(following, attempt.context.payload)
-            estimate = following.costs.estimate(attempt.context.payload)
+            estimate = following.costs.estimate(attempt.context.payload) if following.costs.is_governed else None
         except Exception as error:  # the application's own functions say which instance of a source it is, and its cost
             return self.after_error(attempt, error, stage.name)
         passes_anew = following.source is not None or following.costs.is_governed

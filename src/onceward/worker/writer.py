@@ -102,7 +102,8 @@ class Writer:
 
         Without patience nothing is waited for: what is to be sent alone is left to the caller, and trouble is raised.
         """
-        crash_points.reach("before commit")
+        if crash_points.hook is not None:
+            crash_points.reach("before commit")
         if not items and wish is not None and wish.line is not None and not self.session.is_near:
             written = self._claim_at_once(wish, wish.line)
             if written is not None:
@@ -118,7 +119,8 @@ class Writer:
             written = self._transaction(items, wish, view)
         except _NothingThere:
             return Written((), (), NOTHING, wish)
-        crash_points.reach("after commit")
+        if crash_points.hook is not None:
+            crash_points.reach("after commit")
         # From here on no trouble with the database may be raised: the caller would hand everything in again, and what
         # is committed would be committed twice.
         if patiently and not written.all_accepted and any(isinstance(one, SendAlone) for one in written.verdicts):
@@ -141,7 +143,8 @@ class Writer:
         return self._claimed_at_once(wish, told, rows)
 
     def _claimed_at_once(self, wish: Wish, told: QuickClaim, rows: Rows) -> Written:
-        crash_points.reach("after commit")
+        if crash_points.hook is not None:
+            crash_points.reach("after commit")
         claimed = read_quick_claim(self.memory, told, rows)
         if claimed.leases:
             self._count_claim(claimed)
@@ -244,7 +247,8 @@ class Writer:
                 verdicts = yield from _without_writes(items, now)
             else:
                 verdicts = yield from commit([item.commit for item in items], now)
-        crash_points.reach("inside commit")
+        if crash_points.hook is not None:
+            crash_points.reach("inside commit")
         claimed = NOTHING
         passed = {item.commit.lease.gates for item in items}
         has_settled = any(BUDGET in gates for gates in passed if gates is not None)

@@ -7,6 +7,7 @@ worker in columns without an index; every write of an attempt names the token, a
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -84,7 +85,7 @@ def claim(
     memory.threads, memory.wants_thread = threads, False
     yield from follow_clock(memory, now)
     yield from sweep_if_time(memory, now)
-    leasing = Leasing(worker)
+    leasing = Leasing(worker, secrets.token_bytes(16))
     if memory.limits_of is None:
         plain = yield from pop(memory, count, now, view)
         claimed = yield from _lease(memory, plain, leasing, now)
@@ -167,7 +168,7 @@ def claim_from(
         return NOTHING
     yield from follow_clock(memory, now)
     ids = yield from pop_from(memory, line, count, now)
-    return (yield from _lease(memory, ids, Leasing(worker), now))
+    return (yield from _lease(memory, ids, Leasing(worker, secrets.token_bytes(16)), now))
 
 
 def claim_suspects(memory: LineMemory, worker: int, now: int, *, has_settled: bool = False) -> Op[ClaimResult]:
@@ -177,7 +178,7 @@ def claim_suspects(memory: LineMemory, worker: int, now: int, *, has_settled: bo
     memory.highest.clear()
     yield from follow_clock(memory, now)
     ids = yield from pop_suspects(memory)
-    leasing = Leasing(worker)
+    leasing = Leasing(worker, secrets.token_bytes(16))
     if memory.limits_of is None or not ids:
         claimed = yield from _lease(memory, ids, leasing, now)
         return claimed if len(claimed.leases) == len(ids) else (yield from _step_over(memory, claimed))

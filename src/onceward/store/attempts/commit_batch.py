@@ -99,7 +99,8 @@ class CommitBatch:
 
     def flush(self) -> Op[None]:
         """Write everything but gates and budgets, in the lock order of the engine (decision 46)."""
-        yield from lock_parents(self.ended)
+        if self.ended:
+            yield from lock_parents(self.ended)
         if self.parts:
             places = yield from store_values([part.value for _, part in self.parts])
             yield Many(

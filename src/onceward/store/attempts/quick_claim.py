@@ -24,7 +24,7 @@ class QuickClaim(NamedTuple):
 
 def may_claim_quickly(memory: LineMemory, now: int) -> bool:
     """Whether neither a pause nor a clock that was set back stands against a fast claim."""
-    return not memory.pauses and now >= memory.latest and not must_follow_clock(memory, now)
+    return not memory.pauses.scopes and now >= memory.latest and not must_follow_clock(memory, now)
 
 
 def quick_claim_statement(memory: LineMemory, claim: QuickClaim) -> AtomicStatement:

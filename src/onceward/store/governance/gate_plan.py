@@ -5,7 +5,6 @@ Nothing is read or written here: `gate_claim` reads what a plan begins with, and
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -77,7 +76,7 @@ class Leasing:
     """A claim in the making: its token, and what the statement that pops has already leased."""
 
     worker: int
-    token: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    token: bytes
     rows: list[Row] = field(default_factory=list)
     tried: list[int] = field(default_factory=list)
     """The tasks that the statement has tried to lease."""

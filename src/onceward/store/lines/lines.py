@@ -77,7 +77,7 @@ def refresh_pauses(memory: LineMemory, now: int) -> Op[None]:
 
     A worker whose code has no gates also checks then whether tasks still stand in governed lines.
     """
-    if memory.pauses or not 0 <= now - memory.pauses_read_at < PAUSES_EVERY_MS:
+    if memory.pauses.scopes or not 0 <= now - memory.pauses_read_at < PAUSES_EVERY_MS:
         memory.pauses_read_at = now
         pauses = yield from read_pauses()
         if pauses != memory.pauses:

@@ -144,7 +144,7 @@ class LineMemory:
     @property
     def open_lanes(self) -> tuple[str, ...]:
         """The lanes that are not paused."""
-        return self.pauses.open_lines(self.lanes)
+        return self.pauses.open_lines(self.lanes) if self.pauses.scopes else self.lanes
 
     @property
     def takes_suspects(self) -> bool:

@@ -8,6 +8,7 @@ import random
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from onceward.app import App
@@ -89,6 +90,7 @@ class Harness:
         self._times = 0
         self._stages = {stage.name for pipeline in app._registry for stage in pipeline._every_stage}
         self._attempts_left: int | None = None
+        self._worker: _InlineWorker | None = None
         self.crashes = 0
         self.app.prepare()
         with self.app._lock:
@@ -111,6 +113,7 @@ class Harness:
         if point not in crash_points.POINTS and not (when in ("before", "after") and name in self._stages):
             raise ConfigError(f"{point!r} is no crash point; there are: {', '.join(crash_points.POINTS)}")
         self._armed, self._times = point, times
+        self._watch_points()
 
     def advance(self, duration: Duration) -> None:
         """Let time pass."""
@@ -148,13 +151,14 @@ class Harness:
         run_out: set[tuple[int, str]] = set()
         while True:
             worker = _InlineWorker(self.app, self.clock, self._dice, run_out)
-            crash_points.hook = lambda point, worker=worker: self._reached(point, worker)
+            self._worker = worker
+            self._watch_points()
             try:
                 run_on_loop(worker.work(wait_for_due=wait_for_due))
             except _SimulatedCrash:
                 pass  # a worker that dies has said so: worker.is_dead
             finally:
-                crash_points.hook = None
+                self._worker = crash_points.hook = None
             is_out_of_patience = self._attempts_left is not None and self._attempts_left < 0
             if worker.is_dead:
                 self.crashes += not is_out_of_patience
@@ -163,7 +167,12 @@ class Harness:
             if is_out_of_patience or not worker.is_dead:
                 return not is_out_of_patience and worker.is_done
 
-    def _reached(self, point: str, worker: _InlineWorker) -> None:
+    def _watch_points(self) -> None:
+        """Hear of crash points, if a worker is at work that may die at one."""
+        if self._worker is not None and (self._times or self._attempts_left is not None):
+            crash_points.hook = partial(self._reached, self._worker)
+
+    def _reached(self, worker: _InlineWorker, point: str) -> None:
         if self._attempts_left is not None and point.removeprefix("before ") in self._stages and not worker.is_dead:
             self._attempts_left -= 1
             if self._attempts_left < 0:

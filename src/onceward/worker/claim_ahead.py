@@ -189,7 +189,8 @@ class ClaimAhead:
         if claimed.leases:
             if self._claims_left is not None:
                 self._claims_left = max(0, self._claims_left - len(claimed.leases))
-            crash_points.reach("after claim")
+            if crash_points.hook is not None:
+                crash_points.reach("after claim")
             self._open_claims[claimed.leases[0].token] = [claimed.seq, len(claimed.leases)]
             for lease in claimed.leases:
                 attempt = Attempt(lease)

@@ -383,7 +383,7 @@ MUTANTS = (
     Mutant(
         "threads not counted",
         "a worker claims tasks for which it has no thread",
-        (Edit("store/lines/lines.py", "count = min(count, memory.threads)", "count = min(count, ANY_RANK)"),),
+        (Edit("store/lines/lines.py", "count = min(count, memory.claim.threads)", "count = min(count, ANY_RANK)"),),
         ("tests/worker/test_claiming.py::test_no_more_tasks_are_claimed_than_there_are_threads_for",),
     ),
     Mutant(
@@ -402,7 +402,7 @@ MUTANTS = (
     Mutant(
         "moments without end",
         "a reader remembers every moment while a transaction of others stays open",
-        (Edit("store/lines/memory.py", "del memory.snapshots[1::2]", "pass"),),
+        (Edit("store/lines/memory.py", "del memory.places.snapshots[1::2]", "pass"),),
         (
             "tests/store/test_growth_of_memory.py"
             "::test_a_reader_remembers_few_moments_while_a_transaction_of_others_stays_open",
@@ -418,7 +418,7 @@ MUTANTS = (
     Mutant(
         "old place remembered",
         "a reader begins at a place in a line whose marks are gone",
-        (Edit("store/lines/memory.py", "            memory.forget_old(now)\n", ""),),
+        (Edit("store/lines/memory.py", "            memory.places.forget_old(now)\n", ""),),
         ("tests/store/test_growth_of_memory.py::test_a_reader_has_forgotten_a_line_before_its_marks_go",),
         dialect="postgres",
     ),

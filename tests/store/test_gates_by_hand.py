@@ -134,8 +134,8 @@ def test_what_is_found_behind_the_floor_of_a_governed_line_gets_a_turn_again(
     tasks = hands.enqueue(3, gates=SHOP)
     one = worker()
     assert hands.do(lambda: look_for_stragglers(one.memory, hands.now)) is False
-    one.memory.took_governed((LANE, 2), (0, 1_000), hands.now)
-    one.memory.floor[LANE, 2] = (0, 1_000)
+    one.memory.places.took_governed((LANE, 2), (0, 1_000), hands.now)
+    one.memory.places.floor[LANE, 2] = (0, 1_000)
     hands.later(30)
     assert one.claim(5) == []
     assert hands.sql("SELECT count(*) FROM onceward_turn")[0][0] == 0
@@ -154,7 +154,7 @@ def test_of_very_many_governed_lines_the_places_of_some_are_remembered(
         ran += more
         hands.later(30)
     assert len(ran) == len(set(ran)) == 2 * (MOST_GOVERNED + 20)
-    assert len(one.memory.governed) <= MOST_GOVERNED
+    assert len(one.memory.places.governed) <= MOST_GOVERNED
 
 
 def test_what_is_dead_is_not_stepped_over_again_and_again(

@@ -276,7 +276,7 @@ class Writer:
                     threads=wish.threads,
                     has_settled=has_settled,
                 )
-                if self.memory.wants_thread:
+                if self.memory.claim.wants_thread:
                     claimed = replace(claimed, wants_thread=True)
         if self.low_claim:
             yield from mark_low_claim(self.worker, self.low_claim)

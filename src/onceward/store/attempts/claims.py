@@ -82,7 +82,7 @@ def claim(
     thread as soon as they begin no more than `threads`. `has_settled` is whether this transaction has locked budgets
     already.
     """
-    memory.threads, memory.wants_thread = threads, False
+    memory.claim.threads, memory.claim.wants_thread = threads, False
     yield from follow_clock(memory, now)
     yield from sweep_if_time(memory, now)
     leasing = Leasing(worker, secrets.token_bytes(16))
@@ -123,7 +123,7 @@ class _Taken(NamedTuple):
 
 def _look(memory: LineMemory, slots: int, now: int, view: LineView | None) -> Op[_Sight]:
     """Look at the heads of plain lines and at governed lines with due turns, and lock the gates of those."""
-    memory.gives_way = not memory.gives_way
+    memory.places.gives_way = not memory.places.gives_way
     if view is None or view.is_due(now):
         view = yield from look_with_due(memory, now, turns=False)
     return _Sight(view, (yield from gate_claim.look(memory, slots, now)))
@@ -163,7 +163,7 @@ def claim_from(
     memory: LineMemory, line: Line, worker: int, count: int, now: int, *, threads: int = ANY_NUMBER
 ) -> Op[ClaimResult]:
     """Lease up to `count` tasks of one line, unless a pause holds it."""
-    memory.threads = threads
+    memory.claim.threads = threads
     if memory.pauses.of_line(line[0]) is not None:
         return NOTHING
     yield from follow_clock(memory, now)
@@ -174,8 +174,8 @@ def claim_from(
 def claim_suspects(memory: LineMemory, worker: int, now: int, *, has_settled: bool = False) -> Op[ClaimResult]:
     """Lease suspects that may run together, and no other tasks (decision 7)."""
     # From the start each time: suspects with smaller company stand first, and may be newer. They are few.
-    memory.seen.clear()
-    memory.highest.clear()
+    memory.places.seen.clear()
+    memory.places.highest.clear()
     yield from follow_clock(memory, now)
     ids = yield from pop_suspects(memory)
     leasing = Leasing(worker, secrets.token_bytes(16))

@@ -29,7 +29,7 @@ def may_claim_quickly(memory: LineMemory, now: int) -> bool:
 
 def quick_claim_statement(memory: LineMemory, claim: QuickClaim) -> AtomicStatement:
     """Build the query of a fast claim."""
-    rank, seq = memory.start(claim.line)
+    rank, seq = memory.places.start(claim.line)
     whose = {"token": claim.token, "worker": claim.worker}
     place = {"lane": claim.line[0], "band": claim.line[1], "rank": rank, "seq": seq}
     return AtomicStatement(
@@ -48,9 +48,9 @@ def read_quick_claim(memory: LineMemory, claim: QuickClaim, rows: Rows) -> Claim
     *_, seen = in_order[-1]
     if seen == len(rows):
         memory.latest = claim.now
-        memory.took(claim.line, last)
+        memory.places.took(claim.line, last)
         if last[0] > 0:
-            memory.unmarked[claim.line] = last[0]
+            memory.places.unmarked[claim.line] = last[0]
     [seq, *_] = in_order[0]
     return ClaimResult(seq, [as_lease(row, claim.token, claim.worker, {}, claim.now) for row in in_order], {}, {})
 

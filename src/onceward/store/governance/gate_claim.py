@@ -62,7 +62,9 @@ def _look(memory: LineMemory, room: int, now: int, *, locks: bool) -> Op[GatePla
     limit = min(MOST_TURNS, 16 + room)
     most = max(1, room)
     seen = [
-        (line, place) for line in (memory.governed if memory.sweeps else ()) if (place := memory.start(line)) != START
+        (line, place)
+        for line in (memory.places.governed if memory.sweeps else ())
+        if (place := memory.places.start(line)) != START
     ]
     places = {
         "seen_lanes": [lane for (lane, _), _ in seen],
@@ -82,7 +84,9 @@ def _look(memory: LineMemory, room: int, now: int, *, locks: bool) -> Op[GatePla
             if known is None:
                 known = lanes[name] = GovernedLine(name, line, read_gates(name[len(line) + 1 :]))
                 if memory.sweeps:
-                    known.is_whole = all(memory.start(band) <= memory.floor.get(band, START) for band in _bands(name))
+                    known.is_whole = all(
+                        memory.places.start(band) <= memory.places.floor.get(band, START) for band in _bands(name)
+                    )
             known.turns.add(numbers[0])
             turns += 1
             if numbers[1] <= now:
@@ -91,7 +95,7 @@ def _look(memory: LineMemory, room: int, now: int, *, locks: bool) -> Op[GatePla
             band, at, standing, task, rank, seq, *_ = numbers
             first = None if task is None else Popped([task], (rank, seq), at)
             heads.setdefault(name, []).append(
-                BandHead(aged(memory.since((name, band), at), band), band, standing, first)
+                BandHead(aged(memory.places.since((name, band), at), band), band, standing, first)
             )
         else:
             states[name] = GateState.stored(*numbers)
@@ -193,9 +197,9 @@ def pop(plan: GatePlan, leasing: Leasing, room: int, before: int | None = None) 
 def _remember(plan: GatePlan, line: Line, popped: Popped) -> Op[None]:
     """Remember how far a line was popped, for the next look; mark it, for later tasks."""
     memory = plan.memory
-    memory.stood_at = max(memory.stood_at, popped.at)
-    memory.popped_from.append(line)
-    memory.took_governed(line, popped.last, plan.now)
+    memory.claim.stood_at = max(memory.claim.stood_at, popped.at)
+    memory.claim.popped_from.append(line)
+    memory.places.took_governed(line, popped.last, plan.now)
     if popped.last[0] > 0:
         yield from mark(memory, line, popped.last[0], plan.now, renews=True)
 
@@ -216,7 +220,7 @@ def _pop_and_lease(
     """
     lines = [(lane.name, lane.head.band) for lane, _ in wanted]
     names = sorted(plan.taken)
-    starts = [plan.memory.start(line) for line in lines]
+    starts = [plan.memory.places.start(line) for line in lines]
     leases = not any(has_budget(lane.gates) for lane, _ in wanted)
     rows = yield Query(
         "pop_and_lease",
@@ -283,7 +287,7 @@ def settle(plan: GatePlan, passages: Sequence[Passage], leases: Sequence[Lease])
         if lane.head is NO_HEAD or (lane.popped and not lane.has_others):
             if lane.is_whole:
                 continue  # the line is empty; the next task brings a turn
-            plan.memory.rewind(_bands(lane.name))
+            plan.memory.places.rewind(_bands(lane.name))
         plan.allow_again(lane)
         if lane.count and (plan.has_all or lane.is_next):
             lane.turns.remove(lane.due_turn)  # the turn stays due

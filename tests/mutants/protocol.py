@@ -71,7 +71,7 @@ MUTANTS = (
                 "",
             ),
         ),
-        ("tests/worker/test_leases.py::test_whoever_has_just_begun_must_look_twice",),
+        ("tests/worker/test_leases.py::test_a_worker_that_has_just_begun_must_look_twice",),
     ),
     Mutant(
         "dedupe without index",
@@ -129,7 +129,7 @@ MUTANTS = (
         "child insert outside the transaction",
         "children come to be whether or not the stage that asked for them has committed",
         _when_refused("batch.add_effects(one)"),
-        ("tests/worker/test_fence.py::test_nobody_spawns_under_a_lost_lease",),
+        ("tests/worker/test_fence.py::test_no_stage_spawns_under_a_lost_lease",),
     ),
     Mutant(
         "stage ledger not unique",
@@ -345,7 +345,7 @@ MUTANTS = (
         "past not insisted on",
         "a worker goes on from a commit that a failover has lost",
         (Edit("worker/process.py", "session.insists = True", "session.insists = False"),),
-        ("tests/worker/test_older_copy.py::test_nobody_goes_on_from_a_commit_that_is_gone",),
+        ("tests/worker/test_older_copy.py::test_no_worker_goes_on_from_a_commit_that_is_gone",),
     ),
     Mutant(
         "silence after the end",
@@ -476,7 +476,7 @@ MUTANTS = (
         "a commit that cannot notify anybody is refused, and its stage is judged by that",
         (Edit("store/drivers/postgres.py", "if error.sqlstate == _TOO_MUCH and not self._quiet_until:", "if False:"),),
         ("tests/faults/test_full_notifications.py"
-         "::test_while_nobody_can_be_notified_work_goes_on_by_looking",),
+         "::test_while_no_worker_can_be_notified_work_goes_on_by_looking",),
     ),
     Mutant(
         "trips end nothing",

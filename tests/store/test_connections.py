@@ -90,7 +90,7 @@ def test_a_write_that_keeps_its_transaction_waiting_is_an_error_of_its_stage(
 
 @pytest.mark.skipif(IS_BETWEEN, reason="listens, in place of somebody else who had this connection before")
 @pytest.mark.filterwarnings("ignore:using 'notifies.*together with notifies handlers")
-def test_notifications_for_somebody_else_are_not_kept(postgres_url: str) -> None:
+def test_notifications_for_other_listeners_are_not_kept(postgres_url: str) -> None:
     session = PostgresStore(postgres_url, StoreClock(SystemClock())).session()
     connection = session.opened()
     connection.execute("LISTEN onceward")

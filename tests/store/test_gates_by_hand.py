@@ -194,7 +194,7 @@ def entries_read(worker: Worker) -> int:
 HOUR_MS = 3_600_000
 
 
-def test_a_clock_that_is_set_back_keeps_nobody_behind_a_gate_for_an_hour(
+def test_a_clock_that_is_set_back_keeps_no_task_behind_a_gate_for_an_hour(
     hands: Hands, open_session: Callable[[], Session]
 ) -> None:
     hands.enqueue(3, gates=SHOP)
@@ -289,7 +289,7 @@ def test_who_has_lost_its_lease_gives_up_no_place_of_its_successor(
 
 
 @pytest.mark.parametrize("first", [None, SHOP], ids=["no gate", "another gate"])
-def test_an_old_place_in_another_line_takes_nobody_past_a_closed_gate(
+def test_an_old_place_in_another_line_takes_no_task_past_a_closed_gate(
     hands: Hands, worker: Callable[[], Worker], first: str | None
 ) -> None:
     [task] = hands.enqueue(gates=first)

@@ -203,7 +203,7 @@ def test_two_budgets_of_one_name_that_differ_are_refused() -> None:
         App("sqlite:///:memory:", [declared(budget=USD, estimate=1), other])
 
 
-def test_nobody_asks_for_approval_of_a_spent_budget() -> None:
+def test_no_operator_is_asked_about_a_spent_budget() -> None:
     with pytest.raises(ConfigError, match="is raised"):
         Pipeline(Ask, refused={"budget": "park"})
     Pipeline(Ask, refused={"budget": "raise"})

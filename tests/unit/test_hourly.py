@@ -46,7 +46,7 @@ def test_calls_and_retries_that_the_code_declares_are_in_it(source: Source, call
     assert (found.calls, found.usd) == (36_000 * each, 36.0 * each)
 
 
-def test_without_a_price_nobody_knows() -> None:
+def test_without_a_price_the_cost_is_unknown() -> None:
     found = hourly(Config(), [], [], [])
     assert found.usd is None
     assert found.exceeds(10**9), "what nothing bounds exceeds every bound"

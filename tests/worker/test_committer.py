@@ -111,7 +111,7 @@ async def finish_both(desk: Desk) -> None:
 
 
 @pytest.mark.untroubled("in trouble it is the thread that writes")
-def test_sqlite_is_written_on_the_event_loop_where_nobody_would_wait(clockwork: Clockwork) -> None:
+def test_sqlite_is_written_on_the_event_loop_where_no_stage_would_wait(clockwork: Clockwork) -> None:
     desk = play(clockwork, finish_both)
     here = threading.main_thread().ident
     if clockwork.app.dialect == "sqlite":

@@ -178,7 +178,7 @@ def test_who_waits_for_a_slot_longer_than_was_thought_is_given_back(waited_ms: i
     asyncio.run(played())
 
 
-def test_whoever_had_to_give_back_claims_nothing_ahead_until_it_knows_better() -> None:
+def test_a_worker_that_had_to_give_back_claims_nothing_ahead_until_it_has_measured() -> None:
     async def played() -> None:
         scene = Scene()
         scene.may_end.set()

@@ -97,7 +97,7 @@ def place(store_url: str) -> Iterator[Callable[[Pipeline[Any]], Place]]:
             one.app.close()
 
 
-def test_nobody_goes_on_from_a_commit_that_is_gone(place: Callable[[Pipeline[Any]], Place]) -> None:
+def test_no_worker_goes_on_from_a_commit_that_is_gone(place: Callable[[Pipeline[Any]], Place]) -> None:
     job = Pipeline(Job)
     calls: list[str] = []
     here: list[Place] = []

@@ -132,8 +132,8 @@ def correct_gate_clock(gate: str, stored: GateState, now: int) -> Op[GateState]:
 
 def _look_inside(plan: GatePlan) -> Op[None]:
     """Count the tasks inside the gates of a plan, and read which gates are paused."""
-    if pauses := plan.memory.pauses:
-        plan.held = yield from held_gates(pauses, sorted(plan.states))
+    if plan.memory.pauses.scopes:
+        plan.held = yield from held_gates(plan.memory.pauses, sorted(plan.states))
     counted = [
         name
         for name, state in plan.states.items()

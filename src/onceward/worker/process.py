@@ -267,6 +267,7 @@ class WorkerProcess:
         await off_loop(parts.committer.stop)
         parts.wakeup.close()
         parts.threads.close()
+        await parts.runner.runs.close()
         parts.cache_reader.close()
 
     def _sum_up(self, parts: _Parts) -> None:
@@ -276,7 +277,7 @@ class WorkerProcess:
         self.summary.outcomes.update(parts.runner.outcomes)
         self.summary.swept = parts.keeper.swept
         self.summary.unknown_commits += doubts.unknown + parts.apart.doubts.unknown
-        self.summary.retired = (parts.runner.has_zombie_thread or self._lost_everything) and self._supervised
+        self.summary.retired = (parts.runner.runs.has_zombie_thread or self._lost_everything) and self._supervised
         logger.info(
             "worker ends",
             transactions=counts.transactions,
@@ -352,7 +353,7 @@ class WorkerProcess:
         idle_look_at = 0.0
         runner.look_again()
         try:
-            while not (stop.done() or self._lost_everything or (self._supervised and runner.has_zombie_thread)):
+            while not (stop.done() or self._lost_everything or (self._supervised and runner.runs.has_zombie_thread)):
                 runner.changed.clear()
                 if runner.is_quiet and self._orders.suspects_only and time.monotonic() >= idle_look_at:
                     idle_look_at = time.monotonic() + SUSPECTS_LOOK_S

@@ -101,7 +101,7 @@ class Runner:
         self._desk = AttemptDesk(self._attempts, ports, place.presence)
         self._decider = MoveDecider(config, share.queues, ports.now, dice)
         self._preparer = AttemptPreparer(registry, share.queues, self._decider, self._desk, ports.now)
-        self._runs = StageRuns(
+        self.runs = StageRuns(
             config,
             place,
             ended=self._ended,
@@ -115,7 +115,7 @@ class Runner:
 
     def adopt(self, config: Config) -> None:
         """Go on under other numbers. What runs goes on, even if fewer may run at once now."""
-        self.claims.config = self._decider.config = self._runs.config = config
+        self.claims.config = self._decider.config = self.runs.config = config
         self.pump()
 
     # Claiming
@@ -129,11 +129,6 @@ class Runner:
     def is_drained(self) -> bool:
         """Whether nothing runs or waits for its commit."""
         return not (self._attempts or self._closing or self.claims.has_asked)
-
-    @property
-    def has_zombie_thread(self) -> bool:
-        """Whether a thread is lost to a stage that does not end."""
-        return self._runs.has_zombie_thread
 
     def look_again(self, line: Line | None = None) -> None:
         """There may be new work, in a line that is perhaps known."""
@@ -189,7 +184,7 @@ class Runner:
                 item.answer(verdict)
             except Exception as error:  # the others have to be told all the same
                 self._tripped_after(item.commit, error)
-        self._runs.ahead_ms = self._now() - self._monotonic()
+        self.runs.ahead_ms = self._now() - self._monotonic()
         self.pump()
         if self.is_quiet or not written.claimed.leases:
             self.changed.set()
@@ -230,7 +225,7 @@ class Runner:
             self.is_out_of_time = True
             self._conclude(attempt, Release(), NO_EFFECTS)
             return False
-        return self._runs.start(attempt)
+        return self.runs.start(attempt)
 
     def _fits(self, stage: Stage[Any, Any]) -> bool:
         """Whether a stage would end before this worker does. One that declares no timeout takes what is left."""
@@ -241,7 +236,7 @@ class Runner:
         if attempt.ended or attempt.stage is not stage:
             return
         attempt.ended = True
-        self._runs.leave(attempt)
+        self.runs.leave(attempt)
         if crash_points.hook is not None:
             crash_points.reach(f"after {stage.name}")
         effects = attempt.context._end()
@@ -357,7 +352,7 @@ class Runner:
 
     def _forget(self, attempt: Attempt) -> None:
         """Forget an attempt whose lease was lost; nothing is written for it."""
-        self._runs.leave(attempt)
+        self.runs.leave(attempt)
         if self._attempts.pop(attempt.lease.task, None) is not None:
             self.claims.close_claim(attempt.lease)
         self.changed.set()
@@ -367,13 +362,13 @@ class Runner:
     def tick(self) -> None:
         """Cancel the stages whose time is up, and give back what has waited too long for a slot or a thread."""
         now = self._monotonic()
-        self._runs.ahead_ms = self._now() - now
+        self.runs.ahead_ms = self._now() - now
         for attempt in list(self._attempts.values()):
-            self._runs.stop_if_late(attempt, now)
+            self.runs.stop_if_late(attempt, now)
             if attempt.ticket and now - attempt.waits_since > LATE_MS and self._needs_thread_first(attempt):
                 self.claims.slow_down()
                 self._give_back_ticket(attempt)
-        self._runs.look_behind(now)
+        self.runs.look_behind(now)
         while (late := self.claims.give_up_late(now)) is not None:
             self._give_back(late)
 
@@ -395,7 +390,7 @@ class Runner:
                 attempt.task.cancel()
             elif not attempt.ended:
                 if not never_begins:
-                    self._runs.leave_behind(attempt)
+                    self.runs.leave_behind(attempt)
                 self._forget(attempt)
 
     def lose_everything(self) -> None:
@@ -426,7 +421,7 @@ class Runner:
             attempt.bill = attempt.context._end().bill
             if attempt.task is not None:
                 attempt.task.cancel()
-            self._runs.leave(attempt)
+            self.runs.leave(attempt)
             self._conclude(attempt, Release(), Effects(bill=Bill(attempt.charges, frees=attempt.take_ticket())))
 
     def _needs_thread_first(self, attempt: Attempt) -> bool:

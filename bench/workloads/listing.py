@@ -92,7 +92,8 @@ def _fill(app: App, target: Target, wanted: int) -> dict[str, Any]:
     multiply_finished(target, wanted)
     _rename(target)
     with app.batch("nightly") as batch:
-        batch.add_many([Page(f"https://batch.example/{number}", number) for number in range(NEWEST)])
+        for number in range(NEWEST):
+            batch.add(Page(f"https://batch.example/{number}", number))
     app.enqueue_many([Question(number) for number in range(NEWEST)])
     app.run(until_idle=True)
     pages = [Page(f"https://new.example/{number}", number) for number in range(NEWEST)]

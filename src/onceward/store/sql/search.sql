@@ -1,13 +1,20 @@
 -- Filtered lists of tasks, newest first. A source names tasks by an index or by a stretch of ids, the two queries that
 -- follow it leave out what does not fit. A list that holds NULL alone is no condition: nothing is known to be in it.
 
--- name: search_floor
--- The last of so many ids below one: where a stretch ends.
-SELECT id, created_at
-FROM onceward_task
-WHERE id < :before
-ORDER BY id DESC
-LIMIT 1 OFFSET :rows
+-- name: search_stretch
+-- The newest id below one, when the last task of a stretch that begins there was made, and the oldest id of all.
+SELECT top.id, (
+    SELECT t.created_at
+    FROM onceward_task t
+    WHERE t.id > top.id - :rows
+    ORDER BY t.id
+    LIMIT 1
+), (SELECT min(id) FROM onceward_task)
+FROM (
+    SELECT max(id) AS id
+    FROM onceward_task
+    WHERE id < :before
+) AS top
 
 -- name: search_range
 SELECT t.id
@@ -148,3 +155,11 @@ WHERE id IN :ids
 -- Every kind that a worker has known.
 SELECT DISTINCT kinds
 FROM onceward_worker
+
+-- name: kinds_of_tasks
+-- The kinds of the newest tasks, and of the oldest.
+SELECT kind
+FROM (SELECT kind FROM onceward_task ORDER BY id DESC LIMIT 1000) AS newest
+UNION
+SELECT kind
+FROM (SELECT kind FROM onceward_task ORDER BY id LIMIT 1000) AS oldest

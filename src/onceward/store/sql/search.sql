@@ -28,12 +28,12 @@ WHERE t.id < :before
   AND NOT (t.queue IN TEXTS :not_queues)
   AND (coalesce(t.stage, '') IN TEXTS :stages) IS NOT FALSE
   AND NOT (coalesce(t.stage, '') IN TEXTS :not_stages)
-  AND t.depth BETWEEN :depth_least AND :depth_most
-  AND t.fence BETWEEN :attempts_least AND :attempts_most
+  AND t.depth BETWEEN CAST(:depth_least AS bigint) AND CAST(:depth_most AS bigint)
+  AND t.fence BETWEEN CAST(:attempts_least AS bigint) AND CAST(:attempts_most AS bigint)
   AND t.cost BETWEEN :cost_least AND :cost_most
   AND t.created_at BETWEEN :created_least AND :created_most
   AND coalesce(t.ended_at, -1) BETWEEN :ended_least AND :ended_most
-  AND t.paused BETWEEN :paused_least AND :paused_most
+  AND t.paused BETWEEN CAST(:paused_least AS bigint) AND CAST(:paused_most AS bigint)
 ORDER BY t.id DESC
 LIMIT :count
 
@@ -48,12 +48,12 @@ WHERE t.id IN :ids
   AND NOT (t.queue IN TEXTS :not_queues)
   AND (coalesce(t.stage, '') IN TEXTS :stages) IS NOT FALSE
   AND NOT (coalesce(t.stage, '') IN TEXTS :not_stages)
-  AND t.depth BETWEEN :depth_least AND :depth_most
-  AND t.fence BETWEEN :attempts_least AND :attempts_most
+  AND t.depth BETWEEN CAST(:depth_least AS bigint) AND CAST(:depth_most AS bigint)
+  AND t.fence BETWEEN CAST(:attempts_least AS bigint) AND CAST(:attempts_most AS bigint)
   AND t.cost BETWEEN :cost_least AND :cost_most
   AND t.created_at BETWEEN :created_least AND :created_most
   AND coalesce(t.ended_at, -1) BETWEEN :ended_least AND :ended_most
-  AND t.paused BETWEEN :paused_least AND :paused_most
+  AND t.paused BETWEEN CAST(:paused_least AS bigint) AND CAST(:paused_most AS bigint)
 ORDER BY t.id DESC
 
 -- name: search_facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,7 @@ from onceward.store.operations import bulk as store
 from onceward.store.operations.bulk import LEASE_MS, Carrying
 from onceward.store.operations.pruning import prune
 from onceward.testing import Harness
+from onceward.worker import bulk_carrier
 from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.process import WorkerProcess
 from onceward.worker.worker_orders import Orders
@@ -231,6 +233,23 @@ def test_a_carrier_carries_on_and_ends(failed: Harness) -> None:
     thread.join(timeout=30)
     carrier.stop()
     assert app.bulk.get(begun.id).state == "done"
+
+
+def test_a_process_that_attends_carries_on_what_another_has_begun(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_carrier, "LOOK_EVERY_MS", 20)
+    with App(store_url, [page]) as app, App(store_url) as web:
+        carrier = web.bulk.attend()
+        try:
+            app.enqueue_many([Page(number) for number in range(COUNT)])
+            begun = app.bulk.start("cancel", "kind:page")
+            give_up_at = time.monotonic() + 30
+            while app.bulk.get(begun.id).is_open and time.monotonic() < give_up_at:
+                threading.Event().wait(0.02)
+        finally:
+            carrier.stop()
+        assert app.bulk.get(begun.id).done == COUNT
 
 
 def test_a_worker_carries_on_what_was_begun(store_url: str) -> None:

@@ -30,6 +30,7 @@ from onceward.store.lines.memory import LineMemory
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
 from onceward.worker import crash_points
+from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.cache_reader import CacheReader
 from onceward.worker.committer import Committer
 from onceward.worker.engine_threads import off_loop
@@ -224,6 +225,7 @@ class WorkerProcess:
             schedules=self._schedules,
             registry=self._registry,
             presence_folder=self._store.presence_folder,
+            bulk=BulkCarrier(lambda: self._store.session(patience_s=5.0), self._registry.kinds),
             listener=listener,
             on_failure=self._on_failure,
         )

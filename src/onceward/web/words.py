@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from shlex import quote
 from typing import Any, NamedTuple
 
 from onceward.harmless import one_line
@@ -125,6 +126,7 @@ def glyph(status: Status | str) -> str:
 FILTERS = {
     "number": number,
     "one_line": one_line,
+    "quoted": quote,
     "span": span,
     "clock": clock,
     "exact": exact,

@@ -39,6 +39,24 @@ def keep(ctx: Context[Note]) -> str:
 app = App("sqlite:///notes.db", pipelines=[note])
 """
 
+LATE = """
+import pathlib
+pathlib.Path("slow").unlink()  # the command line imports the app as well
+from onceward.worker import supervisor
+from onceward.cli import main as command_line
+
+begun = supervisor._begun
+
+def late(command):
+    pathlib.Path("slow").touch()
+    return begun(command)
+
+def main():
+    supervisor._begun = late
+    return command_line(["run", "notes:app"])
+"""
+"""`onceward run` whose worker processes take long to import the app."""
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -111,6 +129,29 @@ def test_a_worker_that_is_told_to_stop_says_at_once_what_it_waits_for(folder: Pa
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(30) == 0
     assert (folder / "log").read_text().count("stopping: ") == 1
+
+
+def test_a_worker_that_is_still_starting_stops_at_once_and_without_a_word_too_many(folder: Path) -> None:
+    slow = SCRIPT + "\nif pathlib.Path('slow').exists(): pathlib.Path('imports').touch(); threading.Event().wait(60)\n"
+    (folder / "notes.py").write_text(slow, encoding="utf-8")
+    enqueue("one")
+    (folder / "slow").touch()
+    code = "import sys, notes_run; sys.exit(notes_run.main())"
+    (folder / "notes_run.py").write_text(LATE, encoding="utf-8")
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen([sys.executable, "-c", code], stderr=log, start_new_session=True) as process,
+    ):
+        until(lambda: (folder / "imports").exists())
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(20) == 0
+    said = (folder / "log").read_text()
+    assert "stopping: no stage runs" in said
+    assert "Traceback" not in said
+    assert "worker lost" not in said
+    (folder / "slow").unlink()
+    lines, _ = run()
+    assert not [line for line in lines if line["event"] == "worker lost, its tasks are back in line"]
 
 
 def until(condition: object) -> None:

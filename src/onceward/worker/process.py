@@ -253,8 +253,6 @@ class WorkerProcess:
             wakeup.close()
             threads.close()
             cache_reader.close()
-            for number in signals:
-                loop.remove_signal_handler(number)
             self.summary.counts = writer.counts
             self.summary.worker = worker
             self.summary.outcomes.update(runner.outcomes)
@@ -271,6 +269,8 @@ class WorkerProcess:
             await off_loop(self._sign_off, session, worker)
             if here is not None:
                 here.remove()
+            for number in signals:  # not sooner: a second Ctrl-C must not cut the end short
+                loop.remove_signal_handler(number)
 
     # The beginning
 
@@ -402,7 +402,7 @@ class WorkerProcess:
                         runner.claims.next_due_at = None
                     runner.look_again()
             if stop.done() and not self._supervised:
-                logger.info(stopping(len(runner.running)))
+                logger.info(stopping(len(runner.running), is_away=database.is_away))
         finally:
             stop.cancel()
 

@@ -264,7 +264,9 @@ class Supervisor:
         """Take back what a child that has ended still held, and forget it."""
         seen = next((one for one in self._session.ask(living_workers) if one.id == child.worker), None)
         began_well = code == 0
-        if seen is not None:
+        if seen is not None and self._stop_at is not None and not child.presence.exists():
+            self._session.transact(lambda: stop(child.worker, "stopped before it began", self._store.clock.now()))
+        elif seen is not None:
             # It has not signed off, whatever its exit code says: a stage can end its process with 0 too.
             reclaimed = self._housekeeping.bury(seen, _death(child, code))
             if reclaimed is None:
@@ -366,8 +368,11 @@ class Supervisor:
     def _tell_to_stop(self, times: int) -> None:
         if self._stop_at is None:
             self._stop_at = time.monotonic()
-            logger.info(stopping(sum(len(presence.running(child.presence) or ()) for child in self._children)))
+            stages = sum(len(presence.running(child.presence) or ()) for child in self._children)
+            logger.info(stopping(stages, is_away=database.is_away))
         for child in self._children:
+            if not child.presence.exists():  # it is still importing the application, and holds nothing
+                child.process.kill()
             with suppress(OSError, ValueError):
                 assert child.process.stdin is not None
                 child.process.stdin.write(b"stop\n" * (1 if times == 1 else 2))
@@ -393,6 +398,8 @@ class Supervisor:
 def _begun(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
     """A child, and the end of a pipe to it that is written to without waiting."""
     read_end, write_end = os.pipe()
+    # Ctrl-C on a terminal reaches the child too: until it can say what that means to it, it does not hear it.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         os.set_blocking(write_end, False)
         given = [*command, "--failures", str(read_end)]
@@ -401,6 +408,7 @@ def _begun(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
         os.close(write_end)
         raise
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(read_end)
 
 

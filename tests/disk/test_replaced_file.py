@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from onceward import App, Status
-from onceward.errors import StoreError
+from onceward.errors import StoreError, StoreUnavailable
 from onceward.worker.process import WorkerProcess
 from onceward.worker.worker_orders import Orders
 from tests.disk.engine import assert_sound, assert_verified
@@ -76,6 +76,21 @@ def test_nothing_is_acknowledged_where_the_file_is_gone(app: App) -> None:
         with pytest.raises(StoreError):
             app.enqueue(Letter(2))
     assert not Path(app._store.place).exists()
+
+
+def test_no_session_of_a_process_makes_an_empty_file_in_the_place_of_a_deleted_one(app: App) -> None:
+    app.enqueue(Letter(1))
+    late = app._store.session(patience_s=0.0)  # a worker begins many, and opens them when it needs them
+    put_in_place(app, None)
+    with pytest.raises(StoreUnavailable, match="it is not there any more"):
+        late.opened()
+    assert not Path(app._store.place).exists()
+
+
+def test_a_worker_that_its_supervisor_has_just_started_makes_none_either(tmp_path: Path) -> None:
+    with mailing(tmp_path / "gone.db") as app:
+        app.work(Orders(worker=1), on_start=lambda process: process.request_stop())
+    assert not (tmp_path / "gone.db").exists()
 
 
 def test_workers_go_on_from_an_older_copy_that_was_put_in_place_under_them(app: App, tmp_path: Path) -> None:

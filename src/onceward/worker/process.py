@@ -91,6 +91,8 @@ class WorkerProcess:
         self._schedules = schedules
         self._watches = watches
         self._supervised = orders.worker is not None
+        if self._supervised and store.dialect == "sqlite":  # the supervisor has registered it there
+            store.seen.was_there = True
         self._queues = registry.queues if orders.queues is None else orders.queues
         self._stop_requests = 0
         self._asked_to_stop: asyncio.Event | None = None

@@ -49,6 +49,7 @@ SETTLED_AFTER_S = 10.0
 LONGEST_GOODBYE_S = 15.0
 """How long after its grace period a child may take to give back its leases before we do it for it."""
 
+_CHILD = ("-P", "-m", "onceward.worker.child")  # -P: a queue.py of the app is not Python's
 logger = EngineLog("onceward.supervisor")
 
 
@@ -226,7 +227,7 @@ class Supervisor:
         path = presence.new_path(self._store.presence_folder)
         new = NewWorker(name, socket.gethostname(), 0, str(path), "", "", self._in_force.config.lease_ms)
         worker = self._session.transact(lambda: register(new, self._store.clock.now()))
-        command = [sys.executable, "-m", "onceward.worker.child", self._app_path, str(worker), str(path), name]
+        command = [sys.executable, *_CHILD, self._app_path, str(worker), str(path), name]
         if self._concurrency is not None:
             command += ["--concurrency", str(self._concurrency)]
         command += [f"--queue={queue}" for queue in self._queues or ()]  # one by one: their names may hold anything

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from onceward import App
+from onceward import App, StoreError
+from onceward.store.drivers.availability import Availability
+from onceward.support.logs import stopping
 from tests.cli.conftest import Ask
 
 SCRIPT = """
@@ -152,6 +154,17 @@ def test_a_worker_that_is_still_starting_stops_at_once_and_without_a_word_too_ma
     (folder / "slow").unlink()
     lines, _ = run()
     assert not [line for line in lines if line["event"] == "worker lost, its tasks are back in line"]
+
+
+def test_a_worker_that_is_told_to_stop_while_its_database_is_away_says_so() -> None:
+    assert stopping(2) == "stopping: waiting for 2 stages, Ctrl-C again to end them"
+    assert stopping(2, is_away=True) == "stopping: the database is away, Ctrl-C again not to wait for it"
+
+
+def test_an_absent_database_is_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    Availability().note_failure(Path(), StoreError("no such file\n\tIs the server running?"))
+    [record] = caplog.records
+    assert "no such file Is the server running?" in record.getMessage()
 
 
 def until(condition: object) -> None:

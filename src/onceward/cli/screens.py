@@ -245,7 +245,7 @@ def task_screen(task: Task, payload: bytes, pipeline: Pipeline[Any] | None, now:
         yield heading("Progress")
         yield _progress_text(task, now)
     if task.history:
-        yield heading("History", f"{len(task.history)} events")
+        yield heading("History", f"{len(task.history)} event{'s' * (len(task.history) != 1)}")
         yield _history_table(task, now)
     traces = [one for one in task.history if one.trace is not None]
     if traces:

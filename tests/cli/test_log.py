@@ -162,7 +162,7 @@ def test_a_worker_that_is_told_to_stop_while_its_database_is_away_says_so() -> N
 
 
 def test_an_absent_database_is_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    Availability().note_failure(Path(), StoreError("no such file\n\tIs the server running?"))
+    Availability().note_failure(until, StoreError("no such file\n\tIs the server running?"))
     [record] = caplog.records
     assert "no such file Is the server running?" in record.getMessage()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence, Set
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -21,11 +21,13 @@ from onceward.model.decide import wait_text
 from onceward.model.status import Event, Status
 from onceward.model.times import moment
 from onceward.store.reports.tasks import Backlog, WorkerRow
-from onceward.store.verify.verify import Report
 from onceward.terminal import console
-from onceward.views.envelope import Envelope
 from onceward.views.task import Task
 from onceward.views.why import note_text
+
+if TYPE_CHECKING:
+    from onceward.store.verify.verify import Report
+    from onceward.views.envelope import Envelope
 
 RESULT_LENGTH = 200
 NOTE_LENGTH = 500

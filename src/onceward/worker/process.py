@@ -48,7 +48,7 @@ from onceward.worker.failures import OnFailure
 from onceward.worker.interpreter import handle_signals, tuned_interpreter
 from onceward.worker.keeper import Keeper
 from onceward.worker.runner import TICK_S, Runner
-from onceward.worker.scheduler import Schedules, fire_due
+from onceward.worker.scheduler import KnownSchedules, fire_due
 from onceward.worker.threads import StageThreads
 from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, WatchFile
 from onceward.worker.watcher import Watcher
@@ -76,7 +76,7 @@ class WorkerProcess:
         orders: Orders,
         read: Callable[..., Any],
         spawner: Spawner,
-        schedules: Schedules,
+        schedules: KnownSchedules,
         watches: Sequence[Watch] = (),
         on_failure: OnFailure | None = None,
     ) -> None:
@@ -254,6 +254,7 @@ class WorkerProcess:
             await off_loop(committer.stop)
             wakeup.close()
             threads.close()
+            await runner.close()
             cache_reader.close()
             self.summary.counts = writer.counts
             self.summary.worker = worker

@@ -489,6 +489,8 @@ class WorkerProcess:
         runner.release_all()
         last = time.monotonic() + LAST_COMMITS_S
         while not runner.is_drained and time.monotonic() < last:
+            if database.is_away and self._stop_requests > 1:
+                break
             await _first(None, runner.changed, 0.005)
             runner.changed.clear()
 

@@ -221,3 +221,22 @@ def unread(*arguments: str) -> subprocess.CompletedProcess[str]:
         )
     finally:
         os.close(writer)
+
+
+@pytest.mark.parametrize("module", ["onceward.cli.exits", "onceward.cli.database_commands"])
+def test_an_interruption_while_the_command_is_imported_shows_no_traceback(module: str) -> None:
+    code = f"""
+import sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from onceward.cli import main
+sys.exit(main(["status"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr in ("", "onceward: interrupted\n")

@@ -103,6 +103,8 @@ class WorkerProcess:
         self._schedules = schedules
         self._watches = watches
         self._supervised = orders.worker is not None
+        if self._supervised and store.dialect == "sqlite":  # the supervisor has registered it there
+            store.seen.was_there = True
         self._queues = registry.queues if orders.queues is None else orders.queues
         self._stop_requests = 0
         self._asked_to_stop: asyncio.Event | None = None
@@ -173,7 +175,7 @@ class WorkerProcess:
             if worker is not None:
                 await self._work_as(worker, session, here)
         finally:
-            for number in signals:
+            for number in signals:  # not sooner: a second Ctrl-C must not cut the end short
                 loop.remove_signal_handler(number)
             if here is not None:
                 here.remove()
@@ -377,7 +379,7 @@ class WorkerProcess:
                         runner.claims.next_due_at = None
                     runner.look_again()
             if stop.done() and not self._supervised:
-                logger.info(stopping(len(runner.leases.tasks)))
+                logger.info(stopping(len(runner.leases.tasks), is_away=database.is_away))
         finally:
             stop.cancel()
 
@@ -436,6 +438,8 @@ class WorkerProcess:
         runner.release_all()
         last = time.monotonic() + LAST_COMMITS_S
         while not runner.is_drained and time.monotonic() < last:
+            if database.is_away and self._stop_requests > 1:
+                break
             await first_of(None, runner.changed, 0.005)
             runner.changed.clear()
 

@@ -18,6 +18,7 @@ HOMES = {
     "envelope_commands": ("envelope",),
     "import_commands": ("import",),
     "lineage_commands": ("approve", "limits", "lineage", "lineages", "why"),
+    "mcp_commands": ("mcp",),
     "run_commands": ("demo", "run"),
     "schedule_commands": ("schedules",),
     "setting_commands": ("settings",),

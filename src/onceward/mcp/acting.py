@@ -10,6 +10,7 @@ from pydantic import Field
 
 from onceward.errors import ConfigError, IllegalTransition, TaskNotFound
 from onceward.mcp.confirming import Confirmations, NotConfirmed
+from onceward.mcp.payloads import key_text
 from onceward.mcp.texts import MOST_LISTED, counted, stored
 from onceward.model.pause import scope_of, scope_text
 from onceward.operations.settings import checked_author
@@ -128,7 +129,7 @@ class Acting:
         arguments = {"tasks": [one.id for one in found], **options}
         facts = [(one.id, one.status, one.run, one.failures, one.waiting_for) for one in found]
         if not confirm:
-            rows = [f"  {one.id} {one.status.word} {stored(one.kind, 60)} {stored(one.key, 120)}" for one in found]
+            rows = [f"  {one.id} {one.status.word} {stored(one.kind, 60)} {key_text(self._app, one)}" for one in found]
             return self._preview(
                 action, arguments, facts, [f"{action} {counted(len(found), 'task')}:", *rows, *warnings]
             )

@@ -13,7 +13,7 @@ from datetime import datetime
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from onceward.mcp.texts import ago, counted, stored
+from onceward.mcp.texts import ago, stored
 from onceward.model.pause import EVERYTHING, Pauses, scope_text
 from onceward.model.status import Status
 from onceward.model.times import moment
@@ -125,7 +125,7 @@ def _workers(facts: Facts) -> Iterator[Held]:
             gone = f" ({len(facts.workers)} have died or are silent)" if facts.workers else ""
             sample = next((one.task for one in facts.samples if one.cause in (Cause.NO_WORKER, Cause.LOST)), None)
             look = None if sample is None else call("why", task=sample)
-            yield Held(f"no worker is alive{gone}, and {counted(facts.open, 'task')} wait", "onceward run APP", look)
+            yield Held(f"no worker is alive{gone}; open tasks: {facts.open:,}", "onceward run APP", look)
         return
     paused = Pauses(frozenset(one.scope for one in facts.pauses))
     served = [(set(one.queues.split(",")), set(one.kinds.split(","))) for one in facts.alive]
@@ -137,7 +137,7 @@ def _workers(facts: Facts) -> Iterator[Held]:
     for (queue, kind), tasks in unserved.items():
         names = f"kind {stored(kind, 80)} in queue {stored(queue, 80)}"
         yield Held(
-            f"no living worker takes {names}, where {counted(tasks, 'task')} stand in line",
+            f"no living worker takes {names}; tasks in line there: {tasks:,}",
             "onceward run APP" + ("" if queue == "default" else f" --queues {quote(queue)}"),
             call("tasks", kind=kind, status="pending"),
         )
@@ -151,8 +151,8 @@ def _budgets(facts: Facts) -> Iterator[Held]:
         shut = ", closed because a charge was above its estimate" if one.is_closed else ""
         then = "" if one.resets_at is None else f"; it begins anew at {ago(one.resets_at, facts.now)}"
         yield Held(
-            f"budget {stored(one.name, 80)}{whose} has {one.left} of {one.limit} {stored(one.unit, 20)} left{shut}, "
-            f"and {counted(one.waiting, 'task')} wait for it{then}",
+            f"budget {stored(one.name, 80)}{whose} has {one.left} of {one.limit} {stored(one.unit, 20)} left{shut}; "
+            f"tasks that wait for it: {one.waiting:,}{then}",
             _raise_command(facts, one),
             call("budgets", name=one.name),
         )
@@ -176,8 +176,7 @@ def _sources(facts: Facts) -> Iterator[Held]:
         until = "" if one.paused_until is None else f", until {ago(one.paused_until, facts.now)}"
         why = f": {stored(one.why or one.last_error)}" if one.why or one.last_error else ""
         yield Held(
-            f"source {stored(one.name, 80)} is {one.state.value}{until}{why}; "
-            f"{counted(one.waiting, 'task')} stand in line for it",
+            f"source {stored(one.name, 80)} is {one.state.value}{until}{why}; tasks in line for it: {one.waiting:,}",
             f"onceward source {quote(one.name)} --enable",
             call("sources", name=one.name),
         )
@@ -190,8 +189,7 @@ def _samples(facts: Facts) -> Iterator[Held]:
         told.add(Cause.CODE)
         sample = next((one.task for one in facts.samples if one.cause is Cause.CODE), None)
         yield Held(
-            f"{counted(facts.backlog.parked, 'task')} are parked: what is stored of them does not fit the code of the "
-            "workers that claimed them",
+            f"tasks parked: {facts.backlog.parked:,}; what is stored of them does not fit the code of the workers",
             "onceward run APP, with code that reads what is stored",
             call("tasks", status="waiting") if sample is None else call("why", task=sample),
         )

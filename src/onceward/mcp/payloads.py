@@ -1,4 +1,4 @@
-"""The one place where an answer to an assistant takes payloads and results from a task."""
+"""The one place where an answer to an assistant takes keys, payloads and results from a task."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 LONGEST_PAYLOAD = 1_500
 LONGEST_RESULT = 500
+
+
+def key_text(app: App, task: Task, most: int = 120) -> str:
+    """Return the key of a task as a viewer may see it, marked as data; without a key of its own it is the payload."""
+    return stored(task.key, most)
 
 
 def payload_line(app: App, task: Task) -> str:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from onceward.errors import ConfigError
 from onceward.mcp.causes import call, facts_of, held_back
-from onceward.mcp.payloads import payload_line, result_lines
+from onceward.mcp.payloads import key_text, payload_line, result_lines
 from onceward.mcp.texts import MOST_LISTED, ago, command, counted, listed, stored
 from onceward.model.fingerprints import normalised
 from onceward.model.status import Status
@@ -88,7 +88,7 @@ class Reading:
         """Show a task: where it stands, its payload, what its stages returned, its newest events and its last error."""
         found, now = self._app.tasks.get(task), self._now
         lines = [
-            f"Task {found.id}, kind {stored(found.kind, 80)}, key {stored(found.key)}",
+            f"Task {found.id}, kind {stored(found.kind, 80)}, key {key_text(self._app, found, 300)}",
             f"status: {found.status.word}, stage {stored(found.stage or '–', 80)}, run {found.run}, "
             f"{found.failures} failures, {found.crashes} crashes",
             f"lineage: {found.lineage}, parent {found.parent or '–'}, depth {found.depth}",
@@ -127,7 +127,7 @@ class Reading:
         found = self._app.tasks.list(
             status=status, kind=kind, key=key, lineage=lineage, stuck=stuck, limit=limit + 1
         )  # fmt: skip
-        lines = [_task_line(one, self._now) for one in found[:limit]]
+        lines = [_task_line(self._app, one, self._now) for one in found[:limit]]
         if len(found) > limit:
             lines.append(f"… and more; narrow the filter, or ask for more than {limit}")
         return "\n".join(lines) or "No task fits."
@@ -161,7 +161,8 @@ class Reading:
             f"Lineage {found.id}: {counts}; cost {found.cost:f} USD"
             + (f"; {found.paused:,} tasks are paused" if found.paused else ""),
             f"limits: {found.tasks_counted:,} of {found.max_tasks:,} tasks, "
-            f"depth {found.deepest} of {found.max_depth}, {found.max_children:,} children a task, may spawn until {ago(found.deadline_at, now)}",
+            f"depth {found.deepest} of {found.max_depth}, "
+            f"{found.max_children:,} children a task, may spawn until {ago(found.deadline_at, now)}",
             f"refused spawns: {found.refusals:,}",
         ]
         for root in found.roots:
@@ -180,7 +181,7 @@ class Reading:
             shut = ", closed because a charge was above its estimate" if one.is_closed else ""
             lines.append(
                 f"{stored(one.name, 80)}{whose}: {one.left} of {one.limit} {stored(one.unit, 20)} left; {one.spent} "
-                f"spent, {one.reserved} set aside{shut}{anew}; {counted(one.waiting, 'task')} wait"
+                f"spent, {one.reserved} set aside{shut}{anew}; tasks that wait: {one.waiting:,}"
             )
         if any(one.waiting or one.is_closed for one in found):
             lines.append("unblock: onceward budgets NAME --limit AMOUNT; a waiting task's `why` says how much it needs")
@@ -201,7 +202,8 @@ class Reading:
             tokens = "" if one.tokens is None else f", {one.tokens} of {one.burst} tokens"
             lines.append(
                 f"{stored(one.name, 80)}: {one.state.value}{until}{why}; {one.streak} failures in a row, "
-                f"{one.failures:,} of {one.calls:,} calls failed{places}{tokens}; {counted(one.waiting, 'task')} in line{error}"
+                f"{one.failures:,} of {one.calls:,} calls failed{places}{tokens}; "
+                f"tasks in line: {one.waiting:,}{error}"
             )
             if not one.enabled or one.paused_until:
                 lines.append(f"   unblock: {command(f'onceward source {quote(one.name)} --enable')}")
@@ -241,7 +243,7 @@ class Reading:
                 "the worst case follows from the code, which this server does not know: start it with --app"
             )
         found = self._app.envelope(measured=True)
-        lines = [str(found), *("  ".join(row) for row in found.hourly.rows), *found.hourly.sentences]
+        lines = [*str(found).splitlines(), *("  ".join(row) for row in found.hourly.rows), *found.hourly.sentences]
         return "\n".join(stored(line, 400) for line in lines)
 
 
@@ -262,11 +264,11 @@ def _below(found: Why) -> Iterable[str]:
         yield from _below(one)
 
 
-def _task_line(one: Task, now: datetime) -> str:
+def _task_line(app: App, one: Task, now: datetime) -> str:
     when = f"ended {ago(one.ended_at, now)}" if one.ended_at else f"created {ago(one.created_at, now)}"
     reason = f": {stored(one.reason, 160)}" if one.reason and one.status is not Status.SUCCEEDED else ""
     stage = f" at {stored(one.stage, 60)}" if one.stage else ""
-    return f"{one.id} {one.status.word} {stored(one.kind, 60)} {stored(one.key, 120)}{stage}, {when}{reason}"
+    return f"{one.id} {one.status.word} {stored(one.kind, 60)} {key_text(app, one)}{stage}, {when}{reason}"
 
 
 def _ended(one: Task, now: datetime) -> str:

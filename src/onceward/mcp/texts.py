@@ -46,7 +46,7 @@ def ago(at: datetime | None, now: datetime) -> str:
 
 
 def _span(ms: int) -> str:
-    return duration_text(round(ms, -3) if ms >= 10_000 else ms)
+    return duration_text(round(ms, -3 if ms >= 10_000 else -2))
 
 
 def counted(count: int, noun: str) -> str:

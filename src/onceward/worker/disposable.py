@@ -26,7 +26,7 @@ from onceward.model.times import SystemClock
 from onceward.model.tracebacks import trace_of
 from onceward.store.governance.cache import look_up
 from onceward.support.logs import stages_in_records
-from onceward.worker import find_app
+from onceward.worker import find_app, observing
 from onceward.worker.engine_threads import off_loop
 from onceward.worker.isolated import (
     _LENGTH,
@@ -151,6 +151,8 @@ def run(connection: socket.socket) -> None:
     parts = {(name, part): value for name, part, value in start.parts}
     context: Context[Any] = Context(payload, start.lease, stage, parts, start.signals, FarDesk(connection, app))
     set_limits(start.limits)
+    if observing.observer is not None:
+        observing.observer.begins_apart(start.lease, stage)
     current.set(context)
     try:
         with stages_in_records(fields_of_stage):

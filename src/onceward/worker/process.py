@@ -40,7 +40,7 @@ from onceward.store.op import Op, Query, drive
 from onceward.store.operations.task_actions import wake_for_code
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
-from onceward.worker import crash_points, presence
+from onceward.worker import crash_points, observing, presence
 from onceward.worker.cache_reader import CacheReader
 from onceward.worker.committer import Committer
 from onceward.worker.engine_threads import off_loop
@@ -134,6 +134,8 @@ class WorkerProcess:
                     # again under a new name. (A supervisor starts another child.)
                     self._lost_everything = False
         finally:
+            if observing.observer is not None:
+                await off_loop(observing.observer.flush)
             sqlite_library_guard.insist_no_longer()
 
     async def _work(self) -> None:

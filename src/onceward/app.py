@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from importlib import import_module
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,6 +29,8 @@ from onceward.worker import find_app
 from onceward.worker.event_loop import refuse_running_loop, run_on_loop
 from onceward.worker.worker_orders import Orders, Summary
 
+web_site, web_guard = modules("onceward.web.site", "onceward.web.guard")  # rooms above; they need the extra `web`
+
 if TYPE_CHECKING:  # a program that asks for work does not do any
     from onceward.operations import alerts as alert_operations
     from onceward.operations import schedules as schedule_operations
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # a program that asks for work does not do any
     from onceward.operations.audit import Audit
     from onceward.operations.batches import Batches
     from onceward.operations.budgets import Budgets
+    from onceward.operations.bulk import Bulk
     from onceward.operations.cache import Cache
     from onceward.operations.lineages import Lineages
     from onceward.operations.schedules import Schedules
@@ -81,9 +83,9 @@ class App(Enqueueing):
     `profile` chooses some of them, `settings` are those of the application itself. `on_failure` is called with every
     `Failure`, an attempt that failed or a task that ended badly, once it is committed, in a thread of its own.
 
-    Operations stand in namespaces by subject: `app.tasks`, `app.lineages`, `app.batches`, `app.sources`, `app.budgets`,
-    `app.schedules`, `app.settings`, `app.alerts`, `app.cache`, `app.workers`, `app.stats`. Every method that waits for
-    the database has an awaited form, with `a` in front: `await app.tasks.aget(7)`.
+    Operations stand in namespaces by subject: `app.tasks`, `app.bulk`, `app.lineages`, `app.batches`, `app.sources`,
+    `app.budgets`, `app.schedules`, `app.settings`, `app.alerts`, `app.cache`, `app.workers`, `app.stats`. Every method
+    that waits for the database has an awaited form, with `a` in front: `await app.tasks.aget(7)`.
     """
 
     def __init__(
@@ -140,6 +142,13 @@ class App(Enqueueing):
         from onceward.operations.batches import Batches
 
         return Batches(self)
+
+    @cached_property
+    def bulk(self) -> Bulk:
+        """Retry, cancel or approve all tasks that match a filter."""
+        from onceward.operations.bulk import Bulk
+
+        return Bulk(self)
 
     @cached_property
     def sources(self) -> Sources:
@@ -357,10 +366,9 @@ class App(Enqueueing):
         without them the program that mounts it checks that. It needs the extra `web`.
         """
         try:
-            site, guard = import_module("onceward.web.site"), import_module("onceward.web.guard")
+            return web_site.Site(self, web_guard.Access(hosts), name=name).asgi()
         except ModuleNotFoundError as error:
             raise ConfigError(extras.missing(error.name or "") or str(error)) from error
-        return site.Site(self, guard.Access(hosts), name=name).asgi()
 
     def envelope(
         self, limits: Limits | None = None, *, usd_per_1000_calls: float | None = None, measured: bool = False

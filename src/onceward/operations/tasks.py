@@ -92,6 +92,14 @@ class Tasks(Namespace):
 
     alist = awaited(list)
 
+    def secret_fields(self) -> dict[str, frozenset[str]]:
+        """The fields of payloads that viewers do not see, by kind: of those in the code and those that workers had."""
+        stored = self._client._ask(reports.all_secret_fields)
+        known = self._client._registry.secret_fields
+        return {kind: stored.get(kind, frozenset()) | known.get(kind, frozenset()) for kind in {*stored, *known}}
+
+    asecret_fields = awaited(secret_fields)
+
     def find(self, payload: Payload, lineage: str | uuid.UUID | None = None) -> Found:
         """Whether this work is active, done or refused, in a lineage or anywhere: its tasks and refusals."""
         within = None if lineage is None else lineage_view.as_lineage_id(lineage)

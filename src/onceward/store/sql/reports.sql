@@ -40,6 +40,19 @@ LEFT JOIN onceward_blob b ON b.hash = t.payload_blob
 WHERE t.id IN :ids
 ORDER BY t.id DESC
 
+-- name: secret_fields_of
+-- The fields that viewers do not see, of some kinds. An empty one says that the kind is known.
+SELECT kind, field
+FROM onceward_secret_field
+WHERE kind IN TEXTS :kinds
+ORDER BY kind, field
+
+-- name: all_secret_fields
+SELECT kind, field
+FROM onceward_secret_field
+ORDER BY kind, field
+LIMIT :limit
+
 -- name: report_results
 -- What is stored of the present run of a task, in the order in which it was stored.
 SELECT c.stage, c.part, coalesce(c.value, b.data), c.at

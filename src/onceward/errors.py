@@ -4,10 +4,12 @@ OncewardError
 ├── ConfigError            the program says something that cannot be meant
 │   ├── UnknownKind        no pipeline of this app handles that kind
 │   ├── BadDuration        "5 parsecs" is not a duration
+│   ├── FilterError        a filter of tasks that cannot be read, with the position
 │   ├── StartedByImport    a module begins work when it is imported for its app
 │   └── WrongTwin          the blocking form of a call was used on the event loop, or the reverse
 ├── PayloadError           a value that cannot be stored, or not equally on both databases
 ├── TaskNotFound           no task has that id
+├── TaskChanged            a task has moved on since it was looked at
 ├── LineageNotFound        no task belongs to that lineage
 ├── BatchNotFound          no batch has that name
 ├── ScheduleNotFound       no schedule has that name
@@ -52,6 +54,19 @@ class BadDuration(ConfigError):
     """A text that is not a duration."""
 
 
+class FilterError(ConfigError):
+    """A filter of tasks that cannot be read. It says what is allowed at its position."""
+
+    def __init__(self, what: str, text: str, position: int, length: int = 1) -> None:
+        super().__init__(f"at character {position + 1} of the filter: {what}")
+        self.what = what
+        self.text = text
+        self.position = position
+        """Where in the text it stands, from 0."""
+        self.length = length
+        """How many characters of the text it concerns."""
+
+
 class WrongTwin(ConfigError):
     """The blocking form of a call was used on the event loop, or the async form without one."""
 
@@ -69,6 +84,13 @@ class TaskNotFound(OncewardError):
 
     def __init__(self, task_id: int) -> None:
         super().__init__(f"there is no task {task_id}")
+
+
+class TaskChanged(OncewardError):
+    """A task has moved on since it was looked at; nothing was done."""
+
+    def __init__(self, task_id: int, now_is: str) -> None:
+        super().__init__(f"task {task_id} has changed since you looked at it: it is {now_is} now; look at it again")
 
 
 class BatchNotFound(OncewardError):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 else:
 
     class _PayloadMeta(type(msgspec.Struct)):
-        """msgspec's metaclass refuses unknown class keywords; this one takes `kind` and `secret`, and makes all frozen."""
+        """msgspec's metaclass refuses unknown class keywords; this one takes `kind` and `secret`."""
 
         def __new__(mcs, name, bases, namespace, *, kind=None, secret=(), **options):
             if "key" in namespace.get("__annotations__", {}):

@@ -94,6 +94,15 @@ class Task:
     _secret: frozenset[str] | None = None
     """The fields of its payload that viewers do not see; None where nothing is known of its kind."""
 
+    @property
+    def version(self) -> str:
+        """A word that changes whenever the task moves: what was read under another one is out of date."""
+        seen = (
+            self.run, self.status.word, self.stage, self.failures, self.crashes, self.deferrals, self.waiting_for,
+            self.is_paused, self.worker,
+        )  # fmt: skip
+        return codec.digest128(*(str(one).encode() for one in seen)).hex()[:16]
+
     @overload
     def result(self, stage: str) -> Any: ...
     @overload

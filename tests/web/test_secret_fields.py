@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from onceward import App, ConfigError, Context, Payload, Pipeline
-from onceward.views.secrets import MASK, masked, masked_key
+from onceward.model.secret_fields import MASK, masked, masked_key
 from onceward.web.roles import Caller, Role
 from onceward.web.shown import shown_key, shown_key_of, shown_payload
 

@@ -91,6 +91,7 @@ class Task:
     _raw_results: dict[str, bytes]
     _raw_payload: bytes = b"null"
     _has_own_key: bool = True
+    _fence: int = 0
     _secret: frozenset[str] | None = None
     """The fields of its payload that viewers do not see; None where nothing is known of its kind."""
 
@@ -98,8 +99,8 @@ class Task:
     def version(self) -> str:
         """A word that changes whenever the task moves: what was read under another one is out of date."""
         seen = (
-            self.run, self.status.word, self.stage, self.failures, self.crashes, self.deferrals, self.waiting_for,
-            self.is_paused, self.worker,
+            self.run, self._fence, self.status.word, self.stage, self.failures, self.crashes, self.deferrals,
+            self.waiting_for, self.is_paused, self.worker,
         )  # fmt: skip
         return codec.digest128(*(str(one).encode() for one in seen)).hex()[:16]
 
@@ -181,6 +182,7 @@ def as_task(
         _raw_results=raw,
         _raw_payload=row.payload,
         _has_own_key=row.key is not None,
+        _fence=row.fence,
         _secret=_secret(row, registry),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from onceward.views.secrets import MASK, masked, masked_key
+from onceward.model.secret_fields import MASK, masked, masked_key
 from onceward.views.task import shown
 from onceward.web.roles import Caller, Role
 
@@ -28,7 +28,7 @@ def shown_payload(task: Task, caller: Caller) -> Any:
     """Return the payload of a task as plain values, without what the caller may not see."""
     if sees_secrets(caller):
         return shown(task._raw_payload)
-    return masked(task._raw_payload, task._secret)
+    return masked(task._raw_payload, task._secret) if task._secret != frozenset() else shown(task._raw_payload)
 
 
 def shown_key(task: Task, caller: Caller) -> str:

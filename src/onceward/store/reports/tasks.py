@@ -52,6 +52,7 @@ class TaskRow(msgspec.Struct, frozen=True, gc=False):
     paused: bool
     scheduled_at: int | None
     cost: int = 0
+    fence: int = 0
     secret: frozenset[str] | None = None
     """The fields of its payload that viewers do not see; None where nothing is known of its kind."""
 
@@ -310,9 +311,9 @@ def _by_kind(rows: Rows) -> dict[str, frozenset[str]]:
 def _as_task(row: Row, secret: frozenset[str] | None) -> TaskRow:
     (task_id, kind, key, status, stage, run, queue, band, failures, crashes, deferrals, worker, worker_name, beat_at,
      lineage, parent, depth, due_at, created_at, started_at, ended_at, waiting_for, reason, payload,
-     paused, scheduled_at, cost) = row  # fmt: skip
+     paused, scheduled_at, cost, fence) = row  # fmt: skip
     return TaskRow(
         task_id, kind, key, Status(status), stage, run, queue, priority_of(band), failures, crashes, deferrals, worker,
         worker_name, beat_at, as_uuid(lineage), parent, depth, due_at, created_at, started_at, ended_at, waiting_for,
-        reason, bytes(payload), bool(paused), scheduled_at, cost, secret,
+        reason, bytes(payload), bool(paused), scheduled_at, cost, fence, secret,
     )  # fmt: skip

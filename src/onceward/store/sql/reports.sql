@@ -33,7 +33,7 @@ LIMIT :limit
 SELECT t.id, t.kind, t.key, t.status, t.stage, t.run, t.queue, t.band, t.failures, t.crashes, t.deferrals,
     t.worker, w.name, w.beat_at, t.lineage, t.parent, t.depth, t.due_at, t.created_at, t.started_at, t.ended_at,
     t.waiting_for, t.reason, coalesce(t.payload, b.data), t.paused,
-    t.scheduled_at, t.cost
+    t.scheduled_at, t.cost, t.fence
 FROM onceward_task t
 LEFT JOIN onceward_worker w ON w.id = t.worker
 LEFT JOIN onceward_blob b ON b.hash = t.payload_blob

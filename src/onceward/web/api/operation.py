@@ -21,8 +21,8 @@ from onceward.web.view import LONGEST_FORM, Noted, View
 PREFIX = "/api/v1"
 JSON = "application/json"
 
-Q = TypeVar("Q")
-B = TypeVar("B")
+Q = TypeVar("Q", covariant=True)
+B = TypeVar("B", covariant=True)
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 

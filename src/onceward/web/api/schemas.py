@@ -320,7 +320,7 @@ class BatchShown(Struct):
     progress: float
 
 
-def of(kind: type[T], value: Any, **more: Any) -> T:
+def of(kind: type[T], value: Any, /, **more: Any) -> T:
     """Return an answer made of an object: its attributes by name, numbers and statuses as the type has them."""
     members: tuple[tuple[str, Callable[[Any], Any]], ...] = _members(kind)  # type: ignore[arg-type]
     given = {

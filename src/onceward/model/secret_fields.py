@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from onceward.views.task import shown
+from onceward.model import codec
 
 MASK = "••••••"
 """What stands in the place of a value that is not shown."""
@@ -14,9 +14,10 @@ MASK = "••••••"
 
 def masked(payload: bytes, secret: frozenset[str] | None) -> Any:
     """Return a stored payload without the values of its secret fields; of an unknown kind without any value."""
-    value = shown(payload)
-    if secret is not None and not secret:
-        return value
+    try:
+        value = codec.decoder(Any)(payload)
+    except codec.UNREADABLE:
+        return MASK
     if isinstance(value, dict):
         return {name: MASK if secret is None or name in secret else one for name, one in value.items()}
     if isinstance(value, list):
@@ -37,3 +38,8 @@ def masked_key(key: str, secret: frozenset[str] | None) -> str:
     except (msgspec.DecodeError, RecursionError):
         return MASK
     return msgspec.json.encode(masked(key.encode(), secret)).decode()
+
+
+def masked_text(payload: bytes, secret: frozenset[str]) -> str:
+    """Return a stored payload as text, without the values of its secret fields."""
+    return msgspec.json.encode(masked(payload, secret)).decode() if secret else payload.decode()

@@ -167,10 +167,10 @@ def test_a_lineage_is_paused_resumed_cancelled_and_widened(there: Shop) -> None:
     root = there.tasks["wait"]
     assert there.post(f"/lineages/{root}/pause").json == {"tasks": 1}
     assert there.post(f"/lineages/{root}/resume").json == {"tasks": 1}
-    wider = there.client.ask("PATCH", f"{V1}/lineages/{root}/limits", b'{"max_tasks":20,"budget":"2.50"}',
+    wider = there.client.ask("PATCH", f"{V1}/lineages/{root}/limits", b'{"max_tasks":20,"deadline":"60h"}',
                              {"content-type": "application/json"})  # fmt: skip
     assert wider.status == 200, wider.text
-    assert (wider.json["max_tasks"], wider.json["budget"]) == (20, "2.5")
+    assert (wider.json["max_tasks"], wider.json["deadline"]) == (20, "216000s")
     assert there.post(f"/lineages/{root}/cancel", {"reason": "enough"}).json["tasks"] == [str(root)]
     assert there.post(f"/lineages/{there.tasks['fail']}/retry").json["tasks"] == [str(there.tasks["fail"])]
 

@@ -12,6 +12,7 @@ OncewardError
 ├── TaskChanged            a task has moved on since it was looked at
 ├── LineageNotFound        no task belongs to that lineage
 ├── BatchNotFound          no batch has that name
+├── BulkNotFound           no action on many tasks has that number
 ├── ScheduleNotFound       no schedule has that name
 ├── SourceNotFound         no source has that name
 ├── BudgetNotFound         no budget has that name
@@ -91,6 +92,13 @@ class TaskChanged(OncewardError):
 
     def __init__(self, task_id: int, now_is: str) -> None:
         super().__init__(f"task {task_id} has changed since you looked at it: it is {now_is} now; look at it again")
+
+
+class BulkNotFound(OncewardError):
+    """No action on many tasks has that number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"there is no action {number} on many tasks")
 
 
 class BatchNotFound(OncewardError):

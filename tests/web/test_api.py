@@ -361,3 +361,30 @@ def test_the_document_names_every_operation_with_its_role(there: Shop) -> None:
     assert named == served
     names = [one["operationId"] for ones in document["paths"].values() for one in ones.values()]
     assert len(names) == len({*names})
+
+
+# Many tasks at once
+
+
+def test_an_action_on_all_that_match_is_counted_begun_followed_and_stopped(there: Shop) -> None:
+    counted = there.get("/bulk/preview?action=retry&filter=kind:order")
+    assert counted == {"action": "retry", "filter": "kind:order status:failed", "count": {"n": 1, "is_exact": True}}
+    begun = there.post("/bulk", {"action": "retry", "filter": "kind:order"})
+    assert (begun.status, begun.json["state"], begun.json["author"]) == (202, "open", "local")
+    number = begun.json["id"]
+    there.app.bulk.carry_on(int(number))
+    ended = there.get(f"/bulk/{number}")
+    assert (ended["state"], ended["done"], ended["progress"]) == ("done", 1, 1.0)
+    assert there.app.tasks.get(there.tasks["fail"]).status is Status.PENDING
+    assert there.post(f"/bulk/{number}/stop").json["state"] == "done"
+    assert [one["id"] for one in there.get("/bulk")] == [number]
+    assert problem(there.post("/bulk/99/stop"), 404)
+    assert problem(there.post("/bulk", {"action": "prune", "filter": "kind:order"}), 400)
+    assert problem(there.post("/bulk", {"action": "cancel", "filter": ""}), 400)
+    assert "character 1" in problem(there.post("/bulk", {"action": "cancel", "filter": "#"}), 400)
+
+
+def test_the_last_hour_adds_up(there: Shop) -> None:
+    hour = there.get("/stats/hour")
+    assert hour["failed"] == 1
+    assert len(hour["minutes"]) == 60

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from onceward.errors import (
     BatchNotFound,
     BudgetNotFound,
+    BulkNotFound,
     ConfigError,
     FilterError,
     IllegalTransition,
@@ -42,6 +43,7 @@ STATUSES: tuple[tuple[type[OncewardError], int], ...] = (
     (TaskNotFound, 404),
     (LineageNotFound, 404),
     (BatchNotFound, 404),
+    (BulkNotFound, 404),
     (BudgetNotFound, 404),
     (ScheduleNotFound, 404),
     (SourceNotFound, 404),

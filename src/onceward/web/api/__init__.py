@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from onceward.web.api import control, lineages, lists, openapi, reports, tasks
+from onceward.web.api import bulk, control, lineages, lists, openapi, reports, tasks
 from onceward.web.api.operation import Operation
 from onceward.web.route import Route
 
 OPERATIONS: list[Operation] = [
     *lists.OPERATIONS,
+    *bulk.OPERATIONS,
     *tasks.OPERATIONS,
     *lineages.OPERATIONS,
     *control.OPERATIONS,

@@ -68,6 +68,12 @@ async def stats(call: Call[StatsAsked, None]) -> dict[str, Any]:
     return {**plain, "retry_rate": found.retry_rate, "reclaim_rate": found.reclaim_rate}
 
 
+async def hour(call: Call[NoQuery, None]) -> dict[str, Any]:
+    """Answer with the figures of the last hour, minute by minute."""
+    found = await call.app.stats.ahour()
+    return asdict(found) | {"ended": found.ended, "failed": found.failed, "cost": schemas.amount_shown(found.cost)}
+
+
 async def envelope(call: Call[EnvelopeAsked, None]) -> dict[str, Any]:
     """Answer what can happen at worst, by the configuration alone."""
     return (await call.app.aenvelope(measured=call.query.measured)).document
@@ -108,6 +114,7 @@ OPERATIONS: list[Operation] = [
               governing.BacklogShown),
     Operation("GET", "/stats", stats, "Show figures about the last hours, and what is stuck now.", dict[str, Any],
               StatsAsked),
+    Operation("GET", "/stats/hour", hour, "Show the last hour, minute by minute.", dict[str, Any]),
     Operation("GET", "/envelope", envelope, "Show what can happen at worst, by the configuration alone.",
               dict[str, Any], EnvelopeAsked),
     Operation("GET", "/alerts", alerts, "List alerts.", list[governing.AlertShown], AlertsAsked),

@@ -35,6 +35,7 @@ from onceward.model.payload import (
     has_own_key,
     identity,
     payload_key,
+    secret_fields,
     stored_payload,
 )
 from onceward.model.stop_list import StopList, title_of
@@ -111,6 +112,7 @@ class Spawner:
             pipeline.gates_of(first, payload),
             first.costs.estimate(payload),
             pipeline.counted_in(payload),
+            secret_fields(type(payload)),
         )
         if pipeline.is_uniform and options is NO_OPTIONS:
             self._sorts[type(payload)] = sort

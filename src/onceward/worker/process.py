@@ -37,6 +37,7 @@ from onceward.store.lines.idle import anything_left, ready_now, suspects_soon
 from onceward.store.lines.lines import notified_line
 from onceward.store.lines.memory import Line, LineMemory
 from onceward.store.op import Op, Query, drive
+from onceward.store.operations.access import declare_secret_fields
 from onceward.store.operations.task_actions import wake_for_code
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
@@ -329,6 +330,7 @@ class WorkerProcess:
             for pipeline in self._registry:
                 yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
             yield from store_kinds_at_expiry(*self._registry.kinds_at_expiry)
+            yield from declare_secret_fields(self._registry.secret_fields)
             yield from wake_for_budgets_of_code(self._registry.kinds, self._registry.budgets_waited_for, now)
             yield from declare_sources(self._registry.longest_us, now)
             yield from declare_budgets(self._registry.budgets.values(), now)

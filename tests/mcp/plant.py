@@ -30,7 +30,12 @@ class Order(Payload, kind="order"):
     fate: str = "fine"
 
 
-page, question, doc = Pipeline(Page), Pipeline(Question), Pipeline(Doc)
+class Login(Payload, kind="login", secret=("password",)):
+    name: str
+    password: str
+
+
+page, question, doc, login = Pipeline(Page), Pipeline(Question), Pipeline(Doc), Pipeline(Login)
 order = Pipeline(Order, retry=Retry(retries=0))
 
 
@@ -50,6 +55,11 @@ async def read(ctx: Context[Doc]) -> int:
     return ctx.payload.pages
 
 
+@login.stage
+async def sign_in(ctx: Context[Login]) -> None:
+    pass
+
+
 @order.stage
 async def check(ctx: Context[Order]) -> str:
     match ctx.payload.fate:
@@ -63,4 +73,4 @@ async def check(ctx: Context[Order]) -> str:
     return f"checked {ctx.payload.item}"
 
 
-app = App(os.environ.get("PLANT_DB", "sqlite:///plant.db"), pipelines=[page, question, doc, order])
+app = App(os.environ.get("PLANT_DB", "sqlite:///plant.db"), pipelines=[page, question, doc, order, login])

@@ -129,7 +129,7 @@ class Acting:
         arguments = {"tasks": [one.id for one in found], **options}
         facts = [(one.id, one.status, one.run, one.failures, one.waiting_for) for one in found]
         if not confirm:
-            rows = [f"  {one.id} {one.status.word} {stored(one.kind, 60)} {key_text(self._app, one)}" for one in found]
+            rows = [f"  {one.id} {one.status.word} {stored(one.kind, 60)} {key_text(one)}" for one in found]
             return self._preview(
                 action, arguments, facts, [f"{action} {counted(len(found), 'task')}:", *rows, *warnings]
             )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from onceward.mcp.texts import ago, stored
 from onceward.model.pause import EVERYTHING, Pauses, scope_text
 from onceward.model.status import Status
+from onceward.model.task_filter import quoted
 from onceward.model.times import moment
 from onceward.operations.sources import SourceState
 from onceward.views.why import Cause
@@ -81,7 +82,7 @@ def facts_of(app: App) -> Facts:
         app.why(task)
         for status in (*OPEN, Status.RUNNING)
         if counts[status]
-        for task in app.tasks.list(status=status, limit=MOST_ASKED)
+        for task in app.tasks.search(f"status:{status.word}", limit=MOST_ASKED).tasks
     ]
     return Facts(
         now=moment(now),
@@ -139,7 +140,7 @@ def _workers(facts: Facts) -> Iterator[Held]:
         yield Held(
             f"no living worker takes {names}; tasks in line there: {tasks:,}",
             "onceward run APP" + ("" if queue == "default" else f" --queues {quote(queue)}"),
-            call("tasks", kind=kind, status="pending"),
+            call("tasks", filter=f"kind:{quoted(kind)} status:pending"),
         )
 
 
@@ -191,7 +192,7 @@ def _samples(facts: Facts) -> Iterator[Held]:
         yield Held(
             f"tasks parked: {facts.backlog.parked:,}; what is stored of them does not fit the code of the workers",
             "onceward run APP, with code that reads what is stored",
-            call("tasks", status="waiting") if sample is None else call("why", task=sample),
+            call("tasks", filter="status:waiting") if sample is None else call("why", task=sample),
         )
     if facts.pauses:
         told.add(Cause.PAUSED)

@@ -1,35 +1,53 @@
-"""The one place where an answer to an assistant takes keys, payloads and results from a task."""
+"""The one place where an answer to an assistant takes keys, payloads and results from a task.
+
+An assistant sends what it reads to other machines: it sees what a viewer sees, whatever it may do.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from onceward.mcp.texts import stored
 from onceward.model import codec
+from onceward.web.filters import allowed_filter
+from onceward.web.roles import Caller, Role
+from onceward.web.shown import shown_key, shown_key_of, shown_payload
 
 if TYPE_CHECKING:
     from onceward.app import App
+    from onceward.model.task_filter import TaskFilter
     from onceward.views.task import Task
 
+ASSISTANT = Caller("mcp", Role.VIEWER)
 LONGEST_PAYLOAD = 1_500
 LONGEST_RESULT = 500
+LONGEST_KEY = 120
 
 
-def key_text(app: App, task: Task, most: int = 120) -> str:
-    """Return the key of a task as a viewer may see it, marked as data; without a key of its own it is the payload."""
-    return stored(task.key, most)
+def key_text(task: Task, most: int = LONGEST_KEY) -> str:
+    """Return the key of a task as a viewer may see it, marked as data."""
+    return stored(shown_key(task, ASSISTANT), most)
 
 
-def payload_line(app: App, task: Task) -> str:
+def key_text_of(kind: str, key: str, secret: Mapping[str, frozenset[str]]) -> str:
+    """Return a key that stands without its task, as a viewer may see it, marked as data."""
+    return stored(shown_key_of(kind, key, ASSISTANT, secret), LONGEST_KEY)
+
+
+def payload_text(task: Task) -> str:
     """Return the payload of a task as a viewer may see it, marked as data."""
-    if task.payload is None:
-        return "not known to the code of this server; start it with --app to see it"
-    return stored(_text(task.payload), LONGEST_PAYLOAD)
+    return stored(_text(shown_payload(task, ASSISTANT)), LONGEST_PAYLOAD)
 
 
-def result_lines(app: App, task: Task) -> list[str]:
+def result_lines(task: Task) -> list[str]:
     """Return what the finished stages of a task have returned, a line for each."""
-    return [f"  {stage}: {stored(_text(value), LONGEST_RESULT)}" for stage, value in task.results.items()]
+    return [f"  {stored(stage, 80)}: {stored(_text(value), LONGEST_RESULT)}" for stage, value in task.results.items()]
+
+
+def filter_for(app: App, text: str) -> TaskFilter:
+    """Return the filter that a text means for a viewer, who cannot ask for secret fields either."""
+    return allowed_filter(text, ASSISTANT, app.tasks.secret_fields() if text else {})
 
 
 def _text(value: Any) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from onceward.errors import ConfigError
 from onceward.mcp.causes import call, facts_of, held_back
-from onceward.mcp.payloads import key_text, payload_line, result_lines
+from onceward.mcp.payloads import filter_for, key_text, key_text_of, payload_text, result_lines
 from onceward.mcp.texts import MOST_LISTED, ago, command, counted, listed, stored
-from onceward.model.fingerprints import normalised
 from onceward.model.status import Status
 from onceward.model.times import moment
 
@@ -26,13 +25,17 @@ if TYPE_CHECKING:
 MOST_EVENTS = 20
 """How many of the newest events of a task are shown."""
 MOST_BRANCHES = 40
-MOST_FAILED = 1_000
-"""How many of the newest failed tasks are grouped."""
 
 TaskNumber = Annotated[int, Field(description="The number of a task.", ge=1)]
 Limit = Annotated[int, Field(description="How many rows at most.", ge=1, le=MOST_LISTED)]
-StatusWord = Literal[
-    "pending", "running", "retryable", "waiting", "succeeded", "filtered", "skipped", "failed", "cancelled"
+Filter = Annotated[
+    str,
+    Field(
+        description=(
+            'Conditions that all hold, such as: status:failed kind:page error:"timeout" cost>0.1 lineage:ID '
+            "payload.url~example.com. A hyphen in front negates; status:failed,cancelled is either. Empty: all tasks."
+        )
+    ),
 ]
 
 
@@ -88,17 +91,17 @@ class Reading:
         """Show a task: where it stands, its payload, what its stages returned, its newest events and its last error."""
         found, now = self._app.tasks.get(task), self._now
         lines = [
-            f"Task {found.id}, kind {stored(found.kind, 80)}, key {key_text(self._app, found, 300)}",
+            f"Task {found.id}, kind {stored(found.kind, 80)}, key {key_text(found, 300)}",
             f"status: {found.status.word}, stage {stored(found.stage or '–', 80)}, run {found.run}, "
             f"{found.failures} failures, {found.crashes} crashes",
             f"lineage: {found.lineage}, parent {found.parent or '–'}, depth {found.depth}",
             f"created {ago(found.created_at, now)}; started {ago(found.started_at, now)}; ended "
             f"{ago(found.ended_at, now) if found.ended_at else 'not yet'}",
             f"cost: {found.cost:f} USD",
-            f"payload: {payload_line(self._app, found)}",
+            f"payload: {payload_text(found)}",
         ]
         lines += [f"reason: {stored(found.reason)}"] if found.reason else []
-        lines += ["results:", *result_lines(self._app, found)] if found.results else []
+        lines += ["results:", *result_lines(found)] if found.results else []
         newest = found.history[-MOST_EVENTS:]
         left = len(found.history) - len(newest)
         lines.append(f"newest events{f' ({left} earlier ones left out)' if left else ''}:")
@@ -114,48 +117,42 @@ class Reading:
 
     def tasks(
         self,
-        status: Annotated[StatusWord | None, Field(description="Only tasks with this status.")] = None,
-        kind: Annotated[str | None, Field(description="Only tasks of this kind.")] = None,
-        key: Annotated[
-            str | None, Field(description="Only tasks with this key; a* means those that begin with a.")
-        ] = None,
-        lineage: Annotated[str | None, Field(description="Only tasks of this lineage, by its id.")] = None,
-        stuck: Annotated[bool, Field(description="Only running tasks whose worker is silent.")] = False,
+        filter: Filter = "",
+        cursor: Annotated[str | None, Field(description="What an answer named to go on with older tasks.")] = None,
         limit: Limit = 20,
     ) -> str:
         """List the newest tasks that fit a filter, a line for each."""
-        found = self._app.tasks.list(
-            status=status, kind=kind, key=key, lineage=lineage, stuck=stuck, limit=limit + 1
-        )  # fmt: skip
-        lines = [_task_line(self._app, one, self._now) for one in found[:limit]]
-        if len(found) > limit:
-            lines.append(f"… and more; narrow the filter, or ask for more than {limit}")
-        return "\n".join(lines) or "No task fits."
+        page = self._app.tasks.search(filter_for(self._app, filter), cursor, limit)
+        lines = [_task_line(one, self._now) for one in page.tasks]
+        if not lines:
+            lines.append("No task fits." if page.next is None else "No task fits so far.")
+        if page.next is not None:
+            back = "" if page.searched_back_to is None else f", older than {ago(page.searched_back_to, self._now)}"
+            total = self._app.tasks.count(filter_for(self._app, filter))
+            lines.append(f"… of {total} in all. To go on{back}: {call('tasks', filter=filter, cursor=page.next)}")
+        return "\n".join(lines)
 
-    def errors(
-        self, kind: Annotated[str | None, Field(description="Only tasks of this kind.")] = None, limit: Limit = 20
-    ) -> str:
-        """Group failed tasks by their error, numbers and ids left out: how many, since when, one of them each."""
-        failed = self._app.tasks.list(status=Status.FAILED, kind=kind, limit=MOST_FAILED)
-        groups: dict[tuple[str, str], list[Task]] = {}
-        for one in failed:
-            groups.setdefault((one.kind, normalised(one.reason or "")), []).append(one)
-        ordered = sorted(groups.values(), key=len, reverse=True)
-        lines = [
-            f"{counted(len(some), 'task')} of kind {stored(some[0].kind, 80)}, newest {_ended(some[0], self._now)}, "
-            f"cost {sum(one.cost for one in some):f} USD: {stored(some[0].reason or 'no reason')}; "
-            f"next: {call('task', task=some[0].id)}"
-            for some in ordered[:limit]
-        ]
-        if len(failed) == MOST_FAILED:
-            lines.append(f"(of the newest {MOST_FAILED:,} failed tasks)")
-        return "\n".join([*lines, *_more(len(ordered) - limit, "group")]) or "No task has failed."
+    def errors(self, filter: Filter = "", limit: Limit = 20) -> str:
+        """Group failed tasks by what their errors have in common: how many, since when, what they have cost, and how
+        to list them. With a filter that names a status, tasks of that status."""
+        groups, now = self._app.tasks.groups(filter_for(self._app, filter)), self._now
+        lines = []
+        for one in groups[:limit]:
+            kinds = ", ".join(stored(kind, 60) for kind in one.kinds[:5])
+            lines.append(
+                f"{'' if one.is_whole else 'at least '}{counted(one.tasks, 'task')} of kind {kinds}, first "
+                f"{ago(one.first_seen, now)}, last {ago(one.last_seen, now)}, cost {one.cost:f} USD: "
+                f"{stored(one.message)}"
+            )
+            lines.append(f"   next: {call('task', task=one.example)} or {call('tasks', filter=one.filter)}")
+        return "\n".join([*lines, *_more(len(groups) - limit, "group")]) or "No task has failed."
 
     def lineage(
         self, id: Annotated[str, Field(description="The id of a lineage, or the number of any task in it.")]
     ) -> str:
         """Show a lineage as a tree: statuses, costs, limits, and which spawns were refused by which rule."""
         found, now = self._app.lineages.get(id, limit=MOST_BRANCHES), self._now
+        secret = self._app.tasks.secret_fields()
         counts = ", ".join(f"{count:,} {status.word}" for status, count in found.counts.items() if count)
         lines = [
             f"Lineage {found.id}: {counts}; cost {found.cost:f} USD"
@@ -166,7 +163,7 @@ class Reading:
             f"refused spawns: {found.refusals:,}",
         ]
         for root in found.roots:
-            lines += [line for branch in root.walk() for line in _branch_lines(branch)]
+            lines += [line for branch in root.walk() for line in _branch_lines(branch, secret)]
         return "\n".join([*lines[: MOST_BRANCHES * 3], *_more(found.left_out, "task")])
 
     def budgets(
@@ -264,23 +261,19 @@ def _below(found: Why) -> Iterable[str]:
         yield from _below(one)
 
 
-def _task_line(app: App, one: Task, now: datetime) -> str:
+def _task_line(one: Task, now: datetime) -> str:
     when = f"ended {ago(one.ended_at, now)}" if one.ended_at else f"created {ago(one.created_at, now)}"
     reason = f": {stored(one.reason, 160)}" if one.reason and one.status is not Status.SUCCEEDED else ""
     stage = f" at {stored(one.stage, 60)}" if one.stage else ""
-    return f"{one.id} {one.status.word} {stored(one.kind, 60)} {key_text(app, one)}{stage}, {when}{reason}"
+    return f"{one.id} {one.status.word} {stored(one.kind, 60)} {key_text(one)}{stage}, {when}{reason}"
 
 
-def _ended(one: Task, now: datetime) -> str:
-    return ago(one.ended_at, now)
-
-
-def _branch_lines(branch: Branch) -> Sequence[str]:
+def _branch_lines(branch: Branch, secret: Mapping[str, frozenset[str]]) -> Sequence[str]:
     indent = "  " * min(branch.depth + 1, 12)
     reason = f": {stored(branch.reason, 120)}" if branch.reason and branch.status is not Status.SUCCEEDED else ""
     cost = f", {branch.cost:f} USD" if branch.cost else ""
     paused = ", paused" if branch.is_paused else ""
-    what = f"{stored(branch.kind, 60)} {stored(branch.key, 100)}"
+    what = f"{stored(branch.kind, 60)} {key_text_of(branch.kind, branch.key, secret)}"
     lines = [f"{indent}{branch.id} {branch.status.word} {what}{cost}{paused}{reason}"]
     lines += [
         f"{indent}  refused by rule {one.rule.name.lower()}: {stored(one.kind, 60)}: {stored(one.reason, 160)}"

@@ -27,6 +27,7 @@ HOMES = {
     "stats_command": ("stats",),
     "task_commands": ("cancel", "retry", "signal", "task", "tasks"),
     "tick_commands": ("tick",),
+    "top_command": ("top",),
     "try_command": ("try",),
     "web_commands": ("token", "web"),
 }

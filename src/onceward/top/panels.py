@@ -226,8 +226,8 @@ def _tasks(facts: Facts) -> Iterator[Row]:
             (
                 Text(str(one.id)),
                 Text(one.status.word, _STATUS_STYLE.get(one.status, "")),
-                text(one.kind, "bold", 16),
-                text(one.key.removeprefix("https://"), most=30),
+                text(one.kind, "bold", 30),
+                text(one.key.removeprefix("https://"), most=100),
                 text(_ago(at, facts.now)),
                 text(one.reason or "", "dim"),
             ),

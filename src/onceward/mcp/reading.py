@@ -60,6 +60,11 @@ class Reading:
         waiting = "" if oldest is None else f", the oldest since {ago(moment(_ms(facts.now) - oldest), facts.now)}"
         lines.append(f"In line: {ready:,} could run now{waiting}; {facts.backlog.later_tasks:,} have a later time.")
         lines.append(f"Workers: {len(facts.alive)} alive, holding {sum(one.holds for one in facts.alive):,} tasks.")
+        hour = self._app.stats.hour()
+        lines.append(
+            f"Claimed in the last minute: {hour.claims:,}. In the last hour{'' if hour.is_whole else ' at least'}: "
+            f"{hour.ended:,} ended, {hour.failed:,} failed."
+        )
         if alerts := self._app.alerts.list(limit=MOST_LISTED):
             lines.append(
                 f"Open alerts: {len(alerts)}{'+' if len(alerts) == MOST_LISTED else ''}. Next: {call('alerts')}"

@@ -10,8 +10,7 @@ Nothing of it is imported, and nothing is paid, before a program calls `install`
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from onceward import extras
 from onceward.errors import ConfigError
@@ -39,8 +38,7 @@ def install(provider: TracerProvider | None = None) -> Tracing:
     exports by OTLP over HTTP, set up by the variables of OpenTelemetry. Called again it changes nothing.
     """
     try:
-        spans: Any = import_module("onceward.tracing.spans")
+        from onceward.tracing import spans
     except ModuleNotFoundError as error:
         raise ConfigError(extras.missing(error.name or "") or str(error)) from error
-    installed: Tracing = spans.install(provider)
-    return installed
+    return spans.install(provider)

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
-from onceward.cli.options import ANY_PLACE, Flag, Where
+from onceward.cli.options import ANY_PLACE, Debug, Flag, Where
 from onceward.cli.target_app import database, place_named
 
 
@@ -31,6 +31,7 @@ def mcp(
         bool, Flag, Parameter(help="Also offer retry, cancel, approve, signal, pause and resume, each with a preview.")
     ] = False,
     where: Where = ANY_PLACE,
+    debug: Debug = False,
 ) -> int:
     """Serve an assistant on the standard streams, by the Model Context Protocol. Read-only by default."""
     from onceward.mcp.server import serve, stdout_kept_free

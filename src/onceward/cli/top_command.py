@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
-from onceward.cli.options import ANY_PLACE, Where
+from onceward.cli.options import ANY_PLACE, Debug, Where
 from onceward.cli.target_app import database, place_named, place_of
 from onceward.errors import ConfigError
 from onceward.model.times import milliseconds
@@ -26,6 +26,7 @@ def top(
     *,
     every: Annotated[str, Parameter(help="How often it looks; a large database is looked at less often.")] = "2s",
     where: Where = ANY_PLACE,
+    debug: Debug = False,
 ) -> int:
     """Watch a database live in a terminal: health, pipelines, workers, sources, budgets, failures, open tasks."""
     from onceward.top.screen import run

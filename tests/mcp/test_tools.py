@@ -59,7 +59,7 @@ def worked(app: App) -> None:
         (
             "errors",
             {},
-            [r"^2 tasks of kind <stored>order</stored>", r"no such item item 18", r'next: task {"task": 3}'],
+            [r"^2 tasks of kind <stored>order</stored>", r"no such item item ⟨#⟩", r'next: task \{"task": 3}'],
         ),
         ("lineage", {"id": "5"}, [r"refused spawns: 20", r"refused by rule \w+", r"… and \d+ tasks more"]),
         ("budgets", {}, [r"^<stored>model-usd</stored>: 0.05 of 0.05"]),

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import TextContent
 
 from onceward import App
@@ -68,7 +68,7 @@ async def assistant(url: str, *options: str, with_code: bool = True) -> AsyncIte
     started = StdioServerParameters(
         command=sys.executable, args=["-m", "onceward", "mcp", *place, *options], env={"USER": "ann"}
     )
-    async with Client(started) as client:
+    async with Client(stdio_client(started)) as client:
         yield Assistant(client)
 
 

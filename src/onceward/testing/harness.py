@@ -36,6 +36,7 @@ from onceward.store.lines.idle import is_due_besides_signals, signal_waits
 from onceward.store.lines.lines import look
 from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Op, drive
+from onceward.store.operations.access import declare_secret_fields
 from onceward.store.operations.task_actions import wake_for_code
 from onceward.testing.bounds import bounded
 from onceward.testing.clock import FakeClock
@@ -304,6 +305,7 @@ class _InlineWorker:
         for pipeline in self._app._registry:
             yield from wake_for_code(pipeline.kind, pipeline._fingerprint, now)
         yield from store_kinds_at_expiry(*self._app._registry.kinds_at_expiry)
+        yield from declare_secret_fields(self._app._registry.secret_fields)
         registry = self._app._registry
         yield from wake_for_budgets_of_code(registry.kinds, registry.budgets_waited_for, now)
         yield from declare_sources(self._app._registry.longest_us, now)

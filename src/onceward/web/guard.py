@@ -72,12 +72,16 @@ def origin_barred(request: Request) -> Barred | None:
     return None
 
 
+def bearer_of(request: Request) -> str | None:
+    """Return the token that a program sends in its header. No page of another site can make a browser send one; the
+    password that a proxy has asked for (`Basic`) a browser sends with every request, so that it proves nothing."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() or None if scheme.lower() == "bearer" else None
+
+
 def secret_of(request: Request) -> str | None:
     """Return the token that a request brings: in its header, as programs do, or in its cookie, as browsers do."""
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and secret.strip():
-        return secret.strip()
-    return request.cookies.get(COOKIE)
+    return bearer_of(request) or request.cookies.get(COOKIE)
 
 
 def is_loopback(host: str) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from onceward.web import api, pulse
 from onceward.web.pages import entrance, overview
 from onceward.web.route import Route
 
 ROUTES: tuple[Route, ...] = (
     *entrance.ROUTES,
     *overview.ROUTES,
+    *pulse.ROUTES,
+    *api.ROUTES,
 )

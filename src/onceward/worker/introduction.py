@@ -18,6 +18,7 @@ from onceward.store.governance.budget_waits import declare as declare_budgets
 from onceward.store.governance.budget_waits import wake_for_code as wake_for_budgets_of_code
 from onceward.store.governance.sources import declare as declare_sources
 from onceward.store.op import Op, Query
+from onceward.store.operations.access import declare_secret_fields
 from onceward.store.operations.task_actions import wake_for_code
 from onceward.worker import presence
 from onceward.worker.scheduler import KnownSchedules, fire_due
@@ -73,6 +74,7 @@ class Introduction:
             for pipeline in self._registry:
                 yield from wake_for_code(pipeline.kind, pipeline._fingerprint, now)
             yield from store_kinds_at_expiry(*self._registry.kinds_at_expiry)
+            yield from declare_secret_fields(self._registry.secret_fields)
             yield from wake_for_budgets_of_code(self._registry.kinds, self._registry.budgets_waited_for, now)
             yield from declare_sources(self._registry.longest_us, now)
             yield from declare_budgets(self._registry.budgets.values(), now)

@@ -29,7 +29,7 @@ from onceward.store.drivers.session_errors import GONE, ConnectionLost, TryAgain
 from onceward.store.lines.memory import LineMemory
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
-from onceward.worker import crash_points
+from onceward.worker import crash_points, observing
 from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.cache_reader import CacheReader
 from onceward.worker.committer import Committer
@@ -160,6 +160,8 @@ class WorkerProcess:
                     # again under a new name. (A supervisor starts another child.)
                     self._lost_everything = False
         finally:
+            if observing.observer is not None:
+                await off_loop(observing.observer.flush)
             sqlite_library_guard.insist_no_longer()
 
     async def _work(self) -> None:

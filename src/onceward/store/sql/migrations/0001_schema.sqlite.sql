@@ -529,6 +529,13 @@ CREATE TABLE onceward_alias (
 CREATE INDEX onceward_alias_lineage ON onceward_alias (lineage);
 CREATE INDEX onceward_alias_identity ON onceward_alias (identity);
 
+-- Fields of payloads that viewers do not see, by kind. A row with an empty field says that the kind is known.
+CREATE TABLE onceward_secret_field (
+    kind text NOT NULL,
+    field text NOT NULL,
+    PRIMARY KEY (kind, field)
+);
+
 -- Who may use the dashboard and the HTTP API. Of a token only its hash is kept.
 CREATE TABLE onceward_token (
     name text PRIMARY KEY,

@@ -340,10 +340,10 @@ HOSTILE_TEXTS = ["<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>",
 
 def test_hostile_texts_show_as_text_on_every_page(store_url: str, runner: asyncio.Runner) -> None:
     with shop(store_url) as app:
-        for text in HOSTILE_TEXTS:
+        for number, text in enumerate(HOSTILE_TEXTS):
             app.enqueue(Order(text, "fail"))
             app.enqueue(Report(text))
-            with app.batch("".join(filter(str.isprintable, text))) as batch:
+            with app.batch(f"{number} {''.join(filter(str.isprintable, text))}") as batch:
                 batch.add(Order(text, "wait"))
             app.audit.record(author=text, role="viewer", action=text, target={text: text}, note=text)
         app.run(until_idle=True)

@@ -11,6 +11,7 @@ import errno
 import os
 import random
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -38,6 +39,7 @@ from onceward.store.lines.lines import notified_line
 from onceward.store.lines.memory import Line, LineMemory
 from onceward.store.op import Op, Query, drive
 from onceward.store.operations.access import declare_secret_fields
+from onceward.store.operations.intake import NOTIFICATION, MakeTasks
 from onceward.store.operations.task_actions import wake_for_code
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
@@ -47,6 +49,7 @@ from onceward.worker.cache_reader import CacheReader
 from onceward.worker.committer import Committer
 from onceward.worker.engine_threads import off_loop
 from onceward.worker.failures import OnFailure
+from onceward.worker.intake import Intake, take_in_some
 from onceward.worker.interpreter import handle_signals, tuned_interpreter
 from onceward.worker.keeper import Keeper
 from onceward.worker.runner import TICK_S, Runner
@@ -81,8 +84,10 @@ class WorkerProcess:
         schedules: KnownSchedules,
         watches: Sequence[Watch] = (),
         on_failure: OnFailure | None = None,
+        make_tasks: MakeTasks | None = None,
     ) -> None:
         self._on_failure = on_failure
+        self._make_tasks = make_tasks
         registry.check_runnable()
         self._store = store
         self._registry = registry
@@ -154,7 +159,15 @@ class WorkerProcess:
         writer = Writer(session, worker, self._new_memory(self._ordinary_lanes), self._new_memory(self._suspect_lanes))
         lines = frozenset(writer.memory.lines())
         threads = StageThreads(loop, self._in_force.config.threads)
-        wakeup, listener = self._wakeup(session, worker, lambda notification: heard(notified_line(notification)))
+        asked_by_sql = threading.Event()
+
+        def told(notification: str) -> None:
+            if notification == NOTIFICATION:
+                asked_by_sql.set()
+            else:
+                heard(notified_line(notification))
+
+        wakeup, listener = self._wakeup(session, worker, told)
 
         def heard(line: Line | None = None) -> None:
             with suppress(RuntimeError):  # the loop may have closed this very moment
@@ -220,8 +233,10 @@ class WorkerProcess:
                 runner.look_again(line)
 
         committer.start()
+        beside = self._store.session(patience_s=5.0)
+        make_tasks, kinds = self._make_tasks, self._registry.kinds
         keeper = Keeper(
-            self._store.session(patience_s=5.0),
+            beside,
             self._in_force,
             runner,
             writer,
@@ -235,6 +250,7 @@ class WorkerProcess:
             bulk=BulkCarrier(lambda: self._store.session(patience_s=5.0), self._registry.kinds),
             listener=listener,
             on_failure=self._on_failure,
+            intake=None if make_tasks is None else Intake(beside, kinds, make_tasks, asked_by_sql),
         )
         if self._orders.tick is not None:
             await off_loop(keeper.sweep)
@@ -339,6 +355,8 @@ class WorkerProcess:
         entered = session.transact(enter)
         # Before the first look for work: who works until nothing is left would otherwise have left already.
         fire_due(session, self._schedules, self._store.clock.now())
+        if self._make_tasks is not None:
+            take_in_some(session, self._registry.kinds, self._make_tasks)
         return entered
 
     def _new_memory(self, lanes: tuple[str, ...]) -> LineMemory:

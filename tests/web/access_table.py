@@ -10,6 +10,7 @@ POST /logout
 VIEWER = """
 GET /
 GET /live
+GET /metrics
 GET /api/v1/alerts
 GET /api/v1/batches
 GET /api/v1/batches/{name:path}

@@ -34,6 +34,7 @@ from onceward.web.guard import (
     origin_barred,
     secret_of,
 )
+from onceward.web.metrics import MetricsReader
 from onceward.web.pulse import Pulse
 from onceward.web.rendering import path, rendered
 from onceward.web.roles import NOT_KNOWN, Caller, Role
@@ -60,6 +61,7 @@ class Site:
         self._access = access
         self._shell = ShellReader(app, name)
         self._pulse = Pulse(app)
+        self._metrics = MetricsReader(app)
 
     def asgi(self) -> Starlette:
         """Return the site as an ASGI application."""
@@ -72,7 +74,7 @@ class Site:
         return site
 
     async def _serve(self, route: Route, request: Request) -> Response:
-        view = View(self.app, NOT_KNOWN, request, self._pulse)
+        view = View(self.app, NOT_KNOWN, request, self._pulse, self._metrics)
         try:
             barred = host_barred(request, self._access.hosts)
             if barred is None and route.changes and bearer_of(request) is None:

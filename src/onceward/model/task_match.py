@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 
 from onceward.model import codec
+from onceward.model.arguments import LARGEST_ID
 from onceward.model.error_shapes import shape_of
-from onceward.model.status import Status
+from onceward.model.status import TERMINAL, Status
 from onceward.model.task_filter import (
     AT_LEAST,
     AT_MOST,
@@ -80,7 +81,7 @@ class Range:
             case "<=":
                 self.most = min(self.most, number)
             case ">":
-                self.least = max(self.least, number + 1)
+                self.least = max(self.least, min(number + 1, LARGEST_ID))
             case ">=":
                 self.least = max(self.least, number)
             case _:
@@ -118,11 +119,6 @@ class Scan:
         }
         return {"statuses": sorted(map(int, self.statuses)), **lists, **ranges}
 
-    @property
-    def wants_end(self) -> bool:
-        """Whether only ended tasks can pass."""
-        return self.ended.least > -LARGEST or self.ended.most < LARGEST
-
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -134,6 +130,12 @@ class Known:
 
 
 Check = Callable[[Facts], bool]
+_IMPLIED = {
+    "error": frozenset({Status.FAILED, Status.RETRYABLE}),
+    "waiting": frozenset({Status.WAITING}),
+    "ended": TERMINAL,
+}
+"""In which statuses alone a term can hold."""
 
 
 class Matcher:
@@ -150,6 +152,8 @@ class Matcher:
             if not self._scans(term):
                 check = self._check_of(term)
                 self.checks.append((term, _negated(check) if term.negated else check))
+            if not term.negated:
+                self.scan.statuses &= _IMPLIED.get(term.field, frozenset(Status))
 
     def without(self, term: Term) -> list[Check]:
         """The checks of the other terms: a source has answered this one."""

@@ -22,7 +22,7 @@ OncewardError
 ├── WriteRefused           a function given to `ctx.write` tried to control the transaction
 ├── SpawnRefused           a child was refused, and its pipeline asks for an error then
 ├── CallsExceeded          a stage wanted to make more outside calls than it declares
-├── NoLineage              enqueue in a worker process, outside of a stage: nobody could say where it comes from
+├── NoLineage              enqueue in a worker process, outside of a stage: its parent would be unknown
 └── StoreError             the database
     ├── StoreUnavailable   it cannot be reached, or not be written
     ├── StoreFull          its disk is full
@@ -167,7 +167,7 @@ class CallsExceeded(OncewardError):
 
 
 class NoLineage(OncewardError):
-    """Work was enqueued in a worker process outside of a stage, so that nobody can say where it comes from."""
+    """Work was enqueued in a worker process outside of a stage, so that its parent is unknown."""
 
 
 class StoreError(OncewardError):

@@ -194,7 +194,7 @@ def test_the_database_may_be_named_by_the_environment(
 
 @pytest.mark.parametrize("output", [[], ["--json"]], ids=["text", "json"])
 @pytest.mark.parametrize(("healthy", "code"), [(True, 0), (False, 1)], ids=["fine", "a breach"])
-def test_an_answer_that_nobody_reads_ends_with_its_own_code(
+def test_an_answer_that_is_not_read_ends_with_its_own_code(
     output: list[str], healthy: bool, code: int, worked: App
 ) -> None:
     if not healthy:
@@ -205,7 +205,7 @@ def test_an_answer_that_nobody_reads_ends_with_its_own_code(
     assert (done.returncode, done.stderr) == (code, "")
 
 
-def test_help_that_nobody_reads_is_fine() -> None:
+def test_help_that_is_not_read_is_fine() -> None:
     done = unread("--help")
 
     assert (done.returncode, done.stderr) == (0, "")

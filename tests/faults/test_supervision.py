@@ -17,7 +17,7 @@ from onceward.model.task import lane_of
 from onceward.store.attempts.claims import claim_suspects
 from onceward.store.attempts.workers import BuriedWorker, NewWorker, register, stop
 from onceward.store.drivers.availability import Availability
-from onceward.store.drivers.session import ConnectionLost
+from onceward.store.drivers.session_errors import ConnectionLost
 from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.lines.memory import LineMemory
 from onceward.worker.supervisor import Supervisor

@@ -10,7 +10,7 @@ from cyclopts import CycloptsError
 
 from onceward import extras, terminal
 from onceward.errors import ConfigError, OncewardError, PayloadError, StoreError
-from onceward.store.drivers.session import ConnectionLost, TryAgainLater
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 
 FINE, BAD_ANSWER, WRONG_USAGE, NO_DATABASE, INTERRUPTED = 0, 1, 2, 3, 130
 DEBUG_VARIABLE = "ONCEWARD_DEBUG"

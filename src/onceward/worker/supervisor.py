@@ -30,7 +30,7 @@ from onceward.errors import StartedByImport, StoreError
 from onceward.settings.effective import EffectiveSettings
 from onceward.store.attempts.workers import Death, NewWorker, living_workers, register, stop
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import ConnectionLost, TryAgainLater
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.op import Query
 from onceward.support.logs import EngineLog, stopping
 from onceward.worker import presence
@@ -161,7 +161,7 @@ class Supervisor:
             while True:
                 if self._stop_requests > told:
                     told = self._stop_requests
-                    self._session.insist_for(0.0)  # whoever waits for the end must not wait for the database
+                    self._session.insist_for(0.0)  # the caller waits for the end, and must not wait for the database
                     self._guarded(partial(self._tell_to_stop, told))
                 self._guarded(self._look_at_settings)
                 self._guarded(self._housekeeping.step)
@@ -428,7 +428,7 @@ def _death(child: ChildProcess, code: int) -> Death:
 
 
 def _memory_kills() -> int | None:
-    """How many processes of this machine were killed for their memory so far; None where nobody counts."""
+    """How many processes of this machine were killed for their memory so far; None where the system does not count."""
     try:
         counters = Path("/proc/vmstat").read_text()
     except OSError:

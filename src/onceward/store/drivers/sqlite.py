@@ -25,7 +25,8 @@ from onceward.store.drivers.authorizer import is_denied
 from onceward.store.drivers.file_mode import make_private
 from onceward.store.drivers.lent_connection import GuardedConnection
 from onceward.store.drivers.local_disk import insist_on_local_disk
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, quietly
+from onceward.store.drivers.session import Session, quietly
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.op import Call, Many, PackedBytes, Query, Request, Rows, Uuids
 
 OnConnect = Callable[[Any], None]
@@ -271,14 +272,14 @@ class SqliteSession(Session):
                 return []
         except apsw.Error as error:
             if type(request) is Call:
-                raise  # `lend` has chosen the error already
+                raise  # `Lending` has chosen the error already
             raise _engine_error(error, self._path) from error
         raise TypeError(f"not a request: {request!r}")
 
     def _lend(self, connection: apsw.Connection, request: Call) -> None:
         self._lending = True
         try:
-            self.lend(GuardedConnection(connection, self.dialect, has_cache=True), request)
+            self.lending.lend(self, GuardedConnection(connection, self.dialect, has_cache=True), request)
         finally:
             self._lending = False
 

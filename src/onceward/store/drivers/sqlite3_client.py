@@ -23,7 +23,8 @@ from onceward.store.drivers.authorizer import is_denied
 from onceward.store.drivers.file_mode import make_private
 from onceward.store.drivers.lent_connection import GuardedConnection
 from onceward.store.drivers.local_disk import insist_on_local_disk
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, quietly
+from onceward.store.drivers.session import Session, quietly
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.drivers.sqlite import (
     BUSY_LIMIT_S,
     OnConnect,
@@ -142,14 +143,14 @@ class StandardSqliteSession(Session):
                 return []
         except sqlite3.Error as error:
             if type(request) is Call:
-                raise  # `lend` has chosen the error already
+                raise  # `Lending` has chosen the error already
             raise _engine_error(error, self._path) from error
         raise TypeError(f"not a request: {request!r}")
 
     def _lend(self, connection: sqlite3.Connection, request: Call) -> None:
         connection.set_authorizer(_allow)
         try:
-            self.lend(GuardedConnection(connection, self.dialect), request)
+            self.lending.lend(self, GuardedConnection(connection, self.dialect), request)
         finally:
             connection.set_authorizer(None)
 

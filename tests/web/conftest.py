@@ -45,6 +45,7 @@ class Client:
     asgi: Any
     runner: asyncio.Runner
     headers: dict[str, str] = field(default_factory=lambda: {"host": "localhost"})
+    scheme: str = "http"
 
     def with_token(self, secret: str) -> Client:
         """The same site, asked by a caller with a token."""
@@ -68,10 +69,16 @@ class Client:
         """Ask for a path; a stream is read for as long as it lasts."""
         return self.runner.run(self._ask(method, path, body, {**self.headers, **(headers or {})}, root))
 
-    async def _ask(self, method: str, path: str, body: bytes, headers: Mapping[str, str], root: str) -> Answer:
+    async def ask_slowly(self, method: str, path: str, body: bytes) -> Answer:
+        """Begin to send a body, and never end."""
+        return await self._ask(method, path, body, {**self.headers, "content-type": "application/json"}, "", True)
+
+    async def _ask(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str], root: str, goes_on: bool = False
+    ) -> Answer:
         whole, _, query = path.partition("?")
         scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": self.scheme,
             "path": whole, "raw_path": whole.encode(), "query_string": query.encode(), "root_path": root,
             "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
             "client": ("127.0.0.1", 50_000), "server": ("localhost", 80),
@@ -84,7 +91,7 @@ class Client:
             if sent:
                 await asyncio.Event().wait()  # the caller stays
             sent = True
-            return {"type": "http.request", "body": body, "more_body": False}
+            return {"type": "http.request", "body": body, "more_body": goes_on}
 
         async def send(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":

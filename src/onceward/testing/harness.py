@@ -18,6 +18,7 @@ from onceward.model.lineage import Limits
 from onceward.model.payload import Payload
 from onceward.model.task import NEVER, Commit
 from onceward.model.times import Duration
+from onceward.operations.intake import tasks_of_intake
 from onceward.store.attempts.expiry import (
     expire_batches,
     expire_lineages,
@@ -45,6 +46,7 @@ from onceward.worker import crash_points
 from onceward.worker.engine_failures import FailureDelivery
 from onceward.worker.event_loop import run_on_loop
 from onceward.worker.failures import call
+from onceward.worker.intake import take_in_some
 from onceward.worker.runner import Runner
 from onceward.worker.runner_ports import Place, Ports, Share
 from onceward.worker.scheduler import fire_due
@@ -296,6 +298,7 @@ class _InlineWorker:
         expire_tasks(
             self._session, self._app._registry.limits_ms(self._app.config.task_limit_ms), now, self._deliver_failures
         )
+        take_in_some(self._session, self._app._registry.kinds, tasks_of_intake(self._app))
         while fire_due(self._session, self._app._schedules, now).fired:
             pass  # of many missed times some are fired at a time
 

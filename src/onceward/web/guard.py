@@ -26,6 +26,8 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 """What every answer says, whatever it is."""
+FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+"""Headers that a proxy adds."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -82,6 +84,11 @@ def bearer_of(request: Request) -> str | None:
 def secret_of(request: Request) -> str | None:
     """Return the token that a request brings: in its header, as programs do, or in its cookie, as browsers do."""
     return bearer_of(request) or request.cookies.get(COOKIE)
+
+
+def is_forwarded(request: Request) -> bool:
+    """Return whether a proxy has passed a request on: then it may come from anywhere, whatever address it came by."""
+    return any(name in request.headers for name in FORWARDED)
 
 
 def is_loopback(host: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceward.web import api, pulse
+from onceward.web import api, metrics, pulse
 from onceward.web.pages import entrance, overview
 from onceward.web.route import Route
 
@@ -10,5 +10,6 @@ ROUTES: tuple[Route, ...] = (
     *entrance.ROUTES,
     *overview.ROUTES,
     *pulse.ROUTES,
+    *metrics.ROUTES,
     *api.ROUTES,
 )

@@ -23,13 +23,24 @@ from onceward.errors import OncewardError, StoreError
 from onceward.support.logs import EngineLog
 from onceward.web import problems
 from onceward.web.answers import Done, Page, Refused
-from onceward.web.guard import COOKIE, HEADERS, Access, Barred, bearer_of, host_barred, origin_barred, secret_of
+from onceward.web.guard import (
+    COOKIE,
+    HEADERS,
+    Access,
+    Barred,
+    bearer_of,
+    host_barred,
+    is_forwarded,
+    origin_barred,
+    secret_of,
+)
+from onceward.web.metrics import MetricsReader
 from onceward.web.pulse import Pulse
 from onceward.web.rendering import path, rendered
 from onceward.web.roles import NOT_KNOWN, Caller, Role
 from onceward.web.route import Answer, Route
 from onceward.web.routes import ROUTES
-from onceward.web.shell import ShellReader
+from onceward.web.shell import Shell, ShellReader
 from onceward.web.view import View
 
 STATIC = Path(__file__).parent / "static"
@@ -50,6 +61,7 @@ class Site:
         self._access = access
         self._shell = ShellReader(app, name)
         self._pulse = Pulse(app)
+        self._metrics = MetricsReader(app)
 
     def asgi(self) -> Starlette:
         """Return the site as an ASGI application."""
@@ -62,7 +74,7 @@ class Site:
         return site
 
     async def _serve(self, route: Route, request: Request) -> Response:
-        view = View(self.app, NOT_KNOWN, request, self._pulse)
+        view = View(self.app, NOT_KNOWN, request, self._pulse, self._metrics)
         try:
             barred = host_barred(request, self._access.hosts)
             if barred is None and route.changes and bearer_of(request) is None:
@@ -94,7 +106,7 @@ class Site:
             grant = await self.app.tokens.acheck(secret)
             if grant is not None:
                 return Caller(grant.name, Role[grant.role.upper()])
-        if self._access.open_role and not await self.app.tokens.aany():
+        if self._access.open_role and not is_forwarded(request) and not await self.app.tokens.aany():
             return Caller("local", self._access.open_role)
         return NOT_KNOWN
 
@@ -105,9 +117,7 @@ class Site:
         if view.caller.role or route.kind in PROGRAMS:
             status = HTTPStatus.FORBIDDEN if view.caller.role else HTTPStatus.UNAUTHORIZED
             why = f"this needs the role {route.role.word}"
-            why += (
-                f"; you are {view.caller.role.word}" if view.caller.role else ": send a token, Authorization: Bearer …"
-            )
+            why += f"; you are {view.caller.role.word}" if view.caller.role else "; send a token as a bearer"
             return await self._refused(view, route, Barred(status, why))
         if route.kind == "page" and not view.request.headers.get("hx-request"):
             page = Page("login.html", {"back": view.request.url.path, "wrong": False}, "Sign in", status=401)
@@ -155,7 +165,9 @@ class Site:
         return answer
 
     def _html(self, view: View, page: Page, shell: Any = None, toast: dict[str, Any] | None = None) -> Response:
-        text = rendered(page, view, shell or self._shell.empty, toast)
+        # A caller who is not known does not learn what database this is.
+        frame = shell or (self._shell.empty if view.caller.role else Shell("", "", ""))
+        text = rendered(page, view, frame, toast)
         return HTMLResponse(text, status_code=page.status, headers={"Cache-Control": "no-store"})
 
     async def _refused(self, view: View, route: Route, barred: Barred) -> Response:
@@ -166,9 +178,11 @@ class Site:
         return self._html(view, Page("refused.html", values, headline, status=barred.status, refresh_s=None))
 
     async def _away(self, view: View, route: Route, error: StoreError) -> Response:
+        is_known = view.caller.role or self._access.open_role
+        why = str(error) if is_known else "Who you are cannot be looked up before it does."
         if route.kind in PROGRAMS:
-            return problems.problem(503, str(error))
-        answer = self._html(view, Page("away.html", {"why": str(error)}, "No answer", status=503))
+            return problems.problem(503, f"the database does not answer: {why}")
+        answer = self._html(view, Page("away.html", {"why": why}, "No answer", status=503))
         answer.headers["Retry-After"] = "3"
         return answer
 

@@ -16,6 +16,7 @@ from onceward.web.roles import Caller
 
 if TYPE_CHECKING:
     from onceward.app import App
+    from onceward.web.metrics import MetricsReader
     from onceward.web.pulse import Pulse
 
 LONGEST_FORM = 1 << 20
@@ -57,8 +58,18 @@ class View:
     request: Request
     pulse: Pulse | None = None
     """Tells open pages of changes."""
+    given_metrics: MetricsReader | None = None
     noted: Noted | None = None
     """What an operation of the API has changed."""
+
+    @cached_property
+    def metrics(self) -> MetricsReader:
+        """What reads the figures for Prometheus: that of the site, which all requests share."""
+        if self.given_metrics is not None:
+            return self.given_metrics
+        from onceward.web.metrics import MetricsReader
+
+        return MetricsReader(self.app)
 
     @property
     def now(self) -> int:

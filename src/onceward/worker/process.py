@@ -27,6 +27,7 @@ from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import Session
 from onceward.store.drivers.session_errors import GONE, ConnectionLost, TryAgainLater
 from onceward.store.lines.memory import LineMemory
+from onceward.store.operations.intake import MakeTasks
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
 from onceward.worker import crash_points, observing
@@ -37,6 +38,7 @@ from onceward.worker.engine_threads import off_loop
 from onceward.worker.event_loop import first_of
 from onceward.worker.failures import OnFailure
 from onceward.worker.idle_looks import IdleLooks
+from onceward.worker.intake import Intake
 from onceward.worker.interpreter import handle_signals, tuned_interpreter
 from onceward.worker.introduction import Introduction
 from onceward.worker.keeper import Keeper
@@ -91,8 +93,10 @@ class WorkerProcess:
         schedules: KnownSchedules,
         watches: Sequence[Watch] = (),
         on_failure: OnFailure | None = None,
+        make_tasks: MakeTasks | None = None,
     ) -> None:
         self._on_failure = on_failure
+        self._make_tasks = make_tasks
         registry.check_runnable()
         self._store = store
         self._registry = registry
@@ -114,7 +118,7 @@ class WorkerProcess:
         self._lost_everything = False
         self._ends_at = None if orders.tick is None else store.clock.monotonic() + orders.tick.limit_ms
         self._longest_poll_ms: int | None = None
-        self._introduction = Introduction(store, registry, in_force, orders, schedules)
+        self._introduction = Introduction(store, registry, in_force, orders, schedules, make_tasks)
         self._looks = IdleLooks(store, registry.kinds, self._ordinary_lanes, self._suspect_lanes)
         self.summary = Summary()
 
@@ -217,8 +221,9 @@ class WorkerProcess:
             runner.claims.free_threads = lambda: threads.free
         reception = Reception(self, runner, writer, committer)
         listener = self._listener(worker, reception)
+        beside, make_tasks, kinds = self._store.session(patience_s=5.0), self._make_tasks, self._registry.kinds
         keeper = Keeper(
-            self._store.session(patience_s=5.0),
+            beside,
             self._in_force,
             runner,
             writer,
@@ -229,9 +234,10 @@ class WorkerProcess:
             schedules=self._schedules,
             registry=self._registry,
             presence_folder=self._store.presence_folder,
-            bulk=BulkCarrier(lambda: self._store.session(patience_s=5.0), self._registry.kinds),
+            bulk=BulkCarrier(lambda: self._store.session(patience_s=5.0), kinds),
             listener=listener,
             on_failure=self._on_failure,
+            intake=None if make_tasks is None else Intake(beside, kinds, make_tasks, reception.asked_by_sql),
         )
         watcher = Watcher(self._store.session(patience_s=5.0), lambda: self._in_force.config, self._watches, self._read)
         return _Parts(

@@ -49,7 +49,7 @@ async def get(call: Call[TreeAsked, None]) -> schemas.LineageTree:
     return documents.lineage_tree(tree, call.caller, secret)
 
 
-async def cancel(call: Call[NoQuery, schemas.CancelAsked]) -> schemas.TasksChanged:
+async def cancel(call: Call[NoQuery, schemas.ReasonAsked]) -> schemas.TasksChanged:
     """Cancel whatever is open in a lineage or a part of it."""
     tasks = await call.app.lineages.acancel(call.view.path["id"], call.body.reason)
     call.note(f"cancelled: {call.body.reason}", len(tasks))
@@ -112,7 +112,7 @@ OPERATIONS: list[Operation] = [
     Operation("GET", THERE, get, "Look at a lineage as a tree. Its id may be the number of any task in it.",
               schemas.LineageTree, TreeAsked, errors=(404,)),
     Operation("POST", f"{THERE}/cancel", cancel, "Cancel whatever is open in a lineage or a part of it.",
-              schemas.TasksChanged, body=schemas.CancelAsked, **ACTS, example={"reason": "no longer wanted"}),
+              schemas.TasksChanged, body=schemas.ReasonAsked, **ACTS, example={"reason": "no longer wanted"}),
     Operation("POST", f"{THERE}/retry", retry, "Open all failed tasks of a lineage or a part of it again.",
               schemas.TasksChanged, body=NoBody, **ACTS),
     Operation("POST", f"{THERE}/pause", pause, "Let nothing of a lineage or a part of it begin.",

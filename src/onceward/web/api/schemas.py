@@ -178,6 +178,12 @@ class CancelAsked(Struct, forbid_unknown_fields=True):
     version: str | None = None
 
 
+class ReasonAsked(Struct, forbid_unknown_fields=True):
+    """Why all of something is cancelled."""
+
+    reason: Reason = "cancelled by an operator"
+
+
 class SignalAsked(Struct, forbid_unknown_fields=True):
     """A signal for a task."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from onceward.web.pages import entrance, overview
+from onceward.web.pages import entrance, overview, task
 from onceward.web.route import Route
 
 ROUTES: tuple[Route, ...] = (
     *entrance.ROUTES,
     *overview.ROUTES,
+    *task.ROUTES,
 )

@@ -53,6 +53,11 @@ def exact(at: datetime | None) -> str:
     return UNKNOWN if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1_000:03} UTC"
 
 
+def daytime(at: datetime | None) -> str:
+    """Write the time of day of a moment, to the millisecond: 16:58:20.125."""
+    return UNKNOWN if at is None else f"{at.astimezone(UTC):%H:%M:%S}.{at.microsecond // 1_000:03}"
+
+
 def clock(ms: int) -> str:
     """Write a moment in milliseconds, to the second: 2026-11-17 16:58:20."""
     return f"{datetime.fromtimestamp(ms / 1_000, UTC):%Y-%m-%d %H:%M:%S}"
@@ -125,6 +130,7 @@ FILTERS = {
     "number": number,
     "span": span,
     "clock": clock,
+    "daytime": daytime,
     "exact": exact,
     "iso": iso,
     "money": money,

@@ -4,6 +4,7 @@ OncewardError
 ├── ConfigError            the program says something that cannot be meant
 │   ├── UnknownKind        no pipeline of this app handles that kind
 │   ├── BadDuration        "5 parsecs" is not a duration
+│   ├── FilterError        a filter of tasks that cannot be read, with the position
 │   ├── StartedByImport    a module begins work when it is imported for its app
 │   └── WrongTwin          the blocking form of a call was used on the event loop, or the reverse
 ├── PayloadError           a value that cannot be stored, or not equally on both databases
@@ -50,6 +51,19 @@ class UnknownKind(ConfigError):
 
 class BadDuration(ConfigError):
     """A text that is not a duration."""
+
+
+class FilterError(ConfigError):
+    """A filter of tasks that cannot be read. It says what is allowed at its position."""
+
+    def __init__(self, what: str, text: str, position: int, length: int = 1) -> None:
+        super().__init__(f"at character {position + 1} of the filter: {what}")
+        self.what = what
+        self.text = text
+        self.position = position
+        """Where in the text it stands, from 0."""
+        self.length = length
+        """How many characters of the text it concerns."""
 
 
 class WrongTwin(ConfigError):

@@ -25,6 +25,11 @@ from onceward.support.lazily import modules
 if TYPE_CHECKING:
     from onceward.client import importing
     from onceward.client.importing import Imported, Line, Problem
+    from onceward.model.error_groups import ErrorGroup
+    from onceward.model.filter_completion import Completion
+    from onceward.model.task_filter import TaskFilter
+    from onceward.operations import searching
+    from onceward.operations.searching import Counted, TaskPage
     from onceward.store.lineage import trees
     from onceward.store.operations import importing as old_tasks
     from onceward.store.operations import pruning, task_actions
@@ -42,6 +47,7 @@ else:
         "onceward.store.lineage.trees", "onceward.store.operations.task_actions", "onceward.store.operations.pruning"
     )
     reports, detail_rows = modules("onceward.store.reports.tasks", "onceward.store.reports.details")
+    (searching,) = modules("onceward.operations.searching")
     importing, old_tasks = modules("onceward.client.importing", "onceward.store.operations.importing")
 
 MOST_FOUND = 1_000
@@ -111,6 +117,34 @@ class Tasks(Namespace):
         return [view.as_task(row, self._client._registry) for row in rows]
 
     alist = awaited(list)
+
+    def search(self, filter: str | TaskFilter = "", cursor: str | None = None, limit: int = 50) -> TaskPage:
+        """The newest tasks that match a filter (`status:failed kind:page error:"timeout"`); `cursor` goes on.
+
+        A filter that no index answers looks back a bounded way: then the page says how far, and its cursor goes on.
+        """
+        wanted, most = searching.parsed(filter), arguments.most_of(limit)
+        return searching.Searching(self._client).page(wanted, cursor, most)
+
+    asearch = awaited(search)
+
+    def count(self, filter: str | TaskFilter = "") -> Counted:
+        """How many tasks match a filter: exactly, or at least so many where that is too much to look at."""
+        return searching.Searching(self._client).count(searching.parsed(filter))
+
+    acount = awaited(count)
+
+    def groups(self, filter: str | TaskFilter = "") -> builtins.list[ErrorGroup]:
+        """Errors that are alike, of the tasks that match: of failed ones, if the filter names no status."""
+        return searching.Searching(self._client).groups(searching.parsed(filter))
+
+    agroups = awaited(groups)
+
+    def complete(self, text: str, position: int) -> builtins.list[Completion]:
+        """What may be written at a position of a filter: fields, then values."""
+        return searching.completions(self._client, text, position)
+
+    acomplete = awaited(complete)
 
     def find(self, payload: Payload, lineage: str | uuid.UUID | None = None) -> Found:
         """Whether this work is active, done or refused, in a lineage or anywhere: its tasks and refusals."""

@@ -70,6 +70,7 @@ CREATE TABLE onceward_task (
 CREATE INDEX onceward_task_waiting ON onceward_task (waiting_for, kind) WHERE waiting_for IS NOT NULL;
 CREATE INDEX onceward_task_payload_blob ON onceward_task (payload_blob) WHERE payload_blob IS NOT NULL;
 CREATE INDEX onceward_task_lineage ON onceward_task (lineage, id);
+CREATE INDEX onceward_task_paused ON onceward_task (id) WHERE paused > 0;
 CREATE INDEX onceward_task_parent ON onceward_task (parent) WHERE parent IS NOT NULL;
 CREATE INDEX onceward_task_batch ON onceward_task (batch, id) WHERE batch IS NOT NULL;
 -- Tasks with a key of their own are found by it. Those known by all their fields are not indexed: a hash is another
@@ -179,6 +180,8 @@ CREATE INDEX onceward_attempt_task ON onceward_attempt (task);
 -- What the watches read of the last hour. The log is not indexed by time: only its rare rows of trouble are. Not by an
 -- IN, for which SQLite makes a table of its own with every row that is inserted.
 CREATE INDEX onceward_attempt_trouble ON onceward_attempt (at) WHERE event BETWEEN 9 AND 11 OR event = 19;
+-- Tasks that have failed, were cancelled, filtered or skipped: the status of a task stands in no index (R13).
+CREATE INDEX onceward_attempt_ended ON onceward_attempt (status, task) WHERE status > 4;
 
 -- One row a transaction of ours, kept for an hour: after a lost connection it tells whether the commit happened.
 CREATE TABLE onceward_receipt (

@@ -1,0 +1,150 @@
+-- Filtered lists of tasks, newest first. A source names tasks by an index or by a stretch of ids, the two queries that
+-- follow it leave out what does not fit. A list that holds NULL alone is no condition: nothing is known to be in it.
+
+-- name: search_floor
+-- The last of so many ids below one: where a stretch ends.
+SELECT id, created_at
+FROM onceward_task
+WHERE id < :before
+ORDER BY id DESC
+LIMIT 1 OFFSET :rows
+
+-- name: search_range
+SELECT t.id
+FROM onceward_task t
+WHERE t.id < :before
+  AND t.id >= :floor
+  AND t.status IN :statuses
+  AND (t.kind IN TEXTS :kinds) IS NOT FALSE
+  AND NOT (t.kind IN TEXTS :not_kinds)
+  AND (t.queue IN TEXTS :queues) IS NOT FALSE
+  AND NOT (t.queue IN TEXTS :not_queues)
+  AND (coalesce(t.stage, '') IN TEXTS :stages) IS NOT FALSE
+  AND NOT (coalesce(t.stage, '') IN TEXTS :not_stages)
+  AND t.depth BETWEEN :depth_least AND :depth_most
+  AND t.fence BETWEEN :attempts_least AND :attempts_most
+  AND t.cost BETWEEN :cost_least AND :cost_most
+  AND t.created_at BETWEEN :created_least AND :created_most
+  AND coalesce(t.ended_at, -1) BETWEEN :ended_least AND :ended_most
+  AND t.paused BETWEEN :paused_least AND :paused_most
+ORDER BY t.id DESC
+LIMIT :count
+
+-- name: search_among
+SELECT t.id
+FROM onceward_task t
+WHERE t.id IN :ids
+  AND t.status IN :statuses
+  AND (t.kind IN TEXTS :kinds) IS NOT FALSE
+  AND NOT (t.kind IN TEXTS :not_kinds)
+  AND (t.queue IN TEXTS :queues) IS NOT FALSE
+  AND NOT (t.queue IN TEXTS :not_queues)
+  AND (coalesce(t.stage, '') IN TEXTS :stages) IS NOT FALSE
+  AND NOT (coalesce(t.stage, '') IN TEXTS :not_stages)
+  AND t.depth BETWEEN :depth_least AND :depth_most
+  AND t.fence BETWEEN :attempts_least AND :attempts_most
+  AND t.cost BETWEEN :cost_least AND :cost_most
+  AND t.created_at BETWEEN :created_least AND :created_most
+  AND coalesce(t.ended_at, -1) BETWEEN :ended_least AND :ended_most
+  AND t.paused BETWEEN :paused_least AND :paused_most
+ORDER BY t.id DESC
+
+-- name: search_facts
+-- What is compared in Python; a large payload is left out.
+SELECT t.id, t.kind, t.key, t.status, t.stage, t.queue, t.lineage, t.parent, t.batch, t.depth, t.fence, t.cost,
+    t.created_at, t.ended_at, t.reason, t.waiting_for, t.paused,
+    CASE WHEN :with_payload = 1 THEN coalesce(t.payload, (
+        SELECT b.data
+        FROM onceward_blob b
+        WHERE b.hash = t.payload_blob
+          AND length(b.data) <= :largest
+    )) END
+FROM onceward_task t
+WHERE t.id IN :ids
+ORDER BY t.id DESC
+
+-- name: search_in_lineage
+SELECT id
+FROM onceward_task
+WHERE lineage = :lineage
+  AND id < :before
+ORDER BY id DESC
+LIMIT :count
+
+-- name: search_in_batch
+SELECT id
+FROM onceward_task
+WHERE batch = :batch
+  AND id < :before
+ORDER BY id DESC
+LIMIT :count
+
+-- name: search_children
+SELECT id
+FROM onceward_task
+WHERE parent = :parent
+  AND id < :before
+ORDER BY id DESC
+LIMIT :count
+
+-- name: search_identity
+-- Tasks with a key of their own.
+SELECT id
+FROM onceward_task
+WHERE identity = :identity
+  AND key IS NOT NULL
+  AND id < :before
+ORDER BY id DESC
+LIMIT :count
+
+-- name: search_ended
+-- Tasks that have come to an end other than success, by their log; some were opened again since.
+SELECT DISTINCT task
+FROM onceward_attempt
+WHERE status = :status
+  AND status > #succeeded
+  AND task < :before
+ORDER BY task DESC
+LIMIT :count
+
+-- name: search_waiting
+SELECT id
+FROM onceward_task
+WHERE waiting_for IS NOT NULL
+ORDER BY waiting_for, kind
+LIMIT :count
+
+-- name: search_ready
+-- Tasks that have a place in line.
+SELECT task
+FROM onceward_ready
+LIMIT :count
+
+-- name: search_due
+-- Tasks that may run later.
+SELECT task
+FROM onceward_due
+LIMIT :count
+
+-- name: search_paused
+-- Tasks that were paused with their lineage: a claim may have taken their places away.
+SELECT id
+FROM onceward_task
+WHERE paused > 0
+ORDER BY id DESC
+LIMIT :count
+
+-- name: batches_named
+SELECT name, id
+FROM onceward_batch
+WHERE name IN TEXTS :names
+
+-- name: lineages_of
+SELECT id, lineage
+FROM onceward_task
+WHERE id IN :ids
+
+-- name: kinds_of_workers
+-- Every kind that a worker has known.
+SELECT DISTINCT kinds
+FROM onceward_worker

@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # a program that asks for work does not do any
     from onceward.operations.audit import Audit
     from onceward.operations.batches import Batches
     from onceward.operations.budgets import Budgets
+    from onceward.operations.bulk import Bulk
     from onceward.operations.cache import Cache
     from onceward.operations.lineages import Lineages
     from onceward.operations.schedules import Schedules
@@ -81,9 +82,9 @@ class App(Enqueueing):
     `profile` chooses some of them, `settings` are those of the application itself. `on_failure` is called with every
     `Failure`, an attempt that failed or a task that ended badly, once it is committed, in a thread of its own.
 
-    Operations stand in namespaces by subject: `app.tasks`, `app.lineages`, `app.batches`, `app.sources`, `app.budgets`,
-    `app.schedules`, `app.settings`, `app.alerts`, `app.cache`, `app.workers`, `app.stats`. Every method that waits for
-    the database has an awaited form, with `a` in front: `await app.tasks.aget(7)`.
+    Operations stand in namespaces by subject: `app.tasks`, `app.bulk`, `app.lineages`, `app.batches`, `app.sources`,
+    `app.budgets`, `app.schedules`, `app.settings`, `app.alerts`, `app.cache`, `app.workers`, `app.stats`. Every method
+    that waits for the database has an awaited form, with `a` in front: `await app.tasks.aget(7)`.
     """
 
     def __init__(
@@ -140,6 +141,13 @@ class App(Enqueueing):
         from onceward.operations.batches import Batches
 
         return Batches(self)
+
+    @cached_property
+    def bulk(self) -> Bulk:
+        """Retry, cancel or approve all tasks that match a filter."""
+        from onceward.operations.bulk import Bulk
+
+        return Bulk(self)
 
     @cached_property
     def sources(self) -> Sources:

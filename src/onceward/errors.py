@@ -11,6 +11,7 @@ OncewardError
 ├── TaskNotFound           no task has that id
 ├── LineageNotFound        no task belongs to that lineage
 ├── BatchNotFound          no batch has that name
+├── BulkNotFound           no action on many tasks has that number
 ├── ScheduleNotFound       no schedule has that name
 ├── SourceNotFound         no source has that name
 ├── BudgetNotFound         no budget has that name
@@ -83,6 +84,13 @@ class TaskNotFound(OncewardError):
 
     def __init__(self, task_id: int) -> None:
         super().__init__(f"there is no task {task_id}")
+
+
+class BulkNotFound(OncewardError):
+    """No action on many tasks has that number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"there is no action {number} on many tasks")
 
 
 class BatchNotFound(OncewardError):

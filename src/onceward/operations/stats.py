@@ -8,7 +8,9 @@ from datetime import datetime
 
 from onceward.authoring.stage import LAST
 from onceward.client.awaited import awaited
+from onceward.client.client import Client
 from onceward.client.namespace import Namespace
+from onceward.model.hour import Hour
 from onceward.model.hourly_usage import HOUR_MS
 from onceward.model.stats import (
     AttemptCounts,
@@ -32,6 +34,7 @@ from onceward.store.op import Op
 from onceward.store.operations.hourly_usage import spending_an_hour
 from onceward.store.reports import stats, waits
 from onceward.store.reports import tasks as reports
+from onceward.store.reports.hour import HourReader
 from onceward.views.why import Cause, why
 
 MOST_STUCK = 100
@@ -101,6 +104,10 @@ class Stats:
 class Statistics(Namespace):
     """`app.stats`: how many tasks there are, how fast they go and what is stuck."""
 
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self._hour = HourReader()
+
     def get(self, since: Duration = "24h", *, stuck_after: Duration = "1h") -> Stats:
         """Figures about the time since then, and the tasks that have not moved for `stuck_after`.
 
@@ -140,6 +147,16 @@ class Statistics(Namespace):
         )
 
     aget = awaited(get)
+
+    def hour(self) -> Hour:
+        """Figures of the last hour, minute by minute, in four short statements: for whoever asks every few seconds.
+
+        What has ended is remembered between two calls. The first of them may not reach back an hour; those after it
+        read on. `Hour.is_whole` and `Hour.since` say how far it came.
+        """
+        return self._client._ask(lambda: self._hour.look(self._client._store.clock.now()))
+
+    ahour = awaited(hour)
 
     def counts(self) -> dict[Status, int]:
         """How many tasks stand where."""

@@ -206,6 +206,13 @@ class Search:
             return list(ids)
         return [one.id for one in (yield from self.facts(ids)) if all(check(one) for check in self._checks)]
 
+    def still_matching(self, ids: Sequence[int], statuses: frozenset[Status]) -> Op[list[int]]:
+        """Those of some tasks that match as they stand now, and are in one of some statuses."""
+        scan = {**self._matcher.scan.params, "statuses": sorted(map(int, self._matcher.scan.statuses & statuses))}
+        rows = yield Query("search_among", {"ids": list(ids), **scan})
+        self._checks = [check for _, check in self._matcher.checks]
+        return (yield from self._checked([row[0] for row in rows]))
+
     def facts(self, ids: Sequence[int]) -> Op[list[Facts]]:
         """What a filter asks about some tasks, newest first."""
         return (yield from read_facts(ids, with_payload=self._matcher.reads_payloads))

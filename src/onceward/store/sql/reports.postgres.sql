@@ -33,3 +33,11 @@ CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
 JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
 WHERE w.stopped_at IS NULL
 LIMIT :count
+
+-- name: claims_after
+-- How many tasks the newest claims have taken.
+SELECT seq, at, cardinality(tasks)
+FROM onceward_claim
+WHERE seq > :after
+ORDER BY seq DESC
+LIMIT :count

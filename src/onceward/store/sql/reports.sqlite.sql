@@ -33,3 +33,11 @@ JOIN json_each(c.tasks) AS claimed
 JOIN onceward_task t ON t.id = claimed.value AND t.token = c.token
 WHERE w.stopped_at IS NULL
 LIMIT :count
+
+-- name: claims_after
+-- How many tasks the newest claims have taken.
+SELECT seq, at, json_array_length(tasks)
+FROM onceward_claim
+WHERE seq > :after
+ORDER BY seq DESC
+LIMIT :count

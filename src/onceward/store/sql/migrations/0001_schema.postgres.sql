@@ -554,3 +554,27 @@ CREATE TABLE onceward_audit (
     note text NOT NULL
 );
 CREATE INDEX onceward_audit_at ON onceward_audit (at);
+
+-- Actions on all tasks that match a filter, carried on in portions by any process that takes one for a while.
+CREATE TABLE onceward_bulk (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    action text NOT NULL,
+    filter text NOT NULL,
+    reason text NOT NULL,
+    author text NOT NULL,
+    -- 0 open, 1 done, 2 stopped.
+    state smallint NOT NULL DEFAULT 0,
+    -- Tasks from `upto` on were not there when it began; those from `cursor` on were looked at.
+    upto bigint NOT NULL,
+    cursor bigint NOT NULL,
+    expected bigint NOT NULL,
+    is_exact smallint NOT NULL,
+    done bigint NOT NULL DEFAULT 0,
+    left_alone bigint NOT NULL DEFAULT 0,
+    note text NOT NULL DEFAULT '',
+    token bytea,
+    taken_until bigint NOT NULL DEFAULT 0,
+    created_at bigint NOT NULL,
+    ended_at bigint
+);
+CREATE INDEX onceward_bulk_open ON onceward_bulk (id) WHERE state = 0;

@@ -552,3 +552,27 @@ CREATE TABLE onceward_audit (
     note text NOT NULL
 );
 CREATE INDEX onceward_audit_at ON onceward_audit (at);
+
+-- Actions on all tasks that match a filter, carried on in portions by any process that takes one for a while.
+CREATE TABLE onceward_bulk (
+    id integer PRIMARY KEY AUTOINCREMENT,
+    action text NOT NULL,
+    filter text NOT NULL,
+    reason text NOT NULL,
+    author text NOT NULL,
+    -- 0 open, 1 done, 2 stopped.
+    state integer NOT NULL DEFAULT 0,
+    -- Tasks from `upto` on were not there when it began; those from `cursor` on were looked at.
+    upto integer NOT NULL,
+    cursor integer NOT NULL,
+    expected integer NOT NULL,
+    is_exact integer NOT NULL,
+    done integer NOT NULL DEFAULT 0,
+    left_alone integer NOT NULL DEFAULT 0,
+    note text NOT NULL DEFAULT '',
+    token blob,
+    taken_until integer NOT NULL DEFAULT 0,
+    created_at integer NOT NULL,
+    ended_at integer
+);
+CREATE INDEX onceward_bulk_open ON onceward_bulk (id) WHERE state = 0;

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from onceward.web.pages import entrance, overview, task
+from onceward.web.pages import entrance, overview, task, tasks
 from onceward.web.route import Route
 
 ROUTES: tuple[Route, ...] = (
     *entrance.ROUTES,
     *overview.ROUTES,
+    *tasks.ROUTES,
     *task.ROUTES,
 )

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from onceward.model.decide import wait_text
 from onceward.model.status import Status
 
 KEY_SHOWN = 64
@@ -126,7 +127,13 @@ def glyph(status: Status | str) -> str:
     return status.word if isinstance(status, Status) else status
 
 
+def waits(waiting_for: str | None) -> str:
+    """Write what a parked task waits for."""
+    return "" if waiting_for is None else f"waits for {wait_text(waiting_for)}"
+
+
 FILTERS = {
+    "waits": waits,
     "number": number,
     "span": span,
     "clock": clock,

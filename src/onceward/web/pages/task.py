@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse
 
 from onceward.errors import TaskNotFound
 from onceward.model.decide import signal_of
+from onceward.model.error_shapes import shape_of
 from onceward.model.status import Event, Status
 from onceward.views.details import TaskDetails
 from onceward.views.task import Happening, Task
@@ -234,13 +235,12 @@ def _last_failure(details: TaskDetails) -> tuple[Happening, Trace | None] | None
     return None
 
 
-def _alike(details: TaskDetails) -> str:
-    """Return what the last error says up to its first hole, quoted, as the filter line takes it."""
-    found = _last_failure(details)
-    text = "" if found is None else found[0].note or ""
-    text = text.partition("retries: ")[2] or text
-    plain = text.partition(":")[0] if ":" in text[:40] else text[:40]
-    return '"' + plain.replace("\\", "").replace('"', "") + '"'
+def _alike(details: TaskDetails) -> str | None:
+    """Return the filter of the tasks of which the last error is like that of this one, if it has failed."""
+    task = details.task
+    if task.reason is None or task.status not in (Status.FAILED, Status.RETRYABLE):
+        return None
+    return f"error:#{shape_of(task.reason).fingerprint}"
 
 
 def _history(details: TaskDetails) -> list[tuple[Happening, str]]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from shlex import quote
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.responses import Response
 
 from onceward.errors import ConfigError, FilterError
+from onceward.store.operations.bulk import Action
 from onceward.model.task_filter import TaskFilter, parse_filter
 from onceward.web.answers import Done, Page, Refused
+from onceward.web.carrying import carry
 from onceward.web.rendering import path
 from onceward.web.roles import Role
 from onceward.web.route import Answer, Route, action, page
@@ -33,14 +35,14 @@ SAVED = (
 class Act(NamedTuple):
     """What can be done with many tasks."""
 
-    name: str
+    name: Action
     verb: str
     past: str
     about: str
     style: str = ""
 
 
-ACTS = {
+ACTS: dict[str, Act] = {
     one.name: one
     for one in (
         Act("retry", "Retry", "retried", "Finished stages are kept and not run again. What has not ended is left out."),
@@ -130,7 +132,10 @@ async def ask(view: View) -> Answer:
     """Ask before an action on many: how many, with which errors, and what it may cost."""
     act = _act(view.query.get("action", ""))
     text = _filter_of(view.query)
-    count, found = await asyncio.gather(view.app.tasks.acount(text), view.app.tasks.agroups(text))
+    back = view.query.get("back", view.query.get("filter", ""))
+    preview = await view.app.bulk.apreview(act.name, text)
+    text, count = preview.filter, preview.count
+    found = await view.app.tasks.agroups(text) if act.name == "retry" else []
     return Page(
         "act.html",
         {
@@ -140,8 +145,8 @@ async def ask(view: View) -> Answer:
             "groups": found,
             "typed": count.n if count.n > TYPE_ABOVE or not count.is_exact else None,
             "command": command_of(act.name, text),
-            "back": path(view.base, "/tasks", filter=view.query.get("back", text)),
-            "back_to": view.query.get("back", text),
+            "back": path(view.base, "/tasks", filter=back),
+            "back_to": back,
             "spent": sum(one.cost for one in found),
         },
         f"{act.verb} {count} tasks",
@@ -172,25 +177,24 @@ async def begin(view: View) -> Answer:
     """Begin an action on all tasks that match a filter."""
     form = await view.form()
     act, text = _act(form.get("action", "")), str(parse_filter(form.get("filter", "")))
-    back = f"/tasks?{_query(form.get('back', text))}"
-    count = await view.app.tasks.acount(text)
+    back = f"/tasks?{urlencode({'filter': form.get('back', text)})}"
+    count = (await view.app.bulk.apreview(act.name, text)).count
     if (count.n > TYPE_ABOVE or not count.is_exact) and form.get("typed", "").replace(",", "") != str(count.n):
         return Refused(f"It would concern {count} tasks now. Their number was not typed, so nothing was done.", back)
     if count.n == 0:
         return Refused("No task matches any more. Nothing was done.", back)
     started = await view.app.bulk.astart(act.name, text, author=view.caller.name)
+    carry(view.app)
     said = f"{act.verb} {count} tasks: begun. It goes on by itself, and can be stopped."
     return Done(said, f"/bulk/{started.id}", count.n, command_of(act.name, text))
-
-
-def _query(text: str) -> str:
-    return path("", "", filter=text).removeprefix("?")
 
 
 async def bulk(view: View) -> Answer:
     """Show how far an action on many has come."""
     status = await view.app.bulk.aget(int(view.path["id"]))
-    values = {"status": status, "act": ACTS.get(status.action), "command": command_of(status.action, str(status.filter))}
+    if status.is_open:
+        carry(view.app)
+    values = {"status": status, "act": ACTS.get(status.action), "command": command_of(status.action, status.filter)}
     return Page("bulk.html", values, f"{status.action} in bulk", "tasks", refresh_s=1 if status.is_open else None)
 
 

@@ -28,8 +28,8 @@ $(STAMP): requirements-dev.txt pyproject.toml apps/pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation -e . -e apps
 	@touch $@
 
-demo: setup ## See jobs found on an invented web that has everything wrong with it, one of two workers killed: half a minute
-	@$(BIN)/onceward-jobs demo
+demo: setup ## See jobs found on an invented web, one of two workers killed: half a minute; WEB=1 opens the dashboard on it
+	@$(BIN)/onceward-jobs demo $(if $(WEB),--web)
 
 test: style ## Lint, then run the tests on SQLite and PostgreSQL
 	@echo "test     pytest, and mypy beside it, which uses one core"

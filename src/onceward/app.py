@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from importlib import import_module
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +28,8 @@ from onceward.support.lazily import modules
 from onceward.worker import find_app
 from onceward.worker.event_loop import refuse_running_loop, run_on_loop
 from onceward.worker.worker_orders import Orders, Summary
+
+web_site, web_guard = modules("onceward.web.site", "onceward.web.guard")  # rooms above; they need the extra `web`
 
 if TYPE_CHECKING:  # a program that asks for work does not do any
     from onceward.operations import alerts as alert_operations
@@ -365,10 +366,9 @@ class App(Enqueueing):
         without them the program that mounts it checks that. It needs the extra `web`.
         """
         try:
-            site, guard = import_module("onceward.web.site"), import_module("onceward.web.guard")
+            return web_site.Site(self, web_guard.Access(hosts), name=name).asgi()
         except ModuleNotFoundError as error:
             raise ConfigError(extras.missing(error.name or "") or str(error)) from error
-        return site.Site(self, guard.Access(hosts), name=name).asgi()
 
     def envelope(
         self, limits: Limits | None = None, *, usd_per_1000_calls: float | None = None, measured: bool = False

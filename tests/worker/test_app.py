@@ -293,3 +293,16 @@ def test_a_program_whose_clock_was_set_asks_for_work_by_the_new_time(start: Star
         lambda connection: connection.execute(f"SELECT due_at FROM onceward_task WHERE id = {task}").fetchall()
     )
     assert due_at == harness.clock.now()
+
+
+def test_a_task_is_named_by_its_number_itself_or_what_enqueue_returned(store_url: str) -> None:
+    with App(store_url, [pipeline_of(echo)]) as app:
+        begun = app.enqueue(Job("a"))
+        task = app.tasks.get(begun)
+        assert app.tasks.get(task) == app.tasks.get(begun.id) == task
+        assert app.why(task).task == begun.id
+        app.tasks.cancel(begun)
+        app.tasks.retry(task)
+        assert app.tasks.get(task).status is Status.PENDING
+        with pytest.raises(ConfigError, match="'7' is not the number of a task"):
+            app.tasks.get("7")  # type: ignore[arg-type]

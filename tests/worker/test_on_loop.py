@@ -53,7 +53,7 @@ def test_a_blocking_call_on_an_event_loop_names_what_to_use_once(
     assert "app.enqueue blocks" in first
     assert "use: await app.aenqueue(…)" in first
     assert "test_on_loop.py:" in first
-    assert "use: await asyncio.to_thread(app.tasks.get, …)" in second
+    assert "use: await app.tasks.aget(…)" in second
     assert "use: async with" in third
 
 

@@ -345,6 +345,7 @@ def _show_balance(
     # Not broken where the terminal is narrow, so that they can be copied.
     console.print(Text.assemble(("\nlook around  ", "dim"), f"onceward tasks --db {url}"), soft_wrap=True)
     console.print(Text.assemble(("             ", "dim"), f"onceward task 10 --db {url}"), soft_wrap=True)
+    console.print(Text.assemble(("dashboard    ", "dim"), f"onceward web --db {url}"), soft_wrap=True)
 
 
 def _show_log(console: Console, folder: Path, code: int | None) -> None:

@@ -32,7 +32,7 @@ def rendered(page: Page, view: View, shell: Shell, toast: dict[str, Any] | None 
         **page.values,
         view=view,
         caller=view.caller,
-        shell=shell,
+        frame=shell,
         toast=toast,
         navigation=NAVIGATION,
         here=page.here,

@@ -37,4 +37,8 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=GRACE_S,
     )
-    uvicorn.Server(config).run()
+    carrier = app.bulk.attend()
+    try:
+        uvicorn.Server(config).run()
+    finally:
+        carrier.stop()

@@ -36,10 +36,10 @@ class BulkCarrier:
         """Look now and then, in a thread of its own."""
         self._begin(self._attend)
 
-    def carry(self, numbers: Iterable[int]) -> None:
+    def carry(self, numbers: list[int]) -> None:
         """Carry some actions on in a thread, if none is being carried on here already."""
         if numbers and (self._thread is None or not self._thread.is_alive()):
-            self._begin(lambda: self._once(list(numbers)))
+            self._begin(lambda: self._once(numbers))
 
     def stop(self) -> None:
         """End after the portion that is being done."""

@@ -1,5 +1,5 @@
-"""The thread beside the event loop: it renews leases, looks for the dead, fires schedules, and asks about settings and
-about the leases of long stages.
+"""The thread beside the event loop: it renews leases, looks for the dead, fires schedules, and asks about settings,
+about the leases of long stages and about actions on many tasks.
 
 It stands apart from the loop so that a stage that blocks the loop does not look dead. Code that holds the interpreter
 itself can still starve it; only a supervisor, which is another process, is safe from that.
@@ -24,7 +24,10 @@ from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import RECEIPT_IS_THERE_MS, ConnectionLost, Session, TryAgainLater
 from onceward.store.lines.lines import look_for_stragglers
 from onceward.store.op import Query
+from onceward.store.operations.bulk import untaken
 from onceward.support.logs import EngineLog
+from onceward.worker.bulk_carrier import LOOK_EVERY_MS as BULK_EVERY_MS
+from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.counts import Swept
 from onceward.worker.engine_failures import FailureDelivery
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
@@ -59,6 +62,7 @@ class Keeper:
         schedules: KnownSchedules,
         registry: Registry,
         presence_folder: Path | None,
+        bulk: BulkCarrier,
         listener: Listener | None = None,
         on_failure: Callable[[Failure], object] | None = None,
     ) -> None:
@@ -84,7 +88,8 @@ class Keeper:
                 on_failure=on_failure,
             )
         self._deliver_failures = FailureDelivery(session, on_failure)
-        self._asked_at = self._expired_at = self._past_asked_at = -(10**12)
+        self._bulk = bulk
+        self._bulk_at = self._asked_at = self._expired_at = self._past_asked_at = -(10**12)
         self._expired = 0
         self._stragglers_at = session.clock.monotonic()
         self._lock = None if listener is None else ShownLock(session, listener, lambda: writer.worker)
@@ -115,6 +120,7 @@ class Keeper:
     def stop(self) -> None:
         """End, after what is being done."""
         self._stopping.set()
+        self._bulk.stop()
         self._thread.join(timeout=5.0)
 
     def _work(self) -> None:
@@ -152,6 +158,9 @@ class Keeper:
         if now - self._expired_at >= LOOK_EVERY_MS:
             self._expired_at = now
             self._expire()
+        if now - self._bulk_at >= BULK_EVERY_MS:
+            self._bulk_at = now
+            self._bulk.carry(self._session.ask(lambda: untaken(self._session.clock.now())))
         if now - self._stragglers_at >= self._config.check_ms:
             self._stragglers_at = now
             memory = self._writer.memory

@@ -41,6 +41,7 @@ from onceward.store.operations.task_actions import wake_for_code
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
 from onceward.worker import crash_points, presence
+from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.cache_reader import CacheReader
 from onceward.worker.committer import Committer
 from onceward.worker.engine_threads import off_loop
@@ -230,6 +231,7 @@ class WorkerProcess:
             schedules=self._schedules,
             registry=self._registry,
             presence_folder=self._store.presence_folder,
+            bulk=BulkCarrier(lambda: self._store.session(patience_s=5.0), self._registry.kinds),
             listener=listener,
             on_failure=self._on_failure,
         )

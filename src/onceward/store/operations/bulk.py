@@ -182,7 +182,8 @@ class Carrying:
 
     def _do(self, row: BulkRow, matcher: Matcher, found: Sequence[int], floor: int) -> Op[BulkRow | None]:
         now = self._session.clock.now()
-        done, note = 0, ""
+        done, is_over = 0, floor == 0
+        note: str | None = None
         if found:
             done, note = yield from _act(row, matcher, sorted(found), now)
         counted = {
@@ -193,8 +194,9 @@ class Carrying:
             "done": done,
             "left_alone": len(found) - done,
             "note": note,
-            "now": now,
-            "until": now + LEASE_MS,
+            "state": int(BulkState.DONE if is_over else BulkState.OPEN),
+            "ended_at": now if is_over else None,
+            "until": 0 if is_over else now + LEASE_MS,
         }
         if not (yield Query("advance_bulk", counted)):
             raise Lost
@@ -207,7 +209,7 @@ def _matcher(row: BulkRow) -> Op[Matcher]:
     return Matcher(wanted, row.created_at, (yield from known_names(wanted)))
 
 
-def _act(row: BulkRow, matcher: Matcher, found: Sequence[int], now: int) -> Op[tuple[int, str]]:
+def _act(row: BulkRow, matcher: Matcher, found: Sequence[int], now: int) -> Op[tuple[int, str | None]]:
     """Do it to those of some tasks that still match, now that they are locked; returns to how many, and why not to
     others."""
     if row.action == "retry":
@@ -217,8 +219,9 @@ def _act(row: BulkRow, matcher: Matcher, found: Sequence[int], now: int) -> Op[t
     walk = Search(matcher)
     still = yield from walk.still_matching(found, _MAY_BE[row.action])
     if row.action == "cancel":
-        return (yield from _cancel(sorted(still), row.reason, now)), ""
-    done, note = 0, ""
+        return (yield from _cancel(sorted(still), row.reason, now)), None
+    done: int = 0
+    note: str | None = None
     for task in sorted(still):
         yield Query("savepoint")
         try:

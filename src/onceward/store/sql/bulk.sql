@@ -44,10 +44,7 @@ RETURNING id
 -- Counts a portion, in the transaction that has done it. No row if the action was stopped or taken by another process.
 UPDATE onceward_bulk
 SET cursor = :cursor, done = done + :done, left_alone = left_alone + :left_alone,
-    note = CASE WHEN :note = '' THEN note ELSE :note END,
-    state = CASE WHEN :cursor = 0 THEN 1 ELSE 0 END,
-    ended_at = CASE WHEN :cursor = 0 THEN :now ELSE ended_at END,
-    taken_until = CASE WHEN :cursor = 0 THEN 0 ELSE :until END
+    note = coalesce(:note, note), state = :state, ended_at = :ended_at, taken_until = :until
 WHERE id = :id
   AND state = 0
   AND token = :token

@@ -74,6 +74,11 @@ def money(amount: Decimal | float | None, places: int = 4) -> str:
     return UNKNOWN if amount is None else f"{amount:,.{places}f}"
 
 
+def pace(count: float) -> str:
+    """Write how many a minute: 1,168, 3.1, 0."""
+    return f"{count:,.0f}" if count >= 20 or count == 0 else f"{count:.1f}"
+
+
 def share(part: float | None, of: float | None = 1) -> str:
     """Write a part of a whole as 42.4%; of nothing, a dash."""
     return UNKNOWN if part is None or not of else f"{100 * part / of:.1f}%"
@@ -135,6 +140,7 @@ def waits(waiting_for: str | None) -> str:
 FILTERS = {
     "waits": waits,
     "number": number,
+    "pace": pace,
     "span": span,
     "clock": clock,
     "daytime": daytime,

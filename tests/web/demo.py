@@ -186,15 +186,17 @@ def read_listing(document: dict[str, str]) -> str:
 app = App(os.environ.get("CRAWLER_DB", "sqlite:///crawler.db"), [site, page, posting])
 
 
-def seeded(url: str, *, minutes: int = 60, now_ms: int | None = None, seed: int = 7) -> App:
-    """Make the database of an hour of crawling, which ends now; returns the app on it."""
+def seeded(url: str, *, minutes: int = 60, limit: str | None = None, seed: int = 7) -> App:
+    """Make the database of an hour of crawling, which ends now; returns the app on it. `limit` is for the budget."""
     global clock
     dice = random.Random(seed)
     harness = Harness(app, url=url, seed=seed)
     try:
         clock = harness.clock
-        end = int(time.time() * 1_000) if now_ms is None else now_ms
+        end = int(time.time() * 1_000)
         clock.step(end - minutes * 60_000 - clock.now())
+        if limit is not None:
+            harness.app.budgets.set_limit("model-usd", limit)
         for minute in range(minutes):
             _a_minute(harness, dice, minute, minutes)
             left = end - (minutes - minute - 1) * 60_000 - clock.now()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 _FRAME = re.compile(r'^\s+File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$')
 _LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python\d|<frozen ")
-_PACKAGE = re.compile(r"(?:site-packages|dist-packages)/([\w-]+)|/lib/python\d[\w.]*/([\w-]+)")
+_PACKAGE = re.compile(r"(?:site-packages|dist-packages)/([\w-]+)|/lib/python[\d.]+/(?!site-|dist-)([\w-]+)")
 _HEAD = "Traceback (most recent call last):"
 _SHOWN = 3
 """How many parts of the path of a file are shown; all of it stands in the title."""
@@ -43,7 +43,7 @@ class Block:
 
     @property
     def headline(self) -> str:
-        """What stands there while they are folded."""
+        """What stands there while they are folded, or instead of them."""
         if not self.frames:
             return self.said
         count = len(self.frames)

@@ -22,6 +22,7 @@ from onceward.app import App
 from onceward.errors import (
     BatchNotFound,
     BudgetNotFound,
+    BulkNotFound,
     ConfigError,
     LineageNotFound,
     OncewardError,
@@ -44,7 +45,9 @@ from onceward.web.view import TooLarge, View
 
 STATIC = Path(__file__).parent / "static"
 TOAST = "onceward_toast"
-NOT_FOUND = (TaskNotFound, LineageNotFound, BatchNotFound, BudgetNotFound, ScheduleNotFound, SourceNotFound)
+NOT_FOUND = (
+    TaskNotFound, LineageNotFound, BatchNotFound, BudgetNotFound, BulkNotFound, ScheduleNotFound, SourceNotFound
+)  # fmt: skip
 DATABASE_WAIT = "2s"
 """How long a page insists while the database is away, before it says so."""
 

@@ -112,6 +112,11 @@ def key_parts(key: str, most: int = KEY_SHOWN) -> KeyParts:
     return KeyParts(text[: most - tail - 1] + "…" if len(text) > most else text[:-tail], text[-tail:])
 
 
+def short(text: str, most: int = 1_000) -> str:
+    """Cut a text for a title: five million letters are read by nobody."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def spark_line(values: Sequence[float], width: float = 120, height: float = 30) -> str:
     """Draw values over time as a path, the largest at the top; an SVG has it in an attribute."""
     if not values:
@@ -148,6 +153,7 @@ FILTERS = {
     "iso": iso,
     "money": money,
     "share": share,
+    "short": short,
     "bytes": size,
     "key_parts": key_parts,
     "glyph": glyph,

@@ -23,7 +23,7 @@ ON_A_PAGE = 50
 TYPE_ABOVE = 1_000
 """Above so many tasks an action asks for their number to be typed."""
 SAVED = (
-    ("Failed today", "status:failed ended<24h"),
+    ("Failed today", "status:failed ended<1d"),
     ("Waiting for approval", "waiting:signal:approved"),
     ("Held by a budget", "status:waiting waiting~budget"),
     ("Cost above 0.10", "cost>0.1"),
@@ -74,7 +74,7 @@ async def show(view: View) -> Answer:
         wanted = parse_filter(text)
     except FilterError as error:
         values |= {"wrong": error, "wrong_parts": _parts(error)}
-        return Page("tasks.html", values, "Tasks", "tasks", refresh_s=None)
+        return Page("tasks.html", values, "Tasks", "tasks", 400, None)
     found = await view.app.tasks.asearch(wanted, cursor, ON_A_PAGE)
     values |= {"wanted": str(wanted), "words": _words(wanted), "found": found}
     if values["with_all"]:

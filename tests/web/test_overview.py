@@ -32,7 +32,7 @@ def client(app: App, runner: asyncio.Runner) -> Client:
 def test_it_says_first_what_stands_still_and_with_which_command_that_ends(app: App, client: Client) -> None:
     text = client.get("/").text
     main = text.partition("<main")[2]
-    assert main.index("Nothing is claimed") < main.index("Needs you") < main.index("No worker is alive.")
+    assert main.index("<h1>No worker is alive</h1>") < main.index("Needs you") < main.index("No worker is alive.")
     assert main.index("Budget model-usd is all but spent.") < main.index("wait for your approval")
     assert "onceward budgets model-usd --limit" in main
     assert "onceward tasks --filter waiting:signal:approved" in main

@@ -84,7 +84,7 @@ def test_a_failed_task_shows_why_first_its_stages_and_its_traceback(harness: Har
     page = client.get(f"/tasks/{number}")
     assert page.status == 200
     assert page.text.index("It has ended") < page.text.index('id="h-fall"')
-    assert "Stages, over 2 attempts" in page.text
+    assert "Stages, over 3 attempts" in page.text
     assert "KeyError" in page.text
     assert "test_task_page.py" in page.text
     assert f"onceward retry {number}" in page.text

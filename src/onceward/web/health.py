@@ -32,6 +32,8 @@ def health(facts: Facts) -> Health:
     paused = any(one.scope == "everything" for one in facts.pauses)
     if paused:
         return Health(False, "Everything is paused", f"{stood}{oldest}; nothing begins before it is resumed. {workers}", "paused")
+    if not alive and ready:
+        return Health(False, "No worker is alive", f"{stood}{oldest}; {_claims(claims)}.", "failed")
     if claims and ready:
         return Health(True, "Work is being done", f"{_claims(claims)}, while {stood}. {workers}", "succeeded")
     if claims:

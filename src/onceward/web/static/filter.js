@@ -31,14 +31,14 @@ function reflect() {
 // ---- completion: what may stand where the caret is
 
 async function complete() {
-  const number = ++found.asked;
+  const number = ++found.asked, chosen = found.all[found.at]?.text;
   const question = new URLSearchParams({ text: field.value, position: String(field.selectionStart ?? field.value.length) });
   try {
     const answer = await fetch(`${field.dataset.completes}?${question}`);
     if (!answer.ok || number !== found.asked) return;
     found.all = await answer.json();
   } catch { return; }
-  found.at = -1;
+  found.at = chosen ? found.all.findIndex((one) => one.text === chosen) : -1;
   offer();
 }
 
@@ -67,6 +67,7 @@ function take(place) {
   if (!one) return;
   const after = field.value.slice(one.end), ends = /[:~<>=.]$/.test(one.text);
   field.value = field.value.slice(0, one.start) + one.text + (ends || after.startsWith(" ") ? "" : " ") + after;
+  found.at = -1;
   const caret = one.start + one.text.length + (ends ? 0 : 1);
   field.setSelectionRange(caret, caret);
   reflect();

@@ -102,7 +102,7 @@ def watched(browser: Browser, *, scheme: str = "light", width: int = 1440, heigh
     page = context.new_page()
     page.add_init_script(WATCH)
     one = Watched(page)
-    page.on("console", lambda message: one.wrong.append(f"console: {message.text}") if message.type == "error" else None)
+    page.on("console", lambda said: one.wrong.append(f"console: {said.text}") if said.type == "error" else None)
     page.on("pageerror", lambda error: one.wrong.append(f"script: {error}"))
     try:
         yield one

@@ -1,4 +1,4 @@
-"""A small crawler whose work goes as it does outside: for tests of the pages, and for the pictures in the documentation.
+"""A small crawler whose work goes as it does outside: for tests of the pages, and for pictures of them.
 
 `seeded(url)` makes its database: an hour of work with failures, refusals, a spent budget, approvals and a lost worker,
 which ends now. The same seed makes the same hour.

@@ -111,7 +111,7 @@ def test_an_empty_list_says_what_to_do(harness: Harness, client: Client) -> None
 def test_errors_that_are_alike_are_told_once_with_hostile_text_as_text(harness: Harness, client: Client) -> None:
     enqueued(harness, 3, "broken")
     text = client.get("/tasks/groups?filter=").text
-    assert text.count('<tr data-row') == 1
+    assert text.count("<tr data-row") == 1
     assert '<span class="hole">url</span>' in text
     assert "<img" not in text
     assert "Retry 3…" in text
@@ -127,7 +127,7 @@ def test_the_page_without_scripts_counts_and_groups_by_itself(harness: Harness, 
 
 def test_a_completion_says_what_it_replaces(client: Client) -> None:
     found = client.get("/tasks/complete?text=status:fa&position=9").json
-    assert {"text": "failed", "start": 7, "end": 9} == {name: found[0][name] for name in ("text", "start", "end")}
+    assert {name: found[0][name] for name in ("text", "start", "end")} == {"text": "failed", "start": 7, "end": 9}
     assert client.get("/tasks/complete?text=x&position=y").status == 400
 
 

@@ -15,11 +15,11 @@ NOON = 1_795_000_000_000
 
 
 def row(
-    fence: int, event: Event, status: Status, stage: str, at: int, *, worker: int | None = 1, run: int = 1, note: str = ""
+    fence: int, event: Event, status: Status, stage: str, at: int, *, worker: int | None = 1, note: str = ""
 ) -> LogRow:
     """A row of the log, so many milliseconds after noon."""
     name = None if worker is None else f"worker/{worker}"
-    return LogRow(at, run, fence, event, status, stage, worker, name, NOON + at, note or None)
+    return LogRow(at, 1, fence, event, status, stage, worker, name, NOON + at, note or None)
 
 
 def told(found: list[Attempt]) -> list[list[tuple[str | None, Came]]]:
@@ -112,7 +112,7 @@ def test_a_wait_is_broken_where_time_is_cut() -> None:
     assert len(line.parts) == 2
 
 
-TRACE = '''Traceback (most recent call last):
+TRACE = """Traceback (most recent call last):
   File "/home/app/shop/job.py", line 188, in analyse
     answer = ask(prompt)
              ^^^^^^^^^^^
@@ -122,7 +122,7 @@ TRACE = '''Traceback (most recent call last):
   File "/venv/lib/python3.11/site-packages/httpcore/_sync.py", line 9, in read
     raise exc
 httpx.ReadTimeout: no answer
-from the <model>'''
+from the <model>"""
 
 
 def test_frames_of_libraries_are_folded_and_the_error_stands_apart() -> None:

@@ -34,9 +34,9 @@ from onceward.store.op import Op
 from onceward.store.operations.hourly_usage import spending_an_hour
 from onceward.store.reports import standing as standings
 from onceward.store.reports import stats, waits
-from onceward.store.reports.standing import Standing
 from onceward.store.reports import tasks as reports
 from onceward.store.reports.hour import HourReader
+from onceward.store.reports.standing import Standing
 from onceward.views.why import Cause, why
 
 MOST_STUCK = 100
@@ -173,7 +173,7 @@ class Statistics(Namespace):
     abacklog = awaited(backlog)
 
     def standing(self) -> Standing:
-        """How tasks stand now: lines, workers, what runs and what waits by kind, and which spawns the last hour refused.
+        """How tasks stand now: lines, workers, what runs and waits by kind, and which spawns the last hour refused.
 
         All of it is bounded: of parked tasks 20,000 are counted, of refused spawns the newest 2,000.
         """

@@ -1,4 +1,4 @@
-"""What needs a person, the worst first: each in a sentence, with one button and the command that does the same. Pure."""
+"""What needs a person, the worst first: a sentence each, with one button and the command that does the same. Pure."""
 
 from __future__ import annotations
 
@@ -156,7 +156,9 @@ def _budgets(facts: Facts) -> Iterator[Item]:
 
 def _budget(one: BudgetStatus, facts: Facts) -> Item:
     whose = f" of {one.scope}" if one.scope else ""
-    until = "" if one.resets_at is None else f" Begins anew in {span((one.resets_at - facts.now).total_seconds() * 1_000)}."
+    until = (
+        "" if one.resets_at is None else f" Begins anew in {span((one.resets_at - facts.now).total_seconds() * 1_000)}."
+    )
     closed = " A charge above its estimate has closed it." if one.is_closed else ""
     left, limit = _amount(one.left, one.unit), _amount(one.limit, one.unit)
     since = next((alert.raised_at for alert in facts.alerts if alert.subject.partition("/")[0] == one.name), None)
@@ -261,7 +263,10 @@ def _is_told(one: Alert, facts: Facts) -> bool:
         return bool(facts.standing.waits.get("code"))
     name, _, scope = one.subject.partition("/")
     if one.rule == "source":
-        return any(found.name == one.subject and found.state in (SourceState.DISABLED, SourceState.PAUSED) for found in facts.sources)
+        return any(
+            found.name == one.subject and found.state in (SourceState.DISABLED, SourceState.PAUSED)
+            for found in facts.sources
+        )
     return any(
         found.name == name and (not scope or found.scope == scope) and (found.waiting or found.is_closed)
         for found in facts.budgets
@@ -316,4 +321,3 @@ def _count(count: int, one: str, several: str) -> str:
 
 def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
-

@@ -1,4 +1,4 @@
-"""Values that all open pages share: read again at most every so often, and never waited for longer than a page may take."""
+"""Values that all open pages share: read again now and then, and waited for no longer than a page may take."""
 
 from __future__ import annotations
 

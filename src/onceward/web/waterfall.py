@@ -22,6 +22,8 @@ WORTH_CUTTING = 0.6
 SHORTEST_CUT_MS = 2_000
 NARROWEST = 0.4
 TICKS = 4
+ROOM, ROOM_FOR_MS = 13, 18
+"""How far from either end of the axis there is room for another time."""
 FIRST_SHOWN, LAST_SHOWN = 2, 8
 """How many attempts are drawn of many: the first and the last ones."""
 STEPS_MS = tuple(
@@ -314,11 +316,13 @@ def _ticks(scale: Scale, begin: int, end: int, *, is_open: bool) -> tuple[Tick, 
     length = sum(piece.end - piece.begin for piece in kept)
     step = next((step for step in STEPS_MS if length / step <= TICKS), STEPS_MS[-1])
     ticks = [Tick("0%", _clock(begin, step), "start", True)]
+    room = ROOM_FOR_MS if step < 1_000 else ROOM
+    cuts = [piece.x + piece.width / 2 for piece in scale.pieces if piece.is_cut]
     for piece in kept:
         at = (piece.begin // step + 1) * step
         while at < piece.end:
             x = scale.at(at)
-            if 12 < x < 88:
+            if room < x < 100 - room and all(abs(x - cut) > room / 2 for cut in cuts):
                 ticks.append(Tick(_percent(x), _clock(at, step), "middle", True))
             at += step
     ticks.append(Tick("100%", "now" if is_open else _clock(end, step), "end", False))

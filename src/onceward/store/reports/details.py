@@ -79,7 +79,9 @@ def details(number: int) -> Op[Details | None]:
     events = events[:MOST_EVENTS][::-1]
     ancestors = []
     if row.parent is not None:
-        ancestors = [(one, kind) for one, kind in (yield Query("ancestors_of", {"task": number, "limit": MOST_ANCESTORS}))]
+        ancestors = [
+            (one, kind) for one, kind in (yield Query("ancestors_of", {"task": number, "limit": MOST_ANCESTORS}))
+        ]
     children = [
         ChildRow(child, kind, key, Status(status), cost, reason)
         for child, kind, key, status, cost, reason in (
@@ -123,9 +125,7 @@ def _claimed(row: TaskRow, fence: int, worker: int | None, events: Sequence[LogR
 def _claim_of(task_id: int, fence: int, worker: int, since: int) -> Op[int | None]:
     """When a worker made the claim of that number of a task, if its row is still there."""
     first = yield from _first_claim_since(since)
-    for at, tasks, fences in (
-        yield Query("claims_from", {"worker": worker, "seq": first, "limit": MOST_CLAIMS})
-    ):
+    for at, tasks, fences in (yield Query("claims_from", {"worker": worker, "seq": first, "limit": MOST_CLAIMS})):
         if (task_id, fence) in zip(as_ids(tasks), as_ids(fences), strict=True):
             return int(at)
     return None

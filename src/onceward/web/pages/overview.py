@@ -17,6 +17,7 @@ from onceward.web.roles import Role
 from onceward.web.route import Answer, action, page
 from onceward.web.view import View
 
+MOST_PIPELINES = 12
 WATCHED = 6
 """How many sources are shown: those with trouble first."""
 RECENT = 5
@@ -38,7 +39,10 @@ async def show(view: View) -> Answer:
     items = attention(facts)
     hour, standing = facts.hour, facts.standing
     recent = hour.minutes[-RECENT - 1 : -1]
-    watched = sorted((one for one in facts.sources if not one.is_healthy or one.waiting), key=lambda one: (one.is_healthy, -one.waiting))
+    watched = sorted(
+        (one for one in facts.sources if not one.is_healthy or one.waiting),
+        key=lambda one: (one.is_healthy, -one.waiting),
+    )
     return Page(
         "overview.html",
         {
@@ -55,7 +59,10 @@ async def show(view: View) -> Answer:
             "failed_a_minute": sum(one.failed for one in recent) / RECENT,
             "ended": [_ended(one) for one in hour.minutes[:-1]],
             "failed": [one.failed for one in hour.minutes[:-1]],
-            "charts": [("only-large", hour_chart(hour.minutes, LARGE)), ("only-small", hour_chart(hour.minutes, SMALL))],
+            "charts": [
+                ("only-large", hour_chart(hour.minutes, LARGE)),
+                ("only-small", hour_chart(hour.minutes, SMALL)),
+            ],
             "notes": _notes(facts),
             "pipelines": _pipelines(facts),
             "watched": watched[:WATCHED],
@@ -87,7 +94,7 @@ def _pipelines(facts: Facts) -> list[dict[str, Any]]:
     """Return a row for each pipeline: what it has done in the last hour, and how it stands."""
     done = {one.pipeline: one for one in facts.hour.pipelines}
     names = {*done, *facts.standing.running, *facts.standing.waiting}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": name,
             "done": done.get(name),
@@ -97,7 +104,7 @@ def _pipelines(facts: Facts) -> list[dict[str, Any]]:
         }
         for name in names
     ]
-    return sorted(rows, key=lambda row: (-(row["done"].ended if row["done"] else 0), row["name"]))[:12]
+    return sorted(rows, key=lambda row: (-(row["done"].ended if row["done"] else 0), row["name"]))[:MOST_PIPELINES]
 
 
 async def pause(view: View) -> Answer:

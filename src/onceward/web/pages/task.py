@@ -32,9 +32,7 @@ GATE_COMMAND = "onceward source "
 
 async def show(view: View) -> Answer:
     """Show a task."""
-    details, why = await asyncio.gather(
-        view.app.tasks.adetails(view.task_id), view.app.awhy(view.task_id)
-    )
+    details, why = await asyncio.gather(view.app.tasks.adetails(view.task_id), view.app.awhy(view.task_id))
     task = details.task
     return Page(
         "task.html",
@@ -166,7 +164,9 @@ async def unblock(view: View) -> Answer:
     form = await view.form()
     why = await view.app.awhy(view.task_id)
     if why.cause.value != form.get("cause") or why.command is None:
-        return Refused(f"Something else holds task {view.task_id} now: {why.sentence}. Nothing was done.", _path(why.task))
+        return Refused(
+            f"Something else holds task {view.task_id} now: {why.sentence}. Nothing was done.", _path(why.task)
+        )
     if why.cause is Cause.SOURCE and why.gate is not None and why.command.startswith(GATE_COMMAND):
         await view.app.sources.aenable(why.gate)
         said = f"Source {why.gate} is open."
@@ -188,7 +188,9 @@ async def raise_limit(view: View) -> Answer:
     why = await view.app.awhy(view.task_id)
     asked = _limit_asked(why)
     if asked is None:
-        return Refused(f"Task {why.task} no longer waits for a budget: {why.sentence}. Nothing was done.", _path(why.task))
+        return Refused(
+            f"Task {why.task} no longer waits for a budget: {why.sentence}. Nothing was done.", _path(why.task)
+        )
     name, scope, _ = asked
     limit = form.get("limit", "").strip()
     await view.app.budgets.aset_limit(name, limit, scope=scope, author=view.caller.name)
@@ -261,7 +263,6 @@ def _said(one: Happening) -> str:
             return note
         case _:
             return note_text(one.event, note) if note else ""
-
 
 
 AT = "/tasks/{id:int}"

@@ -10,8 +10,8 @@ import msgspec
 from starlette.responses import Response
 
 from onceward.errors import ConfigError, FilterError
-from onceward.store.operations.bulk import Action
 from onceward.model.task_filter import TaskFilter, parse_filter
+from onceward.store.operations.bulk import Action
 from onceward.web.answers import Done, Page, Refused
 from onceward.web.carrying import carry
 from onceward.web.rendering import path
@@ -47,7 +47,13 @@ ACTS: dict[str, Act] = {
     for one in (
         Act("retry", "Retry", "retried", "Finished stages are kept and not run again. What has not ended is left out."),
         Act("approve", "Approve", "approved", "Tasks that do not wait for approval are left out."),
-        Act("cancel", "Cancel", "cancelled", "Nothing of them is written any more. What has ended is left out.", "btn--danger"),
+        Act(
+            "cancel",
+            "Cancel",
+            "cancelled",
+            "Nothing more of them is written. What has ended is left out.",
+            "btn--danger",
+        ),
     )
 }
 

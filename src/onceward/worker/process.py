@@ -254,6 +254,7 @@ class WorkerProcess:
             await off_loop(committer.stop)
             wakeup.close()
             threads.close()
+            await runner.close()
             cache_reader.close()
             for number in signals:
                 loop.remove_signal_handler(number)

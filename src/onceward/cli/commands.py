@@ -13,6 +13,7 @@ HOMES = {
     "alert_commands": ("alerts",),
     "batch_commands": ("batches",),
     "budget_commands": ("budgets",),
+    "bulk_commands": ("bulk",),
     "cache_commands": ("cache",),
     "database_commands": ("migrate", "prune", "status", "verify"),
     "envelope_commands": ("envelope",),

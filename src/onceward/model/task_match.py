@@ -16,7 +16,7 @@ import msgspec
 
 from onceward.model import codec
 from onceward.model.error_shapes import shape_of
-from onceward.model.status import Status
+from onceward.model.status import TERMINAL, Status
 from onceward.model.task_filter import (
     AT_LEAST,
     AT_MOST,
@@ -118,11 +118,6 @@ class Scan:
         }
         return {"statuses": sorted(map(int, self.statuses)), **lists, **ranges}
 
-    @property
-    def wants_end(self) -> bool:
-        """Whether only ended tasks can pass."""
-        return self.ended.least > -LARGEST or self.ended.most < LARGEST
-
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -134,6 +129,12 @@ class Known:
 
 
 Check = Callable[[Facts], bool]
+_IMPLIED = {
+    "error": frozenset({Status.FAILED, Status.RETRYABLE}),
+    "waiting": frozenset({Status.WAITING}),
+    "ended": TERMINAL,
+}
+"""In which statuses alone a term can hold."""
 
 
 class Matcher:
@@ -150,6 +151,8 @@ class Matcher:
             if not self._scans(term):
                 check = self._check_of(term)
                 self.checks.append((term, _negated(check) if term.negated else check))
+            if not term.negated:
+                self.scan.statuses &= _IMPLIED.get(term.field, frozenset(Status))
 
     def without(self, term: Term) -> list[Check]:
         """The checks of the other terms: a source has answered this one."""

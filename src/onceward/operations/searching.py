@@ -23,7 +23,7 @@ from onceward.store.reports import tasks as reports
 from onceward.views import task as view
 from onceward.views.task import Task
 
-QUICK_MS, LONG_MS = 120, 600
+QUICK_MS, LONG_MS = 80, 500
 """How long a list is looked for: by what the databases compare, and by what is read task by task."""
 MOST_AT_ONCE = 5_000
 MOST_GROUPED = 20_000
@@ -143,7 +143,7 @@ def completions(client: Client, text: str, position: int) -> list[Completion]:
     registry = client._registry
     kinds = set(registry.kinds)
     if not kinds:
-        kinds = set(client._ask(search.kinds_of_workers))
+        kinds = set(client._ask(search.known_kinds))
     known = {
         "kind": sorted(kinds),
         "queue": sorted(registry.queues),

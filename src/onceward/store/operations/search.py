@@ -22,8 +22,8 @@ from onceward.store.rows import as_uuid
 
 FEW = 10_000
 """How many tasks a source may name that is not in the order of ids: it is read whole."""
-STRETCH = 20_000
-"""How many ids a portion of a scan goes back."""
+FIRST_STRETCH, STRETCH = 1_250, 10_000
+"""How many ids a portion of a scan goes back: more with every portion."""
 SMALLEST, LARGEST_PORTION = 250, 5_000
 MOST_LOOKED_AT = 200_000
 """How many tasks a list looks at before it says how far it has come."""
@@ -66,6 +66,7 @@ class Search:
         self._sources: list[Source] | None = None
         self._checks: list[Check] = []
         self._size = SMALLEST
+        self._stretch = FIRST_STRETCH
         self.before = before
         """Everything from this id on was looked at."""
         self.looked_at = 0
@@ -96,7 +97,7 @@ class Search:
         if best is not None:
             term = best[1]
             if term.field == "key":
-                self._kinds = yield from self._known_kinds()
+                self._kinds = yield from self._kinds_of_keys()
             found = self._sources_of(term)
             if not found:
                 self.is_over = True
@@ -127,18 +128,16 @@ class Search:
                 sought = {identity(kind, key) for kind in self._kinds for key in term.values}
                 return [_indexed("search_identity", {"identity": one}) for one in sorted(sought)]
 
-    def _known_kinds(self) -> Op[list[str]]:
+    def _kinds_of_keys(self) -> Op[list[str]]:
         """The kinds with which a key makes an identity: those that are asked for, or all that any worker knows."""
         asked = [kind for kind in self._matcher.scan.kinds if kind is not None]
         if asked or not self._matcher.scan.kinds:
             return asked
-        return sorted({*self._kinds, *(yield from kinds_of_workers())})
+        return sorted({*self._kinds, *(yield from known_kinds())})
 
     def _sources_of_statuses(self) -> Op[list[Source]]:
         """Sources of all statuses that are asked for; none if one of them is too common for that."""
         statuses = self._matcher.scan.statuses
-        if self._matcher.scan.wants_end:
-            statuses = frozenset(status for status in statuses if status.is_terminal)
         if Status.SUCCEEDED in statuses:
             return []
         found: list[Source] = [
@@ -176,20 +175,25 @@ class Search:
         return self._come_to(matching, most, floor)
 
     def _next_stretch(self, most: int) -> Op[list[int]]:
-        rows = yield Query("search_floor", {"before": self.before, "rows": STRETCH - 1})
-        floor, created_at = rows[0] if rows else (0, None)
-        count = max(most, LARGEST_PORTION) if self._checks else min(most, STRETCH)
+        rows = yield Query("search_stretch", {"before": self.before, "rows": self._stretch})
+        top, created_at, oldest = rows[0]
+        if top is None:
+            return self._come_to([], most, 0)
+        floor = top - self._stretch + 1
+        if floor <= oldest:
+            floor = 0
+        count = max(most, LARGEST_PORTION) if self._checks else min(most, self._stretch)
         asked = {"before": self.before, "floor": floor, "count": count, **self._matcher.scan.params}
         found = [row[0] for row in (yield Query("search_range", asked))]
         if len(found) == count:
-            floor = max(floor, found[-1])
+            floor = found[-1]
         matching = yield from self._checked(found)
-        self.looked_at += STRETCH
+        self.looked_at += self._stretch
+        self._stretch = min(4 * self._stretch, STRETCH)
+        self.back_to = created_at
         least = self._matcher.scan.created.least
-        if created_at is not None:
-            self.back_to = created_at
-            if least > -LARGEST and created_at < least - CLOCKS_DIFFER_MS and len(found) < count:
-                floor = 0  # older ones were made earlier still
+        if least > -LARGEST and created_at < least - CLOCKS_DIFFER_MS and len(found) < count:
+            floor = 0  # older ones were made earlier still
         return self._come_to(matching, most, floor)
 
     def _come_to(self, matching: list[int], most: int, floor: int) -> list[int]:
@@ -218,10 +222,11 @@ class Search:
         return (yield from read_facts(ids, with_payload=self._matcher.reads_payloads))
 
 
-def kinds_of_workers() -> Op[list[str]]:
-    """Every kind that a worker has known."""
+def known_kinds() -> Op[list[str]]:
+    """Every kind that a worker has known, and those of the newest and the oldest tasks: no index has them all."""
     rows = yield Query("kinds_of_workers")
-    return sorted({kind for row in rows for kind in row[0].split(",") if kind})
+    tasks = yield Query("kinds_of_tasks")
+    return sorted({kind for row in rows for kind in row[0].split(",") if kind} | {row[0] for row in tasks})
 
 
 def read_facts(ids: Sequence[int], *, with_payload: bool = False) -> Op[list[Facts]]:

@@ -14,10 +14,14 @@ from onceward.model.times import NEVER
 from onceward.store.op import Op, Query, Row
 from onceward.store.rows import as_uuid
 
-MOST_NEW = 15_000
-"""How many of the newest rows of the log one look reads; if there are more, the figures begin there."""
-MOST_OLDER = 10_000
-"""How many older ones."""
+FIRST = 4_000
+"""How many of the newest rows of the log the first look reads."""
+MOST_NEW = 20_000
+"""How many the others read at most; if there are more, the figures begin anew."""
+MOST_OLDER = 2_000
+"""How many older ones each look reads, until they reach back an hour."""
+LATE = 500
+"""How many rows are read a second time: their neighbours may have been committed late."""
 MOST_BACK = 300_000
 """How many older ones altogether."""
 MOST_CLAIMS = 2_000
@@ -30,38 +34,32 @@ class HourReader:
     def __init__(self) -> None:
         self._gauge = HourGauge()
         self._upto: int | None = None
-        self._before_that = 0
-        """Up to where the look before the last one has read: what commits late is read again."""
+        """Up to which row of the log everything was read."""
         self._counted: set[int] = set()
-        """The rows after that which were counted."""
-        self._oldest = NEVER
-        """From which row on everything was read."""
-        self._begun = 0
+        """Which of the last rows were counted."""
+        self._oldest = self._begun = NEVER
+        """From which row on everything was read, and where that began."""
         self._claims: deque[tuple[int, int]] = deque()
         self._last_claim = 0
 
     def look(self, now: int) -> Op[Hour]:
         """Read what is new, and tell how the last hour was."""
-        oldest = self._oldest
-        edges = yield Query("edges_of_log", {"most": MOST_NEW, "oldest": min(oldest, NEVER)})
-        [(newest, first, newest_at, oldest_at)] = edges
+        [(newest, first, newest_at, oldest_at)] = yield Query("edges_of_log", {"most": FIRST, "oldest": self._oldest})
         newest, first = newest or 0, first or 0
-        if self._upto is None or newest - self._before_that > MOST_NEW:
-            self._begin(max(0, newest - MOST_NEW))
+        if self._upto is None or newest - self._upto > MOST_NEW:
+            self._begin(max(0, newest - FIRST))
             oldest_at = newest_at
+        after = max(self._begun - 1, (self._upto or 0) - LATE)
         is_whole = self._oldest <= first or oldest_at is None or oldest_at <= now - HOUR_MS
         goes_back = not is_whole and self._begun - self._oldest < MOST_BACK
         back = max(1, self._oldest - MOST_OLDER) if goes_back else self._oldest
-        stretch = {"after": self._before_that, "upto": newest, "back": back, "oldest": self._oldest}
-        rows = yield Query("ended_between", stretch)
+        rows = yield Query("ended_between", {"after": after, "upto": newest, "back": back, "oldest": self._oldest})
         ended = [one for one in map(_ended, rows) if one.id not in self._counted]
         self._gauge.add(one for one in ended if one.at > now - HOUR_MS - MINUTE_MS)
-        last = newest if self._upto is None else self._upto
-        self._counted = {number for number in self._counted if number > last} | {
-            one.id for one in ended if one.id > last
-        }
-        self._before_that, self._upto, self._oldest = last, newest, back
         self._gauge.forget(now)
+        late = newest - LATE
+        self._counted = {number for number in (*self._counted, *(one.id for one in ended)) if number > late}
+        self._upto, self._oldest = newest, back
         claims = yield from self._count_claims(now)
         heads = yield Query("heads_of_lines_since", {"count": MOST_LINES})
         return self._gauge.hour(
@@ -76,7 +74,6 @@ class HourReader:
         """Begin at a row of the log: nothing before it counts yet."""
         self._gauge = HourGauge()
         self._counted = set()
-        self._before_that = after
         self._upto = None
         self._oldest = self._begun = after + 1
 

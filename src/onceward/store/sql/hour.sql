@@ -2,7 +2,7 @@
 
 -- name: edges_of_log
 -- The newest and the oldest row, when the last of the newest rows was written, and the row at which a look-back stands.
-SELECT max(id), min(id), (
+SELECT (SELECT max(id) FROM onceward_attempt), (SELECT min(id) FROM onceward_attempt), (
     SELECT a.at
     FROM onceward_attempt a
     WHERE a.id > (SELECT max(id) FROM onceward_attempt) - :most
@@ -15,7 +15,6 @@ SELECT max(id), min(id), (
     ORDER BY a.id
     LIMIT 1
 )
-FROM onceward_attempt
 
 -- name: ended_between
 -- What has ended tasks, of two stretches of the log: its newest rows, and older ones.

@@ -25,13 +25,16 @@ WHERE w.stopped_at IS NULL
 ORDER BY w.id
 
 -- name: search_running
--- What the claims of living workers hold: by claim rows, as in report_workers.
+-- What the claims of living workers hold: by claim rows, as in report_workers. CROSS JOIN keeps SQLite from making an
+-- index of all tasks for it.
 SELECT t.id
 FROM onceward_worker w
 JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
-JOIN json_each(c.tasks) AS claimed
-JOIN onceward_task t ON t.id = claimed.value AND t.token = c.token
-WHERE w.stopped_at IS NULL
+CROSS JOIN json_each(c.tasks) AS claimed
+CROSS JOIN onceward_task t
+WHERE t.id = claimed.value
+  AND t.token = c.token
+  AND w.stopped_at IS NULL
 LIMIT :count
 
 -- name: claims_after

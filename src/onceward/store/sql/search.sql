@@ -1,13 +1,20 @@
 -- Filtered lists of tasks, newest first. A source names tasks by an index or by a stretch of ids, the two queries that
 -- follow it leave out what does not fit. A list that holds NULL alone is no condition: nothing is known to be in it.
 
--- name: search_floor
--- The last of so many ids below one: where a stretch ends.
-SELECT id, created_at
-FROM onceward_task
-WHERE id < :before
-ORDER BY id DESC
-LIMIT 1 OFFSET :rows
+-- name: search_stretch
+-- The newest id below one, when the last task of a stretch that begins there was made, and the oldest id of all.
+SELECT top.id, (
+    SELECT t.created_at
+    FROM onceward_task t
+    WHERE t.id > top.id - :rows
+    ORDER BY t.id
+    LIMIT 1
+), (SELECT min(id) FROM onceward_task)
+FROM (
+    SELECT max(id) AS id
+    FROM onceward_task
+    WHERE id < :before
+) AS top
 
 -- name: search_range
 SELECT t.id
@@ -21,12 +28,12 @@ WHERE t.id < :before
   AND NOT (t.queue IN TEXTS :not_queues)
   AND (coalesce(t.stage, '') IN TEXTS :stages) IS NOT FALSE
   AND NOT (coalesce(t.stage, '') IN TEXTS :not_stages)
-  AND t.depth BETWEEN :depth_least AND :depth_most
-  AND t.fence BETWEEN :attempts_least AND :attempts_most
+  AND t.depth BETWEEN CAST(:depth_least AS bigint) AND CAST(:depth_most AS bigint)
+  AND t.fence BETWEEN CAST(:attempts_least AS bigint) AND CAST(:attempts_most AS bigint)
   AND t.cost BETWEEN :cost_least AND :cost_most
   AND t.created_at BETWEEN :created_least AND :created_most
   AND coalesce(t.ended_at, -1) BETWEEN :ended_least AND :ended_most
-  AND t.paused BETWEEN :paused_least AND :paused_most
+  AND t.paused BETWEEN CAST(:paused_least AS bigint) AND CAST(:paused_most AS bigint)
 ORDER BY t.id DESC
 LIMIT :count
 
@@ -41,12 +48,12 @@ WHERE t.id IN :ids
   AND NOT (t.queue IN TEXTS :not_queues)
   AND (coalesce(t.stage, '') IN TEXTS :stages) IS NOT FALSE
   AND NOT (coalesce(t.stage, '') IN TEXTS :not_stages)
-  AND t.depth BETWEEN :depth_least AND :depth_most
-  AND t.fence BETWEEN :attempts_least AND :attempts_most
+  AND t.depth BETWEEN CAST(:depth_least AS bigint) AND CAST(:depth_most AS bigint)
+  AND t.fence BETWEEN CAST(:attempts_least AS bigint) AND CAST(:attempts_most AS bigint)
   AND t.cost BETWEEN :cost_least AND :cost_most
   AND t.created_at BETWEEN :created_least AND :created_most
   AND coalesce(t.ended_at, -1) BETWEEN :ended_least AND :ended_most
-  AND t.paused BETWEEN :paused_least AND :paused_most
+  AND t.paused BETWEEN CAST(:paused_least AS bigint) AND CAST(:paused_most AS bigint)
 ORDER BY t.id DESC
 
 -- name: search_facts
@@ -148,3 +155,11 @@ WHERE id IN :ids
 -- Every kind that a worker has known.
 SELECT DISTINCT kinds
 FROM onceward_worker
+
+-- name: kinds_of_tasks
+-- The kinds of the newest tasks, and of the oldest.
+SELECT kind
+FROM (SELECT kind FROM onceward_task ORDER BY id DESC LIMIT 1000) AS newest
+UNION
+SELECT kind
+FROM (SELECT kind FROM onceward_task ORDER BY id LIMIT 1000) AS oldest

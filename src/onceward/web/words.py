@@ -59,6 +59,11 @@ def daytime(at: datetime | None) -> str:
     return UNKNOWN if at is None else f"{at.astimezone(UTC):%H:%M:%S}.{at.microsecond // 1_000:03}"
 
 
+def minute(at: datetime) -> str:
+    """Write the time of day of a moment, to the minute: 16:58."""
+    return f"{at.astimezone(UTC):%H:%M}"
+
+
 def clock(ms: int) -> str:
     """Write a moment in milliseconds, to the second: 2026-11-17 16:58:20."""
     return f"{datetime.fromtimestamp(ms / 1_000, UTC):%Y-%m-%d %H:%M:%S}"
@@ -149,6 +154,7 @@ FILTERS = {
     "span": span,
     "clock": clock,
     "daytime": daytime,
+    "minute": minute,
     "exact": exact,
     "iso": iso,
     "money": money,

@@ -54,9 +54,8 @@ def standing(refused_since: int) -> Op[Standing]:
     lines = yield from backlog()
     alive = yield from workers()
     held = [row[0] for row in (yield Query("search_running", {"count": MOST_RUNNING}))]
-    running: dict[str, int] = {}
-    if held:
-        running.update((yield Query("kinds_of", {"ids": held})))
+    kinds = (yield Query("kinds_of", {"ids": held})) if held else []
+    running = {str(kind): count for kind, count in kinds}
     waiting: dict[str, int] = {}
     waits: dict[str, int] = {}
     for waiting_for, kind, count in (yield Query("kinds_waiting", {"rows": MOST_WAITING})):

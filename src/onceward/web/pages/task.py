@@ -227,14 +227,19 @@ def _tone(status: Status, why: Why) -> str:
 
 
 def _last_failure(details: TaskDetails) -> tuple[Happening, Trace | None] | None:
-    """Return the newest error in the history of a task, with its traceback if one is kept."""
-    for one in reversed(details.task.history):
-        is_error = one.event in (Event.RETRY_SCHEDULED, Event.TIMED_OUT, Event.CRASHED) or (
-            one.event in (Event.FINISHED, Event.EXPIRED) and one.status is Status.FAILED
-        )
-        if is_error:
-            return one, None if one.trace is None else read_trace(one.trace)
-    return None
+    """Return the newest error in the history of a task: before a lost worker, one of its own code with a traceback."""
+    failures = [one for one in reversed(details.task.history) if _is_error(one)]
+    traced = next((one for one in failures if one.trace is not None), None)
+    if not failures:
+        return None
+    one = failures[0] if traced is None or failures[0].event is not Event.CRASHED else traced
+    return one, None if one.trace is None else read_trace(one.trace)
+
+
+def _is_error(one: Happening) -> bool:
+    if one.event in (Event.FINISHED, Event.EXPIRED):
+        return one.status is Status.FAILED
+    return one.event in (Event.RETRY_SCHEDULED, Event.TIMED_OUT, Event.CRASHED)
 
 
 def _alike(details: TaskDetails) -> str | None:

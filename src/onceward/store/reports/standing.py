@@ -10,10 +10,12 @@ from collections.abc import Sequence
 import msgspec
 
 from onceward.store.op import Op, Query
-from onceward.store.reports.tasks import Backlog, WorkerRow, backlog, workers
+from onceward.store.reports.tasks import Backlog, DueLater, ReadyLine, WorkerRow, backlog, priority_of, workers
 from onceward.store.rows import as_uuid
 
 MOST_RUNNING = 5_000
+MOST_PLACES = 20_000
+"""How many places in line are looked at one by one; of more they are only counted."""
 MOST_WAITING = 20_000
 MOST_REFUSALS = 2_000
 _SORTS = ("signal", "budget", "batch", "code", "children")
@@ -37,6 +39,8 @@ class Standing(msgspec.Struct, frozen=True):
     """How tasks stand now."""
 
     backlog: Backlog
+    backlog_is_exact: bool
+    """Whether each place in line was looked at: of very many some may belong to cancelled or paused tasks."""
     workers: Sequence[WorkerRow]
     running: dict[str, int]
     """By kind."""
@@ -51,7 +55,9 @@ class Standing(msgspec.Struct, frozen=True):
 
 def standing(refused_since: int) -> Op[Standing]:
     """How tasks stand now, and which spawns were refused since a time."""
-    lines = yield from backlog()
+    [(places,)] = yield Query("count_places", {"rows": MOST_PLACES})
+    is_exact = places < MOST_PLACES
+    lines = yield from (backlog() if is_exact else _long_lines())
     alive = yield from workers()
     held = [row[0] for row in (yield Query("search_running", {"count": MOST_RUNNING}))]
     kinds = (yield Query("kinds_of", {"ids": held})) if held else []
@@ -65,7 +71,18 @@ def standing(refused_since: int) -> Op[Standing]:
         waits[sort] = waits.get(sort, 0) + count
     refused = yield from _refused(refused_since)
     is_whole = sum(waits.values()) < MOST_WAITING
-    return Standing(lines, alive, running, waiting, waits, is_whole, refused)
+    return Standing(lines, is_exact, alive, running, waiting, waits, is_whole, refused)
+
+
+def _long_lines() -> Op[Backlog]:
+    ready = yield Query("places_in_line")
+    later = yield Query("places_later")
+    [(parked,)] = yield Query("count_parked")
+    return Backlog(
+        [ReadyLine(lane, priority_of(band), count, since) for lane, band, count, since in ready],
+        [DueLater(*row) for row in later],
+        parked,
+    )
 
 
 def _refused(since: int) -> Op[list[RefusedSpawns]]:

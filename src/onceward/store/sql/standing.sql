@@ -1,5 +1,23 @@
 -- How tasks stand now, as the overview shows it. All of it is bounded: what is held, what waits, what was refused last.
 
+-- name: count_places
+-- Counts places in line, up to a number.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM onceward_ready LIMIT :rows) AS ready)
+    + (SELECT count(*) FROM (SELECT 1 FROM onceward_due LIMIT :rows) AS due)
+
+-- name: places_in_line
+-- Counts the places in each line without a look at their tasks: those of cancelled and paused ones are among them.
+SELECT lane, band, count(*), min(at)
+FROM onceward_ready
+GROUP BY lane, band
+ORDER BY lane, band
+
+-- name: places_later
+SELECT lane, count(*), min(due_at)
+FROM onceward_due
+GROUP BY lane
+ORDER BY lane
+
 -- name: kinds_of
 SELECT kind, count(*)
 FROM onceward_task

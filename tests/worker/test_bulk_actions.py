@@ -282,3 +282,31 @@ def test_all_of_it_has_an_awaited_form(failed: Harness) -> None:
 
     asyncio.run(act())
     assert failed.app.tasks.get(1).status is Status.PENDING
+
+
+@pytest.mark.torture
+def test_a_hundred_thousand_failed_tasks_are_retried_in_portions_and_can_be_stopped(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    many = 100_000
+    with App(store_url, [page]) as app:
+        for start_at in range(0, many, 5_000):
+            app.enqueue_many([Page(number) for number in range(start_at, start_at + 5_000)])
+        app.run(until_idle=True)
+        begun = app.bulk.start("retry", "kind:page")
+        seen: list[int] = []
+
+        def stop_halfway(status: BulkStatus) -> None:
+            seen.append(status.done)
+            if status.done >= many // 2:
+                app.bulk.stop(begun.id)
+
+        stopped = app.bulk.carry_on(begun.id, stop_halfway)
+        assert (stopped.state, stopped.done) == ("stopped", many // 2)
+        assert len(seen) == many // 2 // 200
+        again = app.bulk.carry_on(app.bulk.start("retry", "kind:page").id)
+        assert (again.state, again.done, again.left_alone) == ("done", many // 2, 0)
+        left = app.stats.counts()
+        assert (left[Status.PENDING], left[Status.FAILED]) == (many, 0)
+        assert_verified(app)

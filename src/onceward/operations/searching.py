@@ -23,8 +23,8 @@ from onceward.store.reports import tasks as reports
 from onceward.views import task as view
 from onceward.views.task import Task
 
-QUICK_MS, LONG_MS = 80, 500
-"""How long a list is looked for: by what the databases compare, and by what is read task by task."""
+QUICK_MS, COUNT_MS, LONG_MS = 80, 150, 500
+"""How long is looked: for a page and for a count by what the databases compare; by what is read task by task."""
 MOST_AT_ONCE = 5_000
 MOST_GROUPED = 20_000
 MOST_PAGE = 1_000
@@ -90,7 +90,7 @@ class Searching:
     def count(self, wanted: TaskFilter) -> Counted:
         """How many match."""
         walk = self._walk(wanted, NEVER)
-        n = sum(len(some) for some in self._portions(walk, lambda: search.STRETCH))
+        n = sum(len(some) for some in self._portions(walk, lambda: search.STRETCH, COUNT_MS))
         return Counted(n, walk.is_over)
 
     def groups(self, wanted: TaskFilter) -> list[ErrorGroup]:
@@ -110,12 +110,12 @@ class Searching:
         known: Known = self._client._ask(lambda: search.known_names(wanted))
         return Search(Matcher(wanted, self._client._store.clock.now(), known), before, self._client._registry.kinds)
 
-    def _portions(self, walk: Search, most: Callable[[], int], limit_ms: int | None = None) -> Iterable[Sequence[int]]:
+    def _portions(self, walk: Search, most: Callable[[], int], limit_ms: int = QUICK_MS) -> Iterable[Sequence[int]]:
         clock = self._client._store.clock
         began = clock.monotonic()
         while not walk.is_over:
             yield self._client._ask(lambda: walk.step(most()))
-            allowed_ms = limit_ms or (LONG_MS if walk.reads_tasks else QUICK_MS)
+            allowed_ms = LONG_MS if walk.reads_tasks else limit_ms
             if walk.looked_at >= MOST_LOOKED_AT or clock.monotonic() - began >= allowed_ms:
                 return
 

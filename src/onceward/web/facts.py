@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -145,9 +144,9 @@ class FactsReader:
 
     async def read(self) -> tuple[Facts, dict[Status, int] | None]:
         """Return the facts, and how many tasks stand where unless that takes too long."""
-        facts, counted = await asyncio.gather(self.facts.get(), self.counts.get(PATIENCE_S))
+        facts = await self.facts.get()
         assert facts is not None
-        return facts, counted
+        return facts, await self.counts.get(PATIENCE_S)  # begun only now: it would slow the others down
 
 
 def _costly(app: App, one: LineageHour, budgets: Sequence[BudgetStatus]) -> CostlyLineage:

@@ -56,7 +56,17 @@ def main(arguments: list[str]) -> int:
 @contextmanager
 def at_work(app: App) -> Iterator[None]:
     """Let a worker of its own process work on the app meanwhile."""
-    command = [sys.executable, "-m", "onceward", "run", "tests.web.demo:app", "--name", "worker/9", "--concurrency", "4"]
+    command = [
+        sys.executable,
+        "-m",
+        "onceward",
+        "run",
+        "tests.web.demo:app",
+        "--name",
+        "worker/9",
+        "--concurrency",
+        "4",
+    ]
     worker = subprocess.Popen(
         command,
         cwd=ROOT,

@@ -70,8 +70,6 @@ def addresses(app: App) -> list[str]:
         "/tasks/{id:int}/payload": [],  # text
         "/tasks/{id:int}/stored": [],
         "/lineages/{id}": [f"/lineages/{failed.lineage}"],
-        "/sources/{name:path}": [f"/sources/{app.sources.list()[0].name}"],
-        "/budgets/{name}": ["/budgets/model-usd"],
     }
     found: list[str] = []
     for route in ROUTES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +27,9 @@ from onceward.views.lineage import Branch, Lineage
 from onceward.web.kept import Kept
 from onceward.web.shell import LETS_THROUGH
 
-FRESH_S = 2.0
+FRESH_S = 4.0
+SLOW_FRESH_S = 30.0
+"""How long lineages and what the envelope says are kept: many statements, and little news."""
 COUNTS_FRESH_S = 5.0
 COSTLIEST = 5
 PATIENCE_S = 0.12
@@ -41,6 +44,14 @@ class CostlyLineage(NamedTuple):
     whole: Lineage | None
     cost: Decimal
     budget: BudgetStatus | None
+
+
+class Slow(NamedTuple):
+    """What is read less often."""
+
+    lineages: Sequence[CostlyLineage]
+    worst_usd: float | None
+    resolved: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,27 +123,41 @@ class FactsReader:
     def __init__(self, app: App) -> None:
         self._app = app
         self.facts = Kept(self._read, fresh_s=FRESH_S)
+        self._slow: Slow | None = None
+        self._slow_until = 0.0
         self.counts = Kept(self._count, fresh_s=COUNTS_FRESH_S)
 
     def _read(self) -> Facts:
         app = self._app
         hour, standing = app.stats.hour(), app.stats.standing()
-        newest = app.alerts.list(open_only=False, limit=200)
         budgets = app.budgets.list()
-        resolved = [one for one in newest if one.resolved_at and (hour.at - one.resolved_at).total_seconds() < 3_600]
+        slow = self._read_slowly(hour, budgets)
         return Facts(
             hour=hour,
             standing=standing,
             alerts=app.alerts.list(),
-            resolved=len(resolved),
+            resolved=slow.resolved,
             budgets=budgets,
             sources=app.sources.list(),
             pauses=app.workers.pauses(),
-            lineages=[_costly(app, one, budgets) for one in hour.lineages[:COSTLIEST]],
-            worst_usd=_worst_usd(app),
+            lineages=slow.lineages,
+            worst_usd=slow.worst_usd,
             code_is_known=bool(app._registry.kinds),
             now=hour.at,
         )
+
+    def _read_slowly(self, hour: Hour, budgets: Sequence[BudgetStatus]) -> Slow:
+        """Return what is read less often: read again if it is old, or if another lineage costs most now."""
+        costliest = [one.lineage for one in hour.lineages[:COSTLIEST]]
+        is_fresh = self._slow is not None and time.monotonic() < self._slow_until
+        if self._slow is not None and is_fresh and [one.id for one in self._slow.lineages] == costliest:
+            return self._slow
+        newest = self._app.alerts.list(open_only=False, limit=200)
+        resolved = [one for one in newest if one.resolved_at and (hour.at - one.resolved_at).total_seconds() < 3_600]
+        lineages = [_costly(self._app, one, budgets) for one in hour.lineages[:COSTLIEST]]
+        self._slow = Slow(lineages, _worst_usd(self._app), len(resolved))
+        self._slow_until = time.monotonic() + SLOW_FRESH_S
+        return self._slow
 
     def _count(self) -> dict[Status, int]:
         """Count all tasks, on a connection of its own: a large table takes seconds, and nothing else waits for it."""

@@ -124,24 +124,9 @@ def _claimed(row: TaskRow, fence: int, worker: int | None, events: Sequence[LogR
 
 def _claim_of(task_id: int, fence: int, worker: int, since: int) -> Op[int | None]:
     """When a worker made the claim of that number of a task, if its row is still there."""
-    first = yield from _first_claim_since(since)
+    found = yield Query("first_claim_since", {"at": since})
+    first = int(found[0][0]) if found else 0
     for at, tasks, fences in (yield Query("claims_from", {"worker": worker, "seq": first, "limit": MOST_CLAIMS})):
         if (task_id, fence) in zip(as_ids(tasks), as_ids(fences), strict=True):
             return int(at)
     return None
-
-
-def _first_claim_since(at: int) -> Op[int]:
-    """The number of the first claim from a time on, by halves."""
-    [(lowest, highest)] = yield Query("span_of_claims")
-    if lowest is None:
-        return 0
-    low, high = int(lowest), int(highest) + 1
-    while low < high:
-        middle = (low + high) // 2
-        rows = yield Query("claim_from", {"seq": middle})
-        if not rows or rows[0][1] >= at:
-            high = middle
-        else:
-            low = int(rows[0][0]) + 1
-    return low

@@ -37,17 +37,28 @@ WHERE a.task = :task
 ORDER BY a.id DESC
 LIMIT :limit
 
--- name: span_of_claims
--- Two questions: asked together SQLite reads the whole index for them.
-SELECT (SELECT min(seq) FROM onceward_claim), (SELECT max(seq) FROM onceward_claim)
-
--- name: claim_from
--- The first claim from a number on.
-SELECT seq, at
-FROM onceward_claim
-WHERE seq >= :seq
-ORDER BY seq
-LIMIT 1
+-- name: first_claim_since
+-- The number of the first claim from a time on, searched for by halves: claims are numbered in the order of time.
+WITH RECURSIVE halves (low, high) AS (
+    SELECT (SELECT min(seq) FROM onceward_claim), (SELECT max(seq) FROM onceward_claim) + 1
+    UNION ALL
+    SELECT
+        CASE
+            WHEN (SELECT c.at FROM onceward_claim c WHERE c.seq >= (low + high) / 2 ORDER BY c.seq LIMIT 1) < :at
+            THEN (low + high) / 2 + 1
+            ELSE low
+        END,
+        CASE
+            WHEN (SELECT c.at FROM onceward_claim c WHERE c.seq >= (low + high) / 2 ORDER BY c.seq LIMIT 1) < :at
+            THEN high
+            ELSE (low + high) / 2
+        END
+    FROM halves
+    WHERE low < high
+)
+SELECT low
+FROM halves
+WHERE low >= high
 
 -- name: claims_from
 -- What a worker claimed from a number on.

@@ -25,6 +25,8 @@ from onceward.web.stored_values import pretty, shown_value
 from onceward.web.view import View
 from onceward.web.waterfall import waterfall
 
+OPEN_S, ENDED_S = 8, 20
+"""How often the page of a task is drawn anew at most."""
 CAN_UNBLOCK = (Cause.PAUSED, Cause.SOURCE)
 """What an operator ends by one button; a budget is raised by another role, a signal has a value."""
 GATE_COMMAND = "onceward source "
@@ -56,7 +58,7 @@ async def show(view: View) -> Answer:
         },
         f"{task.id} {task.kind}",
         "tasks",
-        refresh_s=5 if not task.status.is_terminal else 15,
+        refresh_s=OPEN_S if not task.status.is_terminal else ENDED_S,
     )
 
 

@@ -20,6 +20,7 @@ from onceward.web.route import Answer, Route, action, page
 from onceward.web.view import View
 
 ON_A_PAGE = 50
+REFRESH_S = 6
 TYPE_ABOVE = 1_000
 """Above so many tasks an action asks for their number to be typed."""
 SAVED = (
@@ -85,7 +86,7 @@ async def show(view: View) -> Answer:
     values |= {"wanted": str(wanted), "words": _words(wanted), "found": found}
     if values["with_all"]:
         values |= {"count": await view.app.tasks.acount(wanted), "groups": await view.app.tasks.agroups(wanted)}
-    return Page("tasks.html", values, "Tasks", "tasks", refresh_s=5 if cursor is None else None)
+    return Page("tasks.html", values, "Tasks", "tasks", refresh_s=REFRESH_S if cursor is None else None)
 
 
 def _parts(error: FilterError) -> tuple[str, str, str]:

@@ -14,9 +14,9 @@ from onceward.cli.commands import HOMES, command_line, with_commands_for
 from tests.cli.conftest import Ask
 
 COMMANDS = [
-    "alerts", "approve", "batches", "budgets", "cache", "cancel", "demo", "envelope", "import", "limits", "lineage",
-    "lineages", "migrate", "pause", "prune", "resume", "retry", "run", "schedules", "settings", "signal", "source",
-    "sources", "stats", "status", "task", "tasks", "tick", "try", "verify", "why",
+    "alerts", "approve", "batches", "budgets", "bulk", "cache", "cancel", "demo", "envelope", "import", "limits",
+    "lineage", "lineages", "migrate", "pause", "prune", "resume", "retry", "run", "schedules", "settings", "signal",
+    "source", "sources", "stats", "status", "task", "tasks", "tick", "token", "try", "verify", "web", "why",
 ]  # fmt: skip
 ONE_TASK = {
     **{name: ["1"] for name in ("approve", "cancel", "lineage", "limits", "pause", "resume", "retry", "task", "why")},

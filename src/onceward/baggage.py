@@ -71,7 +71,7 @@ def outgoing_headers(headers: Headers | None = None) -> dict[str, str]:
     members = [one for name, value in given if name.lower() == HEADER for one in _members(value)]
     far = _sender()
     if far is not None:
-        # First, because whoever must shorten a header that is too long cuts its end.
+        # First, because a header that is too long is cut at its end.
         ours = [f"{LINEAGE}={far.lineage}", f"{TASK}={far.task}", f"{DEPTH}={far.depth}"]
         members = [*ours, *(one for one in members if _name_of(one) not in _OURS)]
     return {**others, HEADER: ",".join(members)} if members else others

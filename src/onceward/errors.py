@@ -21,7 +21,7 @@ OncewardError
 ├── WriteRefused           a function given to `ctx.write` tried to control the transaction
 ├── SpawnRefused           a child was refused, and its pipeline asks for an error then
 ├── CallsExceeded          a stage wanted to make more outside calls than it declares
-├── NoLineage              enqueue in a worker process, outside of a stage: nobody could say where it comes from
+├── NoLineage              enqueue in a worker process, outside of a stage: its parent would be unknown
 └── StoreError             the database
     ├── StoreUnavailable   it cannot be reached, or not be written
     ├── StoreFull          its disk is full
@@ -47,7 +47,8 @@ class UnknownKind(ConfigError):
     """No pipeline of this app handles that kind."""
 
     def __init__(self, kind: str, known: list[str]) -> None:
-        super().__init__(f"no pipeline handles kind {kind!r}; this app knows: {', '.join(sorted(known)) or 'none'}")
+        knows = f"this app knows: {', '.join(sorted(known))}" if known else "this app has none: App(…, pipelines=[…])"
+        super().__init__(f"no pipeline handles kind {kind!r}; {knows}")
 
 
 class BadDuration(ConfigError):
@@ -159,7 +160,7 @@ class CallsExceeded(OncewardError):
 
 
 class NoLineage(OncewardError):
-    """Work was enqueued in a worker process outside of a stage, so that nobody can say where it comes from."""
+    """Work was enqueued in a worker process outside of a stage, so that its parent is unknown."""
 
 
 class StoreError(OncewardError):

@@ -194,7 +194,7 @@ def test_the_database_may_be_named_by_the_environment(
 
 @pytest.mark.parametrize("output", [[], ["--json"]], ids=["text", "json"])
 @pytest.mark.parametrize(("healthy", "code"), [(True, 0), (False, 1)], ids=["fine", "a breach"])
-def test_an_answer_that_nobody_reads_ends_with_its_own_code(
+def test_an_answer_that_is_not_read_ends_with_its_own_code(
     output: list[str], healthy: bool, code: int, worked: App
 ) -> None:
     if not healthy:
@@ -205,7 +205,7 @@ def test_an_answer_that_nobody_reads_ends_with_its_own_code(
     assert (done.returncode, done.stderr) == (code, "")
 
 
-def test_help_that_nobody_reads_is_fine() -> None:
+def test_help_that_is_not_read_is_fine() -> None:
     done = unread("--help")
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -221,3 +221,22 @@ def unread(*arguments: str) -> subprocess.CompletedProcess[str]:
         )
     finally:
         os.close(writer)
+
+
+@pytest.mark.parametrize("module", ["onceward.cli.exits", "onceward.cli.database_commands"])
+def test_an_interruption_while_the_command_is_imported_shows_no_traceback(module: str) -> None:
+    code = f"""
+import sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from onceward.cli import main
+sys.exit(main(["status"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr in ("", "onceward: interrupted\n")

@@ -2,7 +2,7 @@
 which a spawn is refused.
 
 Ancestors are the strict ones, root first; the engine alone writes them. A limit is the lineage's, set at the root; a
-child may narrow it for itself and its descendants, and nobody but an operator widens it.
+child may narrow it for itself and its descendants, and only an operator widens it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Rule(StrEnum):
 
 REPEATS = frozenset({Rule.CYCLE, Rule.DUPLICATE, Rule.DONE})
 """Rules about work that is there already. A child that is made all the same, for an operator to approve of, does not
-take the identity of that work: whoever has it keeps it."""
+take the identity of that work: its holder keeps it."""
 
 LIMITS = frozenset({Rule.DEPTH, Rule.LIMIT, Rule.BUDGET})
 """Rules about room: a batch of which they refuse a part is not whole. By the others it is there, or not wanted."""
@@ -283,8 +283,8 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, batch=batch, scope=None)
 
     def following(self, batch: str) -> Spawn:
-        """This child after a batch. It waits already, so that nobody can be asked about it: where another child would
-        wait for approval, it is refused."""
+        """This child after a batch. It waits already, so that no operator can be asked about it: where another child
+        would wait for approval, it is refused."""
         policies = tuple((rule, "refuse" if policy == "park" else policy) for rule, policy in self.sort.policies)
         return msgspec.structs.replace(self, follows=batch, sort=msgspec.structs.replace(self.sort, policies=policies))
 
@@ -308,7 +308,7 @@ class Spawns(msgspec.Struct, frozen=True, gc=False):
     key_hash: bytes
     """Its key, as a hash."""
     defaults: Bounds
-    """The limits of a lineage for which nobody has set any."""
+    """The limits of a lineage for which none were set."""
     asked: tuple[Spawn, ...]
     aliases: tuple[Alias, ...] = ()
     """Further keys of the task itself."""
@@ -410,7 +410,7 @@ def refused_by_depth(depth: int, deepest: int) -> Refused | None:
 
 
 def refused_by_ancestors(spawn: Spawn, family: list[Ancestor]) -> Refused | None:
-    """Whether a spawn would repeat an ancestor or the spawning task, which is the last of the family. Whoever goes by
+    """Whether a spawn would repeat an ancestor or the spawning task, which is the last of the family. A task with
     several keys is there with each of them."""
     for ancestor in family:
         by_key = spawn.key_hash is not None

@@ -107,7 +107,7 @@ class Task:
             raise ConfigError(f"task {self.id} has no result of a stage {name!r}; finished are: {finished}")
         if type is not None:
             return codec.decoder(type)(data)
-        return codec.decoder(Any)(data) if isinstance(stage, str) else stage.reader(data)
+        return codec.decoder(Any)(data) if isinstance(stage, str) else stage._reader(data)
 
 
 def as_task(
@@ -170,7 +170,7 @@ def as_task(
 
 
 def shown(data: bytes) -> Any:
-    """A stored value as it is looked at; one that nobody of ours has written, as the text that it is."""
+    """A stored value as it is looked at; one that the engine has not written, as the text that it is."""
     try:
         return codec.decoder(Any)(data)
     except codec.UNREADABLE:

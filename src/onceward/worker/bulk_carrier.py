@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 
 from onceward.errors import StoreError
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.operations.bulk import BulkState, Carrying, untaken
 from onceward.support.logs import EngineLog
 

@@ -21,7 +21,8 @@ from onceward.model.budget import (
 from onceward.model.gates import BUDGET, read_gates
 from onceward.model.status import Event, Status
 from onceward.model.task import lane_of
-from onceward.store.drivers.session import Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import TryAgainLater
 from onceward.store.governance.budgets import open_lineage_budgets, settle_orphans
 from onceward.store.governance.holds import lose_holds
 from onceward.store.history import Entry, log

@@ -243,12 +243,13 @@ def _as_refusal(row: Row) -> RefusalRow:
 
 def _as_counts(rows: Sequence[Row]) -> Counts:
     """From rows of status, count, deepest, refusals, paused, cost."""
+    statuses, counts, deepest, refusals, paused, costs = zip(*rows, strict=True) if rows else ((),) * 6
     return Counts(
-        {Status(row[0]): row[1] for row in sorted(rows, key=lambda row: int(row[0]))},
-        max((row[2] for row in rows), default=0),
-        sum(int(row[3]) for row in rows),
-        sum(int(row[4]) for row in rows),
-        sum(int(row[5]) for row in rows),
+        dict(sorted(zip(map(Status, statuses), counts, strict=True))),
+        max(deepest, default=0),
+        sum(map(int, refusals)),
+        sum(map(int, paused)),
+        sum(map(int, costs)),
     )
 
 

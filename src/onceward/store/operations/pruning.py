@@ -16,7 +16,8 @@ from functools import partial
 from onceward.errors import StoreUnavailable
 from onceward.model.lineage import EVERYWHERE
 from onceward.model.times import NEVER, StoreClock
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.lineage.spawn_requests import scopes_in
 from onceward.store.op import Many, Op, Query, Row, Rows
 from onceward.store.operations.access import prune_audit

@@ -14,7 +14,8 @@ from onceward.model import watch
 from onceward.model.batch import BatchOutcome
 from onceward.model.budget import wait_of
 from onceward.model.hourly_usage import DAYS_BACK_MS, HOUR_MS, SPENDING
-from onceward.model.watch import MOST_TASKS, Finding, Thresholds
+from onceward.model.watch import MOST_TASKS, Finding
+from onceward.model.watch_thresholds import Thresholds
 from onceward.store.op import Many, Op, Query
 from onceward.store.operations.hourly_usage import total_spending
 from onceward.store.rows import as_ids, as_uuid

@@ -34,6 +34,7 @@ from onceward.model.payload import (
     has_own_key,
     identity,
     payload_key,
+    secret_fields,
     stored_payload,
 )
 from onceward.model.stop_list import StopList, title_of
@@ -110,6 +111,7 @@ class Spawner:
             pipeline._gates_of(first, payload),
             first.costs.estimate(payload),
             pipeline._counted_in(payload),
+            secret_fields(type(payload)),
         )
         if pipeline._is_uniform and options is NO_OPTIONS:
             self._sorts[type(payload)] = sort

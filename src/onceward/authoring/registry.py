@@ -11,6 +11,7 @@ from onceward.errors import ConfigError, UnknownKind
 from onceward.model.arguments import checked_values
 from onceward.model.budget import BudgetRule
 from onceward.model.gates import BUDGET, KEY, PIPELINE, WEIGHT, kind_of, source_of, weighed
+from onceward.model.payload import secret_fields
 from onceward.model.source import GateLimits, Source
 from onceward.model.task import lane_of
 
@@ -73,6 +74,11 @@ class Registry:
         """The kinds that have something to do when the time of a task is over, and the others."""
         having = {pipeline.kind for pipeline in self if pipeline.last_stage is not None}
         return sorted(having), sorted(set(self._by_kind) - having)
+
+    @property
+    def secret_fields(self) -> dict[str, frozenset[str]]:
+        """The fields of payloads that viewers do not see, by kind."""
+        return {pipeline.kind: secret_fields(pipeline.payload) for pipeline in self}
 
     @property
     def threaded(self) -> frozenset[str]:

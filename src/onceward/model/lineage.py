@@ -20,6 +20,7 @@ from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.arguments import shown
 from onceward.model.budget import Amount, Counted, amount_of, read_amount
+from onceward.model.secret_fields import masked_text
 from onceward.model.status import Status
 from onceward.model.times import Duration, duration_text, milliseconds
 
@@ -236,6 +237,8 @@ class Sort(msgspec.Struct, frozen=True, gc=False):
     """What its first stage may cost at most."""
     counted: tuple[Counted, ...] = ()
     """The budgets that count it."""
+    secret: frozenset[str] = frozenset()
+    """The fields of its payload that no refusal says."""
 
     def policy(self, rule: Rule) -> str:
         """What its pipeline wants if a rule refuses it: to be told ("refuse"), an error, or an operator asked."""
@@ -270,7 +273,7 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
     @property
     def shown_key(self) -> str:
         """Its key as a refusal says it: not endless, and on one line. Without a key of its own, all its fields."""
-        key = self.payload.decode() if self.key is None else self.key
+        key = masked_text(self.payload, self.sort.secret) if self.key is None else self.key
         return repr(key if len(key) <= LONGEST_SHOWN_KEY else f"{key[:LONGEST_SHOWN_KEY]}…")
 
     @property

@@ -33,9 +33,11 @@ from onceward.store.governance import cache
 from onceward.store.op import Op
 from onceward.store.operations.hourly_usage import spending_an_hour
 from onceward.store.reports import health, stats, waits
+from onceward.store.reports import standing as standings
 from onceward.store.reports import tasks as reports
 from onceward.store.reports.health import StoreFacts
 from onceward.store.reports.hour import HourReader
+from onceward.store.reports.standing import Standing
 from onceward.views.why import Cause, why
 
 MOST_STUCK = 100
@@ -191,6 +193,16 @@ class Statistics(Namespace):
         return self._client._ask(reports.backlog)
 
     abacklog = awaited(backlog)
+
+    def standing(self) -> Standing:
+        """How tasks stand now: lines, workers, what runs and waits by kind, and which spawns the last hour refused.
+
+        All of it is bounded: of parked tasks 20,000 are counted, of refused spawns the newest 2,000.
+        """
+        since = self._client._store.clock.now() - HOUR_MS
+        return self._client._ask(lambda: standings.standing(since))
+
+    astanding = awaited(standing)
 
     def spending(self) -> Spending:
         """How many calls and USD an hour have been spent of late."""

@@ -18,6 +18,7 @@ from onceward.model.lineage import Limits
 from onceward.model.payload import Payload
 from onceward.model.task import NEVER, Commit
 from onceward.model.times import Duration
+from onceward.operations.intake import tasks_of_intake
 from onceward.store.attempts.expiry import (
     expire_batches,
     expire_lineages,
@@ -36,6 +37,7 @@ from onceward.store.lines.idle import is_due_besides_signals, signal_waits
 from onceward.store.lines.lines import look
 from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Op, drive
+from onceward.store.operations.access import declare_secret_fields
 from onceward.store.operations.task_actions import wake_for_code
 from onceward.testing.bounds import bounded
 from onceward.testing.clock import FakeClock
@@ -44,6 +46,7 @@ from onceward.worker import crash_points
 from onceward.worker.engine_failures import FailureDelivery
 from onceward.worker.event_loop import run_on_loop
 from onceward.worker.failures import call
+from onceward.worker.intake import take_in_some
 from onceward.worker.runner import Runner
 from onceward.worker.runner_ports import Place, Ports, Share
 from onceward.worker.scheduler import fire_due
@@ -295,6 +298,7 @@ class _InlineWorker:
         expire_tasks(
             self._session, self._app._registry.limits_ms(self._app.config.task_limit_ms), now, self._deliver_failures
         )
+        take_in_some(self._session, self._app._registry.kinds, tasks_of_intake(self._app))
         while fire_due(self._session, self._app._schedules, now).fired:
             pass  # of many missed times some are fired at a time
 
@@ -304,6 +308,7 @@ class _InlineWorker:
         for pipeline in self._app._registry:
             yield from wake_for_code(pipeline.kind, pipeline._fingerprint, now)
         yield from store_kinds_at_expiry(*self._app._registry.kinds_at_expiry)
+        yield from declare_secret_fields(self._app._registry.secret_fields)
         registry = self._app._registry
         yield from wake_for_budgets_of_code(registry.kinds, registry.budgets_waited_for, now)
         yield from declare_sources(self._app._registry.longest_us, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onceward.web import api, metrics, pulse
 from onceward.web.pages import (
     alerts,
     audit,
@@ -16,6 +17,8 @@ from onceward.web.pages import (
     settings,
     sources,
     store,
+    task,
+    tasks,
     workers,
 )
 from onceward.web.route import Route
@@ -23,6 +26,8 @@ from onceward.web.route import Route
 ROUTES: tuple[Route, ...] = (
     *entrance.ROUTES,
     *overview.ROUTES,
+    *tasks.ROUTES,
+    *task.ROUTES,
     *lineages.ROUTES,
     *lineage.ROUTES,
     *batches.ROUTES,
@@ -35,4 +40,7 @@ ROUTES: tuple[Route, ...] = (
     *envelope.ROUTES,
     *store.ROUTES,
     *audit.ROUTES,
+    *pulse.ROUTES,
+    *metrics.ROUTES,
+    *api.ROUTES,
 )

@@ -12,7 +12,7 @@ from onceward.errors import StoreError
 from onceward.operations.sources import SourceState
 
 LETS_THROUGH = (SourceState.OPEN, SourceState.HALF_OPEN)
-FRESH_S = 5.0
+FRESH_S = 15.0
 """How old the counts of the navigation may be: all open pages share them."""
 
 

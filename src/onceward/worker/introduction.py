@@ -18,8 +18,11 @@ from onceward.store.governance.budget_waits import declare as declare_budgets
 from onceward.store.governance.budget_waits import wake_for_code as wake_for_budgets_of_code
 from onceward.store.governance.sources import declare as declare_sources
 from onceward.store.op import Op, Query
+from onceward.store.operations.access import declare_secret_fields
+from onceward.store.operations.intake import MakeTasks
 from onceward.store.operations.task_actions import wake_for_code
 from onceward.worker import presence
+from onceward.worker.intake import take_in_some
 from onceward.worker.scheduler import KnownSchedules, fire_due
 from onceward.worker.worker_orders import Orders, worker_name
 
@@ -28,13 +31,20 @@ class Introduction:
     """Introduces one worker to the database."""
 
     def __init__(
-        self, store: Any, registry: Registry, in_force: EffectiveSettings, orders: Orders, schedules: KnownSchedules
+        self,
+        store: Any,
+        registry: Registry,
+        in_force: EffectiveSettings,
+        orders: Orders,
+        schedules: KnownSchedules,
+        make_tasks: MakeTasks | None = None,
     ) -> None:
         self._store = store
         self._registry = registry
         self._in_force = in_force
         self._orders = orders
         self._schedules = schedules
+        self._make_tasks = make_tasks
         self._queues = registry.queues if orders.queues is None else orders.queues
 
     def make_presence(self) -> presence.Presence | None:
@@ -73,6 +83,7 @@ class Introduction:
             for pipeline in self._registry:
                 yield from wake_for_code(pipeline.kind, pipeline._fingerprint, now)
             yield from store_kinds_at_expiry(*self._registry.kinds_at_expiry)
+            yield from declare_secret_fields(self._registry.secret_fields)
             yield from wake_for_budgets_of_code(self._registry.kinds, self._registry.budgets_waited_for, now)
             yield from declare_sources(self._registry.longest_us, now)
             yield from declare_budgets(self._registry.budgets.values(), now)
@@ -83,4 +94,6 @@ class Introduction:
         entered = session.transact(enter)
         # Before the first look for work: who works until nothing is left would otherwise have left already.
         fire_due(session, self._schedules, self._store.clock.now())
+        if self._make_tasks is not None:
+            take_in_some(session, self._registry.kinds, self._make_tasks)
         return entered

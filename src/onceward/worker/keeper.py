@@ -1,5 +1,5 @@
-"""The thread beside the event loop: it renews leases, looks for the dead, fires schedules, and asks about settings,
-about the leases of long stages and about actions on many tasks.
+"""The thread beside the event loop: it renews leases, looks for the dead, fires schedules, takes in work that was
+asked for by SQL, and asks about settings, the leases of long stages and actions on many tasks.
 
 It stands apart from the loop so that a stage that blocks the loop does not look dead. Code that holds the interpreter
 itself can still starve it; only a supervisor, which is another process, is safe from that.
@@ -32,6 +32,7 @@ from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.counts import Swept
 from onceward.worker.engine_failures import FailureDelivery
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
+from onceward.worker.intake import Intake
 from onceward.worker.parked_by_code import ParkedByCode
 from onceward.worker.runner import Runner
 from onceward.worker.scheduler import KnownSchedules, Scheduler
@@ -66,6 +67,7 @@ class Keeper:
         bulk: BulkCarrier,
         listener: Listener | None = None,
         on_failure: Callable[[Failure], object] | None = None,
+        intake: Intake | None = None,
     ) -> None:
         self._session = session
         self._in_force = in_force
@@ -76,6 +78,7 @@ class Keeper:
         self._registry = registry
         self._went_back = went_back
         self._scheduler = Scheduler(session, schedules)
+        self._intake = intake
         self._parked_by_code = ParkedByCode(registry, session.clock)
         self._housekeeping: Housekeeping | None = None
         if renews:
@@ -170,6 +173,8 @@ class Keeper:
         if self._parked_by_code.step(self._session):
             self._call(self._runner.look_again)
         if self._scheduler.step():
+            self._call(self._runner.look_again)
+        if self._intake is not None and self._intake.step():
             self._call(self._runner.look_again)
 
     def _adopt(self) -> None:

@@ -27,9 +27,10 @@ from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import Session
 from onceward.store.drivers.session_errors import GONE, ConnectionLost, TryAgainLater
 from onceward.store.lines.memory import LineMemory
+from onceward.store.operations.intake import MakeTasks
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
-from onceward.worker import crash_points
+from onceward.worker import crash_points, observing
 from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.cache_reader import CacheReader
 from onceward.worker.committer import Committer
@@ -37,6 +38,7 @@ from onceward.worker.engine_threads import off_loop
 from onceward.worker.event_loop import first_of
 from onceward.worker.failures import OnFailure
 from onceward.worker.idle_looks import IdleLooks
+from onceward.worker.intake import Intake
 from onceward.worker.interpreter import handle_signals, tuned_interpreter
 from onceward.worker.introduction import Introduction
 from onceward.worker.keeper import Keeper
@@ -91,8 +93,10 @@ class WorkerProcess:
         schedules: KnownSchedules,
         watches: Sequence[Watch] = (),
         on_failure: OnFailure | None = None,
+        make_tasks: MakeTasks | None = None,
     ) -> None:
         self._on_failure = on_failure
+        self._make_tasks = make_tasks
         registry.check_runnable()
         self._store = store
         self._registry = registry
@@ -103,6 +107,8 @@ class WorkerProcess:
         self._schedules = schedules
         self._watches = watches
         self._supervised = orders.worker is not None
+        if self._supervised and store.dialect == "sqlite":  # the supervisor has registered it there
+            store.seen.was_there = True
         self._queues = registry.queues if orders.queues is None else orders.queues
         self._stop_requests = 0
         self._asked_to_stop: asyncio.Event | None = None
@@ -112,7 +118,7 @@ class WorkerProcess:
         self._lost_everything = False
         self._ends_at = None if orders.tick is None else store.clock.monotonic() + orders.tick.limit_ms
         self._longest_poll_ms: int | None = None
-        self._introduction = Introduction(store, registry, in_force, orders, schedules)
+        self._introduction = Introduction(store, registry, in_force, orders, schedules, make_tasks)
         self._looks = IdleLooks(store, registry.kinds, self._ordinary_lanes, self._suspect_lanes)
         self.summary = Summary()
 
@@ -158,6 +164,8 @@ class WorkerProcess:
                     # again under a new name. (A supervisor starts another child.)
                     self._lost_everything = False
         finally:
+            if observing.observer is not None:
+                await off_loop(observing.observer.flush)
             sqlite_library_guard.insist_no_longer()
 
     async def _work(self) -> None:
@@ -173,7 +181,7 @@ class WorkerProcess:
             if worker is not None:
                 await self._work_as(worker, session, here)
         finally:
-            for number in signals:
+            for number in signals:  # not sooner: a second Ctrl-C must not cut the end short
                 loop.remove_signal_handler(number)
             if here is not None:
                 here.remove()
@@ -213,8 +221,9 @@ class WorkerProcess:
             runner.claims.free_threads = lambda: threads.free
         reception = Reception(self, runner, writer, committer)
         listener = self._listener(worker, reception)
+        beside, make_tasks, kinds = self._store.session(patience_s=5.0), self._make_tasks, self._registry.kinds
         keeper = Keeper(
-            self._store.session(patience_s=5.0),
+            beside,
             self._in_force,
             runner,
             writer,
@@ -225,9 +234,10 @@ class WorkerProcess:
             schedules=self._schedules,
             registry=self._registry,
             presence_folder=self._store.presence_folder,
-            bulk=BulkCarrier(lambda: self._store.session(patience_s=5.0), self._registry.kinds),
+            bulk=BulkCarrier(lambda: self._store.session(patience_s=5.0), kinds),
             listener=listener,
             on_failure=self._on_failure,
+            intake=None if make_tasks is None else Intake(beside, kinds, make_tasks, reception.asked_by_sql),
         )
         watcher = Watcher(self._store.session(patience_s=5.0), lambda: self._in_force.config, self._watches, self._read)
         return _Parts(
@@ -377,7 +387,7 @@ class WorkerProcess:
                         runner.claims.next_due_at = None
                     runner.look_again()
             if stop.done() and not self._supervised:
-                logger.info(stopping(len(runner.leases.tasks)))
+                logger.info(stopping(len(runner.leases.tasks), is_away=database.is_away))
         finally:
             stop.cancel()
 
@@ -436,6 +446,8 @@ class WorkerProcess:
         runner.release_all()
         last = time.monotonic() + LAST_COMMITS_S
         while not runner.is_drained and time.monotonic() < last:
+            if database.is_away and self._stop_requests > 1:
+                break
             await first_of(None, runner.changed, 0.005)
             runner.changed.clear()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from onceward.store.lines.lines import notified_line
 from onceward.store.lines.memory import Line
+from onceward.store.operations.intake import NOTIFICATION
 from onceward.worker.committer import Committer
 from onceward.worker.runner import Runner
 from onceward.worker.writer import Writer, Written
@@ -28,6 +30,8 @@ class Reception:
         self._lines = frozenset(writer.memory.lines())
         self.is_open = False
         """Whether the worker has begun; a notification may come while the wake-up is still being tried out."""
+        self.asked_by_sql = threading.Event()
+        """Whether another program has asked for work by SQL, since the intake was last looked at."""
 
     def delivered(self, written: Written) -> None:
         """Give the runner what a transaction has done."""
@@ -44,8 +48,11 @@ class Reception:
         return not self._runner.leases.runs_anything
 
     def notified(self, notification: str) -> None:
-        """Look again, in the line that a notification names."""
-        self.heard(notified_line(notification))
+        """Look again, in the line that a notification names, or at what was asked for by SQL."""
+        if notification == NOTIFICATION:
+            self.asked_by_sql.set()
+        else:
+            self.heard(notified_line(notification))
 
     def heard(self, line: Line | None = None) -> None:
         """Have the runner look again; safe from any thread."""

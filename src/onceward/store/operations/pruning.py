@@ -22,6 +22,7 @@ from onceward.store.lineage.spawn_requests import scopes_in
 from onceward.store.op import Many, Op, Query, Row, Rows
 from onceward.store.operations.access import prune_audit
 from onceward.store.operations.bulk import prune_bulk
+from onceward.store.operations.intake import prune_intake
 from onceward.store.operations.ticks import prune_ticks
 from onceward.store.rows import as_uuid
 
@@ -83,6 +84,7 @@ def prune(
     total += session.transact(partial(prune_workers, before))
     total += session.transact(partial(prune_batches, before))
     session.transact(partial(prune_ticks, before))
+    session.transact(partial(prune_intake, before))
     session.transact(partial(prune_bulk, before))
     total += session.transact(partial(prune_gates, before))
     session.transact(partial(prune_budgets, before))

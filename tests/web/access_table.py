@@ -8,6 +8,17 @@ POST /login
 POST /logout
 """
 VIEWER = """
+GET /lineages
+GET /lineages/{id}
+GET /batches
+GET /sources
+GET /budgets
+GET /schedules
+GET /workers
+GET /alerts
+GET /settings
+GET /envelope
+GET /store
 GET /
 GET /live
 GET /metrics
@@ -43,6 +54,22 @@ GET /api/v1/tasks/{id}/why
 GET /api/v1/workers
 """
 OPERATOR = """
+POST /lineages/{id}/pause
+POST /lineages/{id}/resume
+POST /lineages/{id}/retry
+POST /lineages/{id}/cancel
+POST /lineages/{id}/approve
+POST /lineages/{id}/refuse
+POST /sources/enable
+POST /sources/disable
+POST /sources/pause
+POST /sources/resume
+POST /schedules/run
+POST /schedules/pause
+POST /schedules/resume
+POST /workers/pause
+POST /workers/resume
+POST /alerts/look
 GET /api/v1/audit
 GET /api/v1/bulk/preview
 POST /api/v1/bulk
@@ -65,6 +92,11 @@ POST /api/v1/tasks/{id}/retry
 POST /api/v1/tasks/{id}/signal
 """
 ADMIN = """
+POST /lineages/{id}/limits
+POST /budgets/limit
+POST /settings/set
+POST /settings/unset
+GET /audit
 DELETE /api/v1/settings/{name:path}
 PATCH /api/v1/lineages/{id}/limits
 PUT /api/v1/budgets/{name:path}/limit

@@ -114,7 +114,7 @@ class SeparateWriter:
             return self._queue.popleft()
 
     def _learn(self, one: _SeparateCommit, took_s: float) -> None:
-        is_quick = took_s < QUICK_S and not one.tries.count
+        is_quick = took_s < QUICK_S and not one.tries.count and one.tries.full_since is None
         for function, _ in one.item.commit.writes:
             if is_quick:
                 self._known.pop(_name(function), None)

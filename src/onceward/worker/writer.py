@@ -28,6 +28,9 @@ from onceward.worker.counts import WriteCounts
 Answer = Callable[[CommitResult], None]
 MOST_TRIES = 3
 """How often the domain rows of a commit may cost a transaction of its own; then that is an error of its stage."""
+FULL_FOR_MS = 30_000
+"""How long there may be no space for the domain rows of a commit while the database takes other writes; then that is an
+error of its stage, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +179,16 @@ class Writer:
     def _transaction(self, items: Sequence[Item], wish: Wish | None, view: LineView | None) -> Written:
         """One transaction for all; where domain rows cost it, another one without them."""
         self.session.last_trouble = None
+        lent = self.session.lendings
         try:
             return self._once(items, wish, view, without_writes=False)
         except _Enough:
             pass
         except StoreError as error:
             # What is in doubt must stay whole, and after a restore nothing is to be written.
-            if isinstance(error, OutcomeUnknown | WentBack) or not isinstance(self.session.last_trouble, WriteLost):
+            needs_much = isinstance(error, StoreFull) and self.session.lendings > lent  # others may need less room
+            is_lost = isinstance(self.session.last_trouble, WriteLost)
+            if isinstance(error, OutcomeUnknown | WentBack) or not (is_lost or needs_much):
                 raise
         return self._once(items, wish, view, without_writes=True)
 
@@ -300,6 +306,8 @@ class Tries:
     """How often the domain rows of a commit have been tried in a transaction of its own."""
 
     count: int = 0
+    full_since: int | None = None
+    """Since when there has been space for other writes, and none for these."""
 
 
 def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> CommitResult:
@@ -312,6 +320,9 @@ def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> Co
     session.last_trouble = None
 
     def operation() -> Op[list[CommitResult]]:
+        nonlocal before
+        if isinstance(session.last_trouble, StoreFull):  # a full disk says nothing about its rows
+            before = session.lendings - tries.count
         tries.count = session.lendings - before
         if tries.count >= MOST_TRIES or (tries.count and isinstance(_cause(session), TimeoutError)):
             raise _Enough
@@ -325,12 +336,32 @@ def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> Co
         if _is_settled(session, doubt):
             return cast(list[CommitResult], doubt.result)[0]
         return commit_alone(session, item, tries)
-    except (StoreError, ConnectionLost, TryAgainLater) as error:
-        if not isinstance(error, StoreFull):
-            tries.count = session.lendings - before
+    except StoreFull as full:
+        if item.commit.writes and _fills_the_disk(session, tries):
+            return full.__cause__ if isinstance(full.__cause__, Exception) else full
+        raise
+    except (StoreError, ConnectionLost, TryAgainLater):
+        tries.count = session.lendings - before
         raise
     except Exception as error:  # its own trouble: the attempt hears of it and is judged by it
         return error
+
+
+def _fills_the_disk(session: Session, tries: Tries) -> bool:
+    """Whether only these domain rows have found no space for long: a statement may fill a disk that is not full."""
+    try:
+        session.transact(_write_nothing)
+    except (StoreError, ConnectionLost, TryAgainLater):
+        tries.full_since = None
+        return False
+    now = session.clock.monotonic()
+    tries.full_since = now if tries.full_since is None else tries.full_since
+    return now - tries.full_since >= FULL_FOR_MS
+
+
+def _write_nothing() -> Op[None]:
+    """Write the receipt of a transaction alone."""
+    yield from ()
 
 
 def _cause(session: Session) -> Exception:

@@ -375,6 +375,7 @@ class Session(ABC):
                     raise StoreUnavailable(f"the database stayed locked: {error}") from error
                 patience.pause(error)
             except StoreFull as error:
+                self.last_trouble = error
                 self.undo()
                 if has_made_room or not self._patience_s or not self.make_room():
                     raise

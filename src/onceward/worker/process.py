@@ -61,6 +61,10 @@ LAST_COMMITS_S = 10.0
 LONGEST_START_S = 60.0
 LONGEST_BESIDE_OTHERS_S = 0.5
 """How long functions given to `ctx.write` may take in a transaction with commits of other tasks."""
+INSISTS_S = 5.0
+"""How long a transaction runs again and again after lost connections and locks, before something else is tried."""
+LONGEST_LOCK_WAIT_S = 2.0
+"""How long a statement of such a transaction waits for the lock of another; then the whole runs again."""
 
 logger = EngineLog("onceward.worker")
 
@@ -138,8 +142,8 @@ class WorkerProcess:
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
-        session = self._store.session(patience_s=5.0)
-        session.insists = True
+        session = self._store.session(patience_s=INSISTS_S)
+        session.insists, session.lock_limit_s = True, LONGEST_LOCK_WAIT_S
         signals = handle_signals(loop, self._signalled)
         here = self._make_presence()
         worker = await off_loop(self._introduced, session, here)
@@ -158,10 +162,10 @@ class WorkerProcess:
             with suppress(RuntimeError):  # the loop may have closed this very moment
                 loop.call_soon_threadsafe(look_again, line if line in lines else None)
 
-        apart = self._store.session(patience_s=5.0)
+        apart = self._store.session(patience_s=INSISTS_S)
 
         def limit_writes(config: Config) -> None:
-            apart.lending_limit_s = config.write_timeout_ms / 1_000
+            apart.lending_limit_s = apart.lock_limit_s = config.write_timeout_ms / 1_000
             session.lending_limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending_limit_s)
 
         limit_writes(self._in_force.config)

@@ -21,13 +21,15 @@ from onceward.store.attempts.workers import mark_low_claim
 from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, WentBack, WriteLost
 from onceward.store.lines.lines import LineView, look, refresh_pauses
 from onceward.store.lines.memory import ANY_NUMBER, Line, LineMemory, is_time_to_sweep, mark_claimed, must_follow_clock
-from onceward.store.op import Op, Rows
+from onceward.store.op import Op, Query, Rows
 from onceward.worker import crash_points
 from onceward.worker.counts import WriteCounts
 
 Answer = Callable[[CommitResult], None]
 MOST_TRIES = 3
 """How often the domain rows of a commit may cost a transaction of its own; then that is an error of its stage."""
+MOST_LOSSES = 2
+"""How often a commit alone may lose its transaction, for as long as a session insists, while others are written."""
 FULL_FOR_MS = 30_000
 """How long there may be no space for the domain rows of a commit while the database takes other writes; then that is an
 error of its stage, too."""
@@ -306,8 +308,29 @@ class Tries:
     """How often the domain rows of a commit have been tried in a transaction of its own."""
 
     count: int = 0
+    losses: int = 0
     full_since: int | None = None
     """Since when there has been space for other writes, and none for these."""
+
+
+def commit_briefly(session: Session, item: Item) -> CommitResult | None:
+    """What becomes of a commit without domain rows in a transaction of its own, tried once; None if it met trouble."""
+
+    def operation() -> Op[list[CommitResult]]:
+        yield Query("wait_briefly")
+        return (yield from commit([item.commit], session.clock.now()))
+
+    try:
+        with session.without_waiting():
+            return session.transact(operation)[0]
+    except OutcomeUnknown as doubt:
+        return cast(list[CommitResult], doubt.result)[0] if _is_settled(session, doubt) else None
+    except WentBack:
+        raise
+    except (StoreError, ConnectionLost, TryAgainLater):
+        return None
+    except Exception as error:
+        return error
 
 
 def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> CommitResult:
@@ -340,8 +363,13 @@ def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> Co
         if item.commit.writes and _fills_the_disk(session, tries):
             return full.__cause__ if isinstance(full.__cause__, Exception) else full
         raise
-    except (StoreError, ConnectionLost, TryAgainLater):
+    except (StoreError, ConnectionLost, TryAgainLater) as error:
         tries.count = session.lendings - before
+        cause, is_lost = _cause(session), isinstance(session.last_trouble, ConnectionLost)
+        if isinstance(error, StoreUnavailable) and is_lost and takes_a_write(session):
+            tries.losses += 1
+            if tries.losses >= MOST_LOSSES:
+                return cause
         raise
     except Exception as error:  # its own trouble: the attempt hears of it and is judged by it
         return error
@@ -349,9 +377,7 @@ def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> Co
 
 def _fills_the_disk(session: Session, tries: Tries) -> bool:
     """Whether only these domain rows have found no space for long: a statement may fill a disk that is not full."""
-    try:
-        session.transact(_write_nothing)
-    except (StoreError, ConnectionLost, TryAgainLater):
+    if not takes_a_write(session):
         tries.full_since = None
         return False
     now = session.clock.monotonic()
@@ -359,9 +385,18 @@ def _fills_the_disk(session: Session, tries: Tries) -> bool:
     return now - tries.full_since >= FULL_FOR_MS
 
 
-def _write_nothing() -> Op[None]:
-    """Write the receipt of a transaction alone."""
-    yield from ()
+def takes_a_write(session: Session) -> bool:
+    """Whether the database takes a transaction that writes nothing but its receipt."""
+
+    def write_nothing() -> Op[None]:
+        yield from ()
+
+    try:
+        with session.without_waiting():
+            session.transact(write_nothing)
+    except (StoreError, ConnectionLost, TryAgainLater):
+        return False
+    return True
 
 
 def _cause(session: Session) -> Exception:

@@ -139,6 +139,8 @@ class Session(ABC):
         """How long such functions may take per transaction; None runs them without limit in the caller's thread."""
         self._lending_left_s = 0.0
         self._timed_thread = TimedThread()
+        self.lock_limit_s: float | None = None
+        """How long a statement waits for a lock of another transaction on PostgreSQL. Set before it opens."""
         self.last_trouble: Exception | None = None
         """Why the last try of a transaction failed."""
         self._last: _Confirmed | None = None

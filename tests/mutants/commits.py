@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.applying import Edit, Mutant
 
 REFUSED = "tests/faults/test_refused_writes.py"
+BLOCKED = "tests/faults/test_blocked_commits.py"
 
 MUTANTS = (
     Mutant(
@@ -98,6 +99,31 @@ MUTANTS = (
         "a commit whose domain rows fill the disk again and again is never judged",
         (Edit("worker/writer.py", "return now - tries.full_since >= FULL_FOR_MS", "return False"),),
         (f"{REFUSED}::test_a_write_that_fills_a_disk_that_is_not_full_ends_its_own_task",),
+    ),
+    Mutant(
+        "locks waited for",
+        "a worker waits for the lock of another transaction for as long as that is held, with all its commits",
+        (Edit("store/drivers/postgres.py", "if self.lock_limit_s is not None:", "if False:"),),
+        (f"{BLOCKED}::test_a_commit_that_another_transaction_blocks_holds_up_no_other",),
+        dialect="postgres",
+    ),
+    Mutant(
+        "groups tried for ever",
+        "a group of commits of which one costs the transaction each time is tried as it is for ever",
+        (
+            Edit(
+                "worker/committer.py",
+                "if batch.items and self._separate is not None and takes_a_write(self._writer.session):",
+                "if False:",
+            ),
+        ),
+        (f"{BLOCKED}::test_a_commit_that_costs_its_transaction_each_time_ends_its_own_task",),
+    ),
+    Mutant(
+        "losses never judged",
+        "a commit that costs its transaction each time is tried alone for ever",
+        (Edit("worker/writer.py", "if tries.losses >= MOST_LOSSES:", "if False:"),),
+        (f"{BLOCKED}::test_a_commit_that_costs_its_transaction_each_time_ends_its_own_task",),
     ),
     Mutant(
         "no second writer",

@@ -73,7 +73,7 @@ MUTANTS = (
                 "return decision.refused is not None",
             ),
         ),
-        (f"{BATCHES}::test_what_is_there_already_or_linked_folds_and_spoils_nothing",),
+        (f"{BATCHES}::test_children_that_are_refused_are_not_in_it_and_the_refusals_are_kept",),
     ),
     Mutant(
         "no brake by default",

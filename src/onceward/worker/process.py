@@ -143,7 +143,8 @@ class WorkerProcess:
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         session = self._store.session(patience_s=INSISTS_S)
-        session.insists, session.lock_limit_s = True, LONGEST_LOCK_WAIT_S
+        session.insists = True
+        session.lock_limit_s = LONGEST_LOCK_WAIT_S
         signals = handle_signals(loop, self._signalled)
         here = self._make_presence()
         worker = await off_loop(self._introduced, session, here)

@@ -105,7 +105,6 @@ MUTANTS = (
         "a worker waits for the lock of another transaction for as long as that is held, with all its commits",
         (Edit("store/drivers/postgres.py", "if self.lock_limit_s is not None:", "if False:"),),
         (f"{BLOCKED}::test_a_commit_that_another_transaction_blocks_holds_up_no_other",),
-        dialect="postgres",
     ),
     Mutant(
         "groups tried for ever",

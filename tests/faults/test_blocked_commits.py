@@ -99,7 +99,7 @@ def enqueues_the_child(app: App, connection: psycopg.Connection[Any], task: int)
 
 
 @pytest.mark.skipif(IS_BETWEEN, reason="behind a pooler no limit is set on waits for locks")
-@pytest.mark.parametrize("hold", [locks_the_row, enqueues_the_child])
+@pytest.mark.parametrize("hold", [locks_the_row, enqueues_the_child], ids=["postgres-row", "postgres-key"])
 def test_a_commit_that_another_transaction_blocks_holds_up_no_other(
     migrated_postgres_url: str, hold: Callable[[App, psycopg.Connection[Any], int], None]
 ) -> None:

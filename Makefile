@@ -28,8 +28,8 @@ $(STAMP): requirements-dev.txt pyproject.toml apps/pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation -e . -e apps
 	@touch $@
 
-demo: setup ## See jobs found on an invented web that has everything wrong with it, one of two workers killed: half a minute
-	@$(BIN)/onceward-jobs demo
+demo: setup ## See jobs found on an invented web, one of two workers killed: half a minute; WEB=1 opens the dashboard on it
+	@$(BIN)/onceward-jobs demo $(if $(WEB),--web)
 
 test: style ## Lint, then run the tests on SQLite and PostgreSQL
 	@echo "test     pytest, and mypy beside it, which uses one core"
@@ -80,12 +80,12 @@ torture: setup ## Run the long fault tests for MINUTES=60 and add what they coun
 lock: ## Resolve the requirements files anew (needs uv; UPGRADE=--upgrade takes newer versions)
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-		--no-emit-package onceward --extra postgres --extra speed --extra documents --extra jobfinder --extra llm \
+		--no-emit-package onceward --extra postgres --extra speed --extra web --extra mcp --extra otel --extra tui --extra documents --extra jobfinder --extra llm \
 		pyproject.toml apps/pyproject.toml requirements-dev.in -o requirements-dev.txt
 	@$(PYTHON) tests/lowest.py tools > .lowest-tools.in
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) --resolution lowest-direct \
 		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" \
-		--no-emit-package onceward --extra postgres --extra speed --extra documents --extra jobfinder --extra llm --extra aws \
+		--no-emit-package onceward --extra postgres --extra speed --extra web --extra mcp --extra otel --extra tui --extra documents --extra jobfinder --extra llm --extra aws \
 		pyproject.toml apps/pyproject.toml .lowest-tools.in -o requirements-lowest.txt
 	@rm .lowest-tools.in
 	@for wanted in bench/peers/requirements/*.in; do \

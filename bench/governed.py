@@ -98,7 +98,7 @@ def governed(sources: int, rounds: int) -> dict[str, Any]:
     _fill(app, Closed, sources)
     _fill(app, Many, sources)
     session.transact(lambda: _make_gates([f"many/{one}" for one in range(sources)]))
-    app.pause(source="closed")
+    app.workers.pause(source="closed")
     _close(app, session, worker)
     lines = {"beside": ["one", "closed"], "behind": ["many"], "again": ["one"]}
     found |= _measured(app, session, worker, rounds, lines)
@@ -128,7 +128,7 @@ def _close(app: App, session: Session, worker: int) -> None:
 
 
 def _reader(app: App, kinds: list[str]) -> LineMemory:
-    limits_of = None if kinds == ["plain"] else app.registry.limits_of
+    limits_of = None if kinds == ["plain"] else app._registry.limits_of
     return LineMemory(tuple(f"default:{kind}" for kind in kinds), limits_of, sweeps=app.dialect == "postgres")
 
 

@@ -45,7 +45,7 @@ def guard(large: int, rounds: int) -> dict[str, Any]:
 def _lineage(session: Session, size: int) -> Lease:
     """A lineage of so many tasks; its root, which has spawned them all."""
     limits = Limits(max_tasks=1_000_000, max_children=1_000_000)
-    task = app.task(app.enqueue(Noop(next(numbers), PAD), limits=limits).id)
+    task = app.tasks.get(app.enqueue(Noop(next(numbers), PAD), limits=limits).id)
     created_at = int(task.created_at.timestamp() * 1_000)
     lease = Lease(
         task=task.id, fence=0, token=b"", worker=0, run=1, kind=task.kind, version=1, queue=task.queue, band=0, rank=0,
@@ -58,7 +58,7 @@ def _lineage(session: Session, size: int) -> Lease:
 
 
 def _children(lease: Lease, many: int) -> list[SpawnRequest]:
-    spawner = app.spawner
+    spawner = app._spawner
     return [
         SpawnRequest(lease, "run", key_hash(""), spawner.defaults, spawner.child(lease, Noop(next(numbers), PAD)))
         for _ in range(many)

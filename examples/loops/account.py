@@ -65,7 +65,7 @@ def run(url: str, pipelines: Sequence[Pipeline], *roots: Payload) -> Account:
     try:
         app.enqueue_many(roots)
         app.run(until_idle=True)
-        tasks = [app.task(task.id) for task in reversed(app.tasks(limit=1_000))]
+        tasks = [app.tasks.get(task.id) for task in reversed(app.tasks.list(limit=1_000))]
     finally:
         app.close()
     refusals = [

@@ -57,10 +57,11 @@ if TYPE_CHECKING:
     from onceward.operations.budgets import BudgetStatus, HoldStatus
     from onceward.operations.cache import CacheStatus
     from onceward.operations.schedules import ScheduleStatus
-    from onceward.operations.sources import Pause, SourceState, SourceStatus
+    from onceward.operations.sources import SourceState, SourceStatus
     from onceward.operations.stats import Stats, StuckTask
     from onceward.operations.ticks import TickReport
     from onceward.operations.triggers import HttpTrigger, LambdaTrigger, NextTick, SubprocessTrigger
+    from onceward.operations.workers import Pause
     from onceward.settings.config import Config
     from onceward.store.drivers.migrate import Migration
     from onceward.views.alerts import Alert, Watch
@@ -185,7 +186,8 @@ _HOMES = {
         "TaskNotFound",
         "UnknownKind",
     ),
-    "onceward.operations.sources": ("Pause", "SourceState", "SourceStatus"),
+    "onceward.operations.sources": ("SourceState", "SourceStatus"),
+    "onceward.operations.workers": ("Pause",),
     "onceward.baggage": ("incoming", "outgoing_headers"),
     "onceward.client.importing": ("Imported",),
     "onceward.views.lineage": ("Branch", "Found", "Lineage", "LineageSummary", "Refusal"),

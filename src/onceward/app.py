@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal
 
+from onceward import extras
 from onceward.authoring.current_stage import refuse_while_importing
 from onceward.authoring.pipeline import Pipeline
+from onceward.client.awaited import awaited
+from onceward.client.enqueueing import Enqueueing
 from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.arguments import checked_function
@@ -18,55 +22,69 @@ from onceward.model.lineage import Limits, checked_number
 from onceward.model.schedule import Cron
 from onceward.model.setting import Setting
 from onceward.model.stop_list import StopList
-from onceward.model.times import Clock
-from onceward.operations.alerts import Watching, checked_watches
-from onceward.operations.budgets import Budgeting
-from onceward.operations.cache import CacheOperations
-from onceward.operations.lineages import LineageOperations
-from onceward.operations.schedules import Scheduling
-from onceward.operations.settings import SettingOperations
-from onceward.operations.sources import Governing
-from onceward.operations.stats import Statistics
-from onceward.operations.ticks import Ticking
-from onceward.operations.workers import Workers
+from onceward.model.times import Clock, Duration
 from onceward.settings.config import Config, with_profile
 from onceward.support.lazily import modules
 from onceward.worker import find_app
 from onceward.worker.event_loop import refuse_running_loop, run_on_loop
 from onceward.worker.worker_orders import Orders, Summary
 
+web_site, web_guard = modules("onceward.web.site", "onceward.web.guard")  # rooms above; they need the extra `web`
+
 if TYPE_CHECKING:  # a program that asks for work does not do any
+    from onceward.operations import alerts as alert_operations
+    from onceward.operations import schedules as schedule_operations
+    from onceward.operations import ticks
+    from onceward.operations import why as reasons
+    from onceward.operations.alerts import Alerts
+    from onceward.operations.audit import Audit
+    from onceward.operations.batches import Batches
+    from onceward.operations.budgets import Budgets
+    from onceward.operations.cache import Cache
+    from onceward.operations.lineages import Lineages
+    from onceward.operations.schedules import Schedules
+    from onceward.operations.settings import Settings
+    from onceward.operations.sources import Sources
+    from onceward.operations.stats import Statistics
+    from onceward.operations.task_ref import TaskRef
+    from onceward.operations.tasks import Tasks
+    from onceward.operations.ticks import TickReport
+    from onceward.operations.tokens import Tokens
+    from onceward.operations.triggers import Trigger
+    from onceward.operations.workers import Workers
     from onceward.store.drivers.migrate import Migration
     from onceward.store.operations import hourly_usage
+    from onceward.store.verify import verify
     from onceward.views import envelope as envelopes
     from onceward.views import worst_hour
     from onceward.views.alerts import Watch
     from onceward.views.envelope import Envelope
+    from onceward.views.why import Why
     from onceward.worker.process import WorkerProcess
 else:
+    alert_operations, schedule_operations, ticks, reasons = modules(
+        "onceward.operations.alerts",
+        "onceward.operations.schedules",
+        "onceward.operations.ticks",
+        "onceward.operations.why",
+    )
     envelopes, worst_hour = modules("onceward.views.envelope", "onceward.views.worst_hour")
-    (hourly_usage,) = modules("onceward.store.operations.hourly_usage")
+    hourly_usage, verify = modules("onceward.store.operations.hourly_usage", "onceward.store.verify.verify")
 
 MOST_PROCESSES = 10_000
 
 
-class App(
-    Ticking,
-    Scheduling,
-    LineageOperations,
-    SettingOperations,
-    Watching,
-    Governing,
-    Budgeting,
-    CacheOperations,
-    Statistics,
-):
+class App(Enqueueing):
     """Pipelines and the database in which their work is kept. Making one connects to nothing.
 
     `sqlite:///file.db` (embedded, migrated at first use) or `postgresql://host/name`. `migrations` are the
     application's own tables, `on_connect` is called with every new driver connection, `config` holds the numbers,
     `profile` chooses some of them, `settings` are those of the application itself. `on_failure` is called with every
     `Failure`, an attempt that failed or a task that ended badly, once it is committed, in a thread of its own.
+
+    Operations stand in namespaces by subject: `app.tasks`, `app.lineages`, `app.batches`, `app.sources`, `app.budgets`,
+    `app.schedules`, `app.settings`, `app.alerts`, `app.cache`, `app.workers`, `app.stats`. Every method that waits for
+    the database has an awaited form, with `a` in front: `await app.tasks.aget(7)`.
     """
 
     def __init__(
@@ -95,23 +113,113 @@ class App(
             stop_list=stop_list,
             settings=settings,
         )
-        self._schedules = self._known_schedules(schedules)
-        self._watches = checked_watches(watches)
+        self._schedules = schedule_operations.known_schedules(self, schedules)
+        self._watches = alert_operations.checked_watches(watches)
         if on_failure is not None:
             checked_function("on_failure", on_failure, "a Failure; it is a plain `def`")
             if iscoroutinefunction(on_failure):
                 raise ConfigError("on_failure is an `async def`; it is a plain function, called in a thread of its own")
         self._on_failure = on_failure
-        self.workers = Workers(self)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """What became of tasks, and what an operator does with one."""
+        from onceward.operations.tasks import Tasks
+
+        return Tasks(self)
+
+    @cached_property
+    def lineages(self) -> Lineages:
+        """Trees of tasks: see one whole, cancel, retry, pause it, raise its limits."""
+        from onceward.operations.lineages import Lineages
+
+        return Lineages(self)
+
+    @cached_property
+    def batches(self) -> Batches:
+        """Sets of tasks with one progress and one end."""
+        from onceward.operations.batches import Batches
+
+        return Batches(self)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """Outside services: their rates, their health, enable and disable."""
+        from onceward.operations.sources import Sources
+
+        return Sources(self)
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        """Money and other ceilings: what is spent, set aside and left, and another limit."""
+        from onceward.operations.budgets import Budgets
+
+        return Budgets(self)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """Work at set times: pause, resume, run now."""
+        from onceward.operations.schedules import Schedules
+
+        return Schedules(self, self._schedules)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The numbers in force, and live changes."""
+        from onceward.operations.settings import Settings
+
+        return Settings(self)
+
+    @cached_property
+    def alerts(self) -> Alerts:
+        """What the rules of the engine and the watches of the app have found."""
+        from onceward.operations.alerts import Alerts
+
+        return Alerts(self, self._watches)
+
+    @cached_property
+    def cache(self) -> Cache:
+        """The answers of sources that all workers share."""
+        from onceward.operations.cache import Cache
+
+        return Cache(self)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """Who may use the dashboard and the HTTP API."""
+        from onceward.operations.tokens import Tokens
+
+        return Tokens(self)
+
+    @cached_property
+    def audit(self) -> Audit:
+        """What callers of the dashboard and of the HTTP API have changed."""
+        from onceward.operations.audit import Audit
+
+        return Audit(self)
+
+    @cached_property
+    def workers(self) -> Workers:
+        """The processes at work, and pauses of what they may begin."""
+        from onceward.operations.workers import Workers
+
+        return Workers(self)
+
+    @cached_property
+    def stats(self) -> Statistics:
+        """How many tasks there are, how fast they go, what is stuck."""
+        from onceward.operations.stats import Statistics
+
+        return Statistics(self)
 
     def __repr__(self) -> str:
-        return f"<App {', '.join(self.registry.kinds) or 'without pipelines'} on {self._store.place}>"
+        return f"<App {', '.join(self._registry.kinds) or 'without pipelines'} on {self._store.place}>"
 
     def on(self, url: str, *, clock: Clock | None = None) -> App:
         """The same app on another database; for tests, and for one database per customer."""
         return App(
             url,
-            self.registry,
+            self._registry,
             migrations=self._migrations,
             on_connect=self._on_connect,
             config=self._code,
@@ -144,9 +252,9 @@ class App(
         if name is not None:
             codec.checked_name(name, "a worker")
         self.prepare()
-        self.registry.check_runnable()
+        self._registry.check_runnable()
         self._in_force.check()
-        self.registry.lanes(queues)
+        self._registry.lanes(queues)
         path = find_app.location_of(self)
         if processes is not None:
             if path is None:
@@ -165,9 +273,39 @@ class App(
             )
             return supervisor.run()
         orders = Orders(list(queues) if queues is not None else None, until_idle, name, concurrency, app_path=path)
-        return self.work(orders)
+        return self._work(orders)
 
-    def work(self, orders: Orders, on_start: Callable[[WorkerProcess], None] | None = None) -> Summary:
+    def tick(
+        self,
+        *,
+        max_tasks: int | None = None,
+        time_limit: Duration | None = None,
+        chain: int | None = None,
+        chain_left: int | None = None,
+        trigger: Trigger | None = None,
+        concurrency: int | None = None,
+        queues: Sequence[str] | None = None,
+    ) -> TickReport:
+        """Be a worker for a while: until nothing is ready, or so many tasks were claimed, or the time is over.
+
+        First it takes back what dead workers held, ends what has run out of time and fires schedules that are due. If
+        work is ready in the end it triggers the next tick, by default another process on this machine; at most `chain`
+        times after the scheduled one. `chain_left` is for whoever was triggered: what the trigger was told. What is not
+        given is as the settings `tick_tasks`, `tick_limit` and `chain` say; its lease is `tick_lease`.
+        """
+        return ticks.run_tick(
+            self,
+            self._work,
+            max_tasks=max_tasks,
+            time_limit=time_limit,
+            chain=chain,
+            chain_left=chain_left,
+            trigger=trigger,
+            concurrency=concurrency,
+            queues=queues,
+        )
+
+    def _work(self, orders: Orders, on_start: Callable[[WorkerProcess], None] | None = None) -> Summary:
         """Carry out orders in this process. `run` and the children of a supervisor come here."""
         pinned = {} if orders.concurrency is None else {"concurrency": orders.concurrency}
         if pinned:
@@ -182,11 +320,11 @@ class App(
         try:
             process = WorkerProcess(
                 self._store,
-                self.registry,
+                self._registry,
                 self._in_force,
                 orders,
                 self._readers.read,
-                self.spawner,
+                self._spawner,
                 self._schedules,
                 self._watches,
                 hook,
@@ -200,6 +338,30 @@ class App(
             if pinned:
                 self._in_force.pin()
 
+    def why(self, task: TaskRef) -> Why:
+        """Why a task is not running, until when, and which command unblocks it; `.below` says why its children wait."""
+        return reasons.explain(self, task)
+
+    awhy = awaited(why)
+
+    def verify(self) -> verify.Report:
+        """Check every invariant of the engine on the database as it is now."""
+        with self._lock:
+            return verify.verify(self._session(), self._store.clock.now())
+
+    averify = awaited(verify)
+
+    def asgi(self, *, hosts: Collection[str] | None = None, name: str = "") -> Any:
+        """Return the dashboard and its JSON API as an ASGI application, to mount in FastAPI or Starlette.
+
+        Every caller needs a token (`onceward token add`). `hosts` are the names under which it may be asked for;
+        without them the program that mounts it checks that. It needs the extra `web`.
+        """
+        try:
+            return web_site.Site(self, web_guard.Access(hosts), name=name).asgi()
+        except ModuleNotFoundError as error:
+            raise ConfigError(extras.missing(error.name or "") or str(error)) from error
+
     def envelope(
         self, limits: Limits | None = None, *, usd_per_1000_calls: float | None = None, measured: bool = False
     ) -> Envelope:
@@ -210,7 +372,7 @@ class App(
         has really come to.
         """
         worst_hour.checked_price(usd_per_1000_calls)
-        registry = self.registry
+        registry = self._registry
         hour = worst_hour.hourly(
             self.config,
             registry,
@@ -223,6 +385,8 @@ class App(
             typical = self._ask(lambda: hourly_usage.typical_hour(now))
             hour = replace(hour, typical=None if typical is None else typical.priced(usd_per_1000_calls))
         return envelopes.envelope(registry, self.config, limits, hour)
+
+    aenvelope = awaited(envelope)
 
 
 def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

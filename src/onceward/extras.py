@@ -6,6 +6,12 @@ EXTRA_OF = {
     "psycopg": "postgres",
     "boto3": "aws",
     "uvloop": "speed",
+    "jinja2": "web",
+    "starlette": "web",
+    "uvicorn": "web",
+    "mcp": "mcp",
+    "opentelemetry": "otel",
+    "textual": "tui",
 }
 """For each module that is not always there, the extra that brings it."""
 

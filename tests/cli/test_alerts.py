@@ -14,7 +14,7 @@ WATCH = Watch("parcels [bold]lost[/bold]", "SELECT 3, 'post', '[4, 5]'", above=2
 def troubled(app: App) -> App:
     """A database in which a watch of the application has found something."""
     watching = App(app.url, watches=[WATCH])
-    watching.watch_now()
+    watching.alerts.look()
     watching.close()
     return app
 

@@ -13,7 +13,7 @@ def test_batches_lists_the_newest_first_with_their_counts(app: App, ask: Ask) ->
         batch.add(shop.Order("two"))
     with app.batch("nothing", deadline="2d"):
         pass
-    app.cancel(batch.tasks[0])
+    app.tasks.cancel(batch.tasks[0])
 
     found = ask("batches", "--json", "--db", app.url).document["batches"]
 
@@ -29,7 +29,7 @@ def test_batches_lists_the_newest_first_with_their_counts(app: App, ask: Ask) ->
         "then", "why",
     ]  # fmt: skip
     assert lines[1].split()[:8] == ["night", "open", "1", "2", "50", "0", "0", "1"]
-    app.cancel(batch.tasks[1])
+    app.tasks.cancel(batch.tasks[1])
     assert [
         one["name"] for one in ask("batches", "--status", "failed", "--json", "--db", app.url).document["batches"]
     ] == ["night"]

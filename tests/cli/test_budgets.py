@@ -31,7 +31,7 @@ def test_budgets_shows_what_is_spent_and_who_waits(spent: App, ask: Ask) -> None
     header, line = ask("budgets", "--db", spent.url).out.splitlines()
     assert header.split()[:7] == ["name", "for", "unit", "limit", "spent", "reserved", "left"]
     assert line.split()[:8] == ["model-usd", "the", "app", "usd", "0.05", "0.04", "0", "0.01"]
-    waiting = spent.tasks(status="waiting")[0]
+    waiting = spent.tasks.list(status="waiting")[0]
     assert "waits for budget model-usd" in ask("why", waiting.id, "--db", spent.url).out
     assert "waits for budget model-usd" in ask("lineage", waiting.id, "--db", spent.url).out
 
@@ -54,10 +54,10 @@ def test_a_new_limit_wakes_those_who_wait(spent: App, ask: Ask) -> None:
     answer = ask("budgets", "model-usd", "--limit", "0.10", "--author", "ada", "--json", "--db", spent.url)
     assert (answer.code, answer.document["budgets"][0]["limit"]) == (0, 0.1)
     spent.run(until_idle=True)
-    assert spent.counts()[Status.SUCCEEDED] == 5
-    task = ask("task", spent.tasks()[0].id, "--json", "--db", spent.url).document
+    assert spent.stats.counts()[Status.SUCCEEDED] == 5
+    task = ask("task", spent.tasks.list()[0].id, "--json", "--db", spent.url).document
     assert task["cost_usd"] == 0.02
-    assert ask("lineage", spent.tasks()[0].id, "--json", "--db", spent.url).document["cost_usd"] == 0.02
+    assert ask("lineage", spent.tasks.list()[0].id, "--json", "--db", spent.url).document["cost_usd"] == 0.02
     rows = spent.read(lambda connection: connection.execute("SELECT author FROM onceward_budget_limit").fetchall())
     assert [tuple(row) for row in rows] == [("ada",)]
 

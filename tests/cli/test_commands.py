@@ -77,7 +77,7 @@ def test_a_long_key_presses_no_other_column_out_of_sight(
 
 
 def test_settings_say_where_and_by_whom_on_a_narrow_screen(app: App, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    app.set("poll", "3s", author="ann")
+    app.settings.set("poll", "3s", author="ann")
     monkeypatch.setenv("COLUMNS", "80")
 
     header, *lines = ask("settings", "--db", app.url).out.splitlines()
@@ -175,15 +175,15 @@ def test_retry_opens_what_has_ended_and_says_what_it_could_not(worked: App, ask:
     assert answer.code == 1
     assert answer.document == {"retried": [3, 4], "refused": [{"task": 999, "error": "there is no task 999"}]}
     assert answer.err.splitlines() == ["onceward: task 999 was not retried: there is no task 999"]
-    assert worked.task(3).status is Status.PENDING
+    assert worked.tasks.get(3).status is Status.PENDING
 
 
 def test_retry_from_a_stage_forgets_that_stage_only(worked: App, ask: Ask) -> None:
     answer = ask("retry", "1", "--from-stage", "ship", "--app", "tests.cli.shop:app", "--db", worked.url)
 
     assert (answer.code, answer.out) == (0, "retried task 1\n")
-    assert worked.task(1).results == {"check": "checked thing fine"}
-    assert worked.task(1).stage == "ship"
+    assert worked.tasks.get(1).results == {"check": "checked thing fine"}
+    assert worked.tasks.get(1).stage == "ship"
     document = ask("task", "1", "--json", "--app", "tests.cli.shop:app", "--db", worked.url).document
     assert [stage["state"] for stage in document["stages"]] == ["finished", "current"]
 
@@ -191,7 +191,7 @@ def test_retry_from_a_stage_forgets_that_stage_only(worked: App, ask: Ask) -> No
 def test_a_fresh_retry_forgets_everything(worked: App, ask: Ask) -> None:
     ask("retry", "1", "--fresh", "--db", worked.url)
 
-    assert (worked.task(1).run, worked.task(1).results) == (2, {})
+    assert (worked.tasks.get(1).run, worked.tasks.get(1).results) == (2, {})
     document = ask("task", "1", "--json", "--app", "tests.cli.shop:app", "--db", worked.url).document
     assert [stage["state"] for stage in document["stages"]] == ["current", "to come"]
 
@@ -201,7 +201,7 @@ def test_cancel_ends_a_task_with_a_reason(worked: App, ask: Ask) -> None:
 
     assert (answer.code, answer.out) == (1, "cancelled task 5\n")
     assert "task 1 was not cancelled" in answer.err
-    assert (worked.task(5).status, worked.task(5).reason) == (Status.CANCELLED, "sold")
+    assert (worked.tasks.get(5).status, worked.tasks.get(5).reason) == (Status.CANCELLED, "sold")
 
 
 def test_signal_wakes_a_task_with_a_value_in_json_or_text(worked: App, ask: Ask) -> None:
@@ -214,12 +214,12 @@ def test_signal_wakes_a_task_with_a_value_in_json_or_text(worked: App, ask: Ask)
         -5,
         {"by": "phone"},
     ]
-    assert worked.task(5).status is Status.WAITING
+    assert worked.tasks.get(5).status is Status.WAITING
 
     answer = ask("signal", "5", "approved", "--db", worked.url)
 
     assert (answer.code, answer.out) == (0, "task 5 has the signal approved\n")
-    assert worked.task(5).status is Status.PENDING
+    assert worked.tasks.get(5).status is Status.PENDING
 
 
 def test_verify_says_what_it_checked(unchanged: App, ask: Ask) -> None:
@@ -262,7 +262,7 @@ def test_prune_deletes_what_ended_long_ago(worked: App, ask: Ask) -> None:
 
     assert kept.out == "nothing was old enough to be deleted\n"
     assert deleted.document["tasks"] == 4
-    assert [task.id for task in worked.tasks()] == [5]
+    assert [task.id for task in worked.tasks.list()] == [5]
 
 
 def _claim_all(app: App, *, silent_ms: int, lease_ms: int) -> None:
@@ -271,6 +271,6 @@ def _claim_all(app: App, *, silent_ms: int, lease_ms: int) -> None:
 
     def act() -> Op[None]:
         worker = yield from register(NewWorker("ant", "host", 7, None, "order", "default", lease_ms), now - silent_ms)
-        yield from claim(LineMemory(app.registry.lanes(None), sweeps=app.dialect == "postgres"), worker, 100, now)
+        yield from claim(LineMemory(app._registry.lanes(None), sweeps=app.dialect == "postgres"), worker, 100, now)
 
     app._transact(act)

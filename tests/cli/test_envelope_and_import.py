@@ -119,7 +119,7 @@ def test_items_are_imported_once(app: App, ask: Ask, tmp_path: Path) -> None:
     assert (first.code, first.err) == (0, "")
     assert first.out == "imported 3 of 3 lines: 2 pending, 1 succeeded\n"
     assert (second.code, second.out) == (0, "imported 0 of 3 lines\n3 were there already\n")
-    assert {task.key: task.status.word for task in app.tasks()} == {
+    assert {task.key: task.status.word for task in app.tasks.list()} == {
         "item/a": "pending", "item/b": "succeeded", "item/c": "pending",
     }  # fmt: skip
     assert ask("verify", "--db", app.url).code == 0
@@ -151,7 +151,7 @@ def test_fields_and_words_are_mapped(app: App, ask: Ask, tmp_path: Path) -> None
 
     assert answer.code == 1
     assert (answer.document["created"], answer.document["bad"]) == ({"skipped": 1}, 1)
-    assert [task.key for task in app.tasks()] == ["item/a"]
+    assert [task.key for task in app.tasks.list()] == ["item/a"]
 
 
 def test_the_standard_input_is_a_file_too(app: App, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def _work(app: App) -> None:
 
 
 def ids(app: App) -> dict[str, int]:
-    return {task.key: task.id for task in app.tasks(limit=100)}
+    return {task.key: task.id for task in app.tasks.list(limit=100)}
 
 
 def test_a_lineage_is_shown_as_a_tree_with_its_refusals(crawl: App, ask: Ask) -> None:
@@ -68,7 +68,7 @@ def test_a_lineage_is_shown_as_a_tree_with_its_refusals(crawl: App, ask: Ask) ->
     assert answer.code == 0
     assert "\x1b" not in answer.out
     head, *lines = [" ".join(line.split()) for line in answer.out.splitlines()]
-    assert head == f"lineage {crawl.task(1).lineage}"
+    assert head == f"lineage {crawl.tasks.get(1).lineage}"
     assert lines[0] == "tasks 5 of 10,000: 1 pending, 1 waiting, 2 succeeded, 1 failed"
     assert "deepest 1 of 1" in lines
     assert "refused 3" in lines
@@ -93,7 +93,7 @@ def test_no_line_of_a_tree_is_wider_than_the_terminal(
 
 
 def test_a_lineage_as_json_is_a_tree_with_stable_keys(crawl: App, ask: Ask) -> None:
-    document = ask("lineage", crawl.task(1).lineage, "--json", "--db", crawl.url).document
+    document = ask("lineage", crawl.tasks.get(1).lineage, "--json", "--db", crawl.url).document
 
     assert set(document) == {
         "lineage", "whole", "tasks", "counts", "tasks_counted", "max_tasks", "deepest", "max_depth", "max_children",
@@ -150,7 +150,7 @@ def test_tasks_are_listed_by_lineage_and_depth(crawl: App, ask: Ask) -> None:
         return [task["key"] for task in ask("tasks", "--json", "--db", crawl.url, *options).document["tasks"]]
 
     assert found("--lineage", number["jobs"]) == ["later", "held", "broken", "jobs", "home"]
-    assert found("--lineage", crawl.task(1).lineage, "--status", "failed") == ["broken"]
+    assert found("--lineage", crawl.tasks.get(1).lineage, "--status", "failed") == ["broken"]
     assert found("--min-depth", "1", "--limit", "2") == ["later", "held"]
     assert found("--kind", "page", "--key", "alone") == ["alone"]
     assert found("--lineage", uuid.UUID(int=5)) == []
@@ -180,9 +180,9 @@ def test_a_lineage_is_retried_and_cancelled(crawl: App, ask: Ask) -> None:
     number = ids(crawl)
     document = ask("retry", "--lineage", "1", "--json", "--db", crawl.url).document
     assert document == {"retried": [number["broken"]], "refused": []}
-    answer = ask("cancel", "--lineage", crawl.task(1).lineage, "--reason", "enough", "--db", crawl.url)
+    answer = ask("cancel", "--lineage", crawl.tasks.get(1).lineage, "--reason", "enough", "--db", crawl.url)
     assert (answer.code, answer.out) == (0, "cancelled 3 tasks\n")
-    assert crawl.task(number["held"]).reason == "enough"
+    assert crawl.tasks.get(number["held"]).reason == "enough"
     assert ask("cancel", "--lineage", "1", "--db", crawl.url).out == "nothing of it is open\n"
     assert ask("retry", "--lineage", "1", "--db", crawl.url).out == "nothing of it has failed\n"
 
@@ -221,4 +221,4 @@ def test_to_approve_is_to_send_the_signal_approved(crawl: App, ask: Ask) -> None
     answer = ask("approve", number["held"], "4711", "--json", "--db", crawl.url)
     assert answer.code == 1
     assert answer.document["approved"] == [number["held"]]
-    assert crawl.task(number["held"]).status is Status.PENDING
+    assert crawl.tasks.get(number["held"]).status is Status.PENDING

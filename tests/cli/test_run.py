@@ -45,7 +45,7 @@ def test_run_works_until_idle_and_stdout_is_one_document(app: App, command: Ask)
     assert answer.document["tasks"]["succeeded"] == 1
     assert answer.document["tasks"]["failed"] == 2
     assert "a stage prints what it likes" in answer.err
-    assert app.task(1).history[0].worker.endswith("/1")  # type: ignore[union-attr]
+    assert app.tasks.get(1).history[0].worker.endswith("/1")  # type: ignore[union-attr]
 
 
 def test_run_in_this_process_logs_json_lines_to_stderr(app: App, command: Ask) -> None:
@@ -60,7 +60,7 @@ def test_run_in_this_process_logs_json_lines_to_stderr(app: App, command: Ask) -
     assert [line["event"] for line in lines if line["logger"] == "onceward.cli"] == ["working", "stopped"]
     [failed, _] = [line for line in lines if line["event"] == "stage failed"]
     assert (failed["task"], failed["kind"], failed["stage"], failed["level"]) == (1, "order", "check", "warning")
-    assert app.task(1).history[0].worker == "ant"
+    assert app.tasks.get(1).history[0].worker == "ant"
 
 
 def test_processes_log_in_the_form_that_run_was_told(sqlite_url: str, command: Ask) -> None:
@@ -84,7 +84,7 @@ def test_run_stops_in_good_order_when_told(app: App, processes: int) -> None:
         text=True,
     )
     app.enqueue(shop.Order("thing"))
-    _until(lambda: app.task(1).status is Status.SUCCEEDED)
+    _until(lambda: app.tasks.get(1).status is Status.SUCCEEDED)
 
     worker.send_signal(signal.SIGTERM)
     _, log = worker.communicate(timeout=20)

@@ -36,7 +36,7 @@ def app_file(url: str, tmp_path: Path) -> Path:
 
 def test_schedules_lists_them_with_their_next_time(planned: App, ask: Ask) -> None:
     [found] = ask("schedules", "--json", "--db", planned.url).document["schedules"]
-    next_at = planned.schedules()[0].next_at
+    next_at = planned.schedules.list()[0].next_at
     assert found == {
         "name": "nightly", "kind": "order", "expression": "30 2 * * *", "tz": "Europe/Berlin", "missed": "once",
         "next_at": next_at.isoformat(timespec="milliseconds"), "last_at": None,
@@ -50,9 +50,9 @@ def test_schedules_lists_them_with_their_next_time(planned: App, ask: Ask) -> No
 def test_schedules_are_paused_and_resumed_by_name_without_the_code(planned: App, ask: Ask) -> None:
     assert ask("schedules", "--pause", "nightly", "--db", planned.url).out == "paused nightly\n"
     assert "paused" in ask("schedules", "--db", planned.url).out
-    assert planned.schedules()[0].paused
+    assert planned.schedules.list()[0].paused
     assert ask("schedules", "--resume", "nightly", "--json", "--db", planned.url).document == {"resumed": "nightly"}
-    assert not planned.schedules()[0].paused
+    assert not planned.schedules.list()[0].paused
     answer = ask("schedules", "--pause", "daily", "--db", planned.url)
     assert (answer.code, "there is no schedule 'daily'" in answer.err) == (1, True)
 
@@ -61,7 +61,7 @@ def test_run_now_needs_the_code_and_enqueues(planned: App, app_file: Path, ask: 
     answer = ask("schedules", "--run-now", "nightly", "--db", planned.url)
     assert (answer.code, "give --app" in answer.err) == (2, True)
     done = ask("schedules", "--run-now", "nightly", "--json", "--app", f"{app_file}:app").document
-    [task] = planned.tasks()
+    [task] = planned.tasks.list()
     assert done == {"schedule": "nightly", "task": task.id, "created": True, "reason": None}
     assert task.scheduled_at == task.created_at
     shown = ask("task", task.id, "--json", "--db", planned.url).document

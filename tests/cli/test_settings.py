@@ -18,7 +18,7 @@ def value_of(document: Any, name: str) -> dict[str, Any]:
 
 def test_all_settings_are_listed_with_where_they_were_said(app: App, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEWARD_GRACE", "7s")
-    app.set("concurrency", 50, author="ann")
+    app.settings.set("concurrency", 50, author="ann")
     shown = ask("settings", "--db", app.url)
     lines = {line.split()[0]: line for line in shown.out.splitlines()}
     assert shown.code == 0

@@ -98,7 +98,7 @@ def test_a_source_is_switched(site: App, ask: Ask) -> None:
 def test_scopes_are_paused_and_resumed(site: App, ask: Ask) -> None:
     assert ask("pause", "--pipeline", "page", "--db", site.url).out == "paused the pipeline page\n"
     assert ask("pause", "--everything", "--json", "--db", site.url).document == {"paused": "everything"}
-    assert {one.scope for one in site.pauses()} == {"everything", "pipeline:page"}
+    assert {one.scope for one in site.workers.pauses()} == {"everything", "pipeline:page"}
     task = site.enqueue(Page(3)).id
     assert "everything is paused by an operator" in ask("why", task, "--db", site.url).out
     assert ask("resume", "--everything", "--db", site.url).out == "resumed everything\n"

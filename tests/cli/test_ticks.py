@@ -17,7 +17,7 @@ def test_a_tick_works_and_stdout_is_one_document(app: App, command: Ask) -> None
     assert (report["tasks"], report["outcomes"], report["ended"]) == (4, {"succeeded": 4}, "max tasks")
     assert (report["work_left"], report["triggered"]) == (True, False)
     assert "a stage prints what it likes" in answer.err
-    assert app.counts()[Status.SUCCEEDED] == 4
+    assert app.stats.counts()[Status.SUCCEEDED] == 4
 
 
 @pytest.mark.parametrize(

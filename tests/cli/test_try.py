@@ -71,18 +71,18 @@ def test_one_task_is_tried_with_its_children_on_a_database_of_its_own(
     assert outcomes(done.document) == [
         ("price", 70, None, None), ("ship", {"shipped": 70}, None, None), ("send", None, None, None),
     ]  # fmt: skip
-    assert app.tasks() == []
+    assert app.tasks.list() == []
 
 
 def test_on_the_real_database_a_trial_runs_nothing_else(ask: Ask, place: str, app: App) -> None:
-    before = len(app.tasks())
+    before = len(app.tasks.list())
     assert ask("try", place, "Order(7)").code == 0
     done = ask("try", place, "Order(7)", "--real")
     assert done.code == 0, done
     assert "order.ship" in done.out
     assert '{"shipped": 70}' in done.out
-    assert len(app.tasks()) == before + 2
-    assert {task.status for task in app.tasks()} == {Status.SUCCEEDED}
+    assert len(app.tasks.list()) == before + 2
+    assert {task.status for task in app.tasks.list()} == {Status.SUCCEEDED}
 
 
 def test_an_error_of_a_stage_ends_the_trial_with_its_traceback_and_leaves_nothing_open(
@@ -93,7 +93,7 @@ def test_an_error_of_a_stage_ends_the_trial_with_its_traceback_and_leaves_nothin
     assert "raised KeyError: 'unlucky'" in done.out
     assert "in ship" in done.err
     assert "onceward/worker" not in done.err, "the frames of the engine are left out"
-    assert [task.status for task in app.tasks()] == [Status.CANCELLED]
+    assert [task.status for task in app.tasks.list()] == [Status.CANCELLED]
 
 
 def test_a_verdict_is_shown(ask: Ask, place: str) -> None:

@@ -136,7 +136,7 @@ class Engine:
         """Become a worker."""
 
         def enter() -> Op[int]:
-            yield from declare(self.app.registry.budgets.values(), self.now)
+            yield from declare(self.app._registry.budgets.values(), self.now)
             return (yield from register(NewWorker("ant", "host", 7, None, "", "", 300_000), self.now))
 
         self.worker = self.session.transact(enter)
@@ -144,7 +144,7 @@ class Engine:
 
     def writer(self, worker: int) -> Writer:
         """The transactions of a worker."""
-        registry = self.app.registry
+        registry = self.app._registry
         limits_of = registry.limits_of if registry.governs else None
 
         def memory(*, suspect: bool = False) -> LineMemory:

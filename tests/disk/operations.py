@@ -51,7 +51,7 @@ def _taken(lease: Lease) -> Commit:
 
 
 def _split(engine: Engine, lease: Lease) -> Commit:
-    spawner, mine = engine.app.spawner, Order(lease.task - 1)
+    spawner, mine = engine.app._spawner, Order(lease.task - 1)
     children = tuple(spawner.child(lease, Piece(mine.number * 10 + number)) for number in range(3))
     spawns = spawner.together(mine, children, (), ())
     return Commit(lease, HandOver("split", b"1", "close", "default", joins=True), spawns=spawns)
@@ -97,8 +97,8 @@ def _ended(engine: Engine) -> None:
 
 def _look(engine: Engine, task: int) -> Iterator[object]:
     yield engine.app.verify().ok
-    yield engine.app.task(task).status
-    yield engine.app.counts()
+    yield engine.app.tasks.get(task).status
+    yield engine.app.stats.counts()
     yield engine.app.read(lambda connection: connection.execute("SELECT count(*) FROM onceward_task").fetchall())
 
 
@@ -142,7 +142,7 @@ OPERATIONS = [
         _declared,
         lambda engine, _: fire_due(engine.session, engine.app._schedules, engine.now).fired,
     ),
-    Operation("prune", _ended, lambda engine, _: engine.app.prune(), may_be_repeated=True),
+    Operation("prune", _ended, lambda engine, _: engine.app.tasks.prune(), may_be_repeated=True),
     Operation("migrate", lambda engine: None, lambda engine, _: engine.app.migrate(), may_be_repeated=True),
     Operation(
         "verify and read",

@@ -69,8 +69,8 @@ def work_beside_hogs(app: App, *, processes: int, times: int, each_s: float, tas
         waited_s = time.monotonic() - began
         app.run(until_idle=True)
     assert waited_s > each_s / 2, "nobody was in the way"
-    assert all(app.task(task).status is Status.SUCCEEDED for task in ids)
-    events = [entry.event for task in ids for entry in app.task(task).history]
+    assert all(app.tasks.get(task).status is Status.SUCCEEDED for task in ids)
+    events = [entry.event for task in ids for entry in app.tasks.get(task).history]
     assert not {Event.RECLAIMED, Event.LOST, Event.CRASHED} & set(events)
     assert_verified(app)
     Tally(

@@ -55,7 +55,7 @@ class Mailing:
 
     def assert_sent(self, tasks: list[int]) -> None:
         """All of these have ended, and each has left one row."""
-        assert all(self.app.task(task).status is Status.SUCCEEDED for task in tasks)
+        assert all(self.app.tasks.get(task).status is Status.SUCCEEDED for task in tasks)
         notes = self.app.read(lambda connection: connection.execute("SELECT task FROM note ORDER BY task").fetchall())
         assert [task for (task,) in notes] == sorted(tasks)
         assert_verified(self.app)
@@ -90,7 +90,7 @@ def change_until_full(app: App) -> None:
     """Have the same small thing written again and again until there is no space."""
     with suppress(StoreFull):
         for number in count():
-            app.set("concurrency", 100 + number % 2)
+            app.settings.set("concurrency", 100 + number % 2)
 
 
 def test_payloads_fill_the_disk(disk: Path, mailing: Mailing) -> None:
@@ -100,7 +100,7 @@ def test_payloads_fill_the_disk(disk: Path, mailing: Mailing) -> None:
     assert len(kept) > 10
     with pytest.raises(StoreFull, match=FULL):
         mailing.app.enqueue_many([Letter(number, os.urandom(30_000).hex()) for number in range(-20, 0)])
-    assert mailing.app.counts()[Status.PENDING] == len(kept)
+    assert mailing.app.stats.counts()[Status.PENDING] == len(kept)
     assert_verified(mailing.app)
     ballast.unlink()
     mailing.may_go.set()
@@ -133,7 +133,7 @@ def test_another_file_fills_the_disk_under_a_worker(
 ) -> None:
     kept = [one.id for one in mailing.app.enqueue_many([Letter(number) for number in range(5)])]
     processes: list[WorkerProcess] = []
-    thread = threading.Thread(target=lambda: mailing.app.work(Orders(), on_start=processes.append))
+    thread = threading.Thread(target=lambda: mailing.app._work(Orders(), on_start=processes.append))
     thread.start()
     try:
         assert all(mailing.begun.acquire(timeout=60) for _ in kept)
@@ -143,7 +143,7 @@ def test_another_file_fills_the_disk_under_a_worker(
         with pytest.raises(StoreFull, match=FULL):
             mailing.app.enqueue_many([Letter(number, os.urandom(30_000).hex()) for number in range(20)], root=True)
         (disk / "other").unlink()
-        until(lambda: mailing.app.counts().get(Status.SUCCEEDED) == len(kept), "everything is sent")
+        until(lambda: mailing.app.stats.counts().get(Status.SUCCEEDED) == len(kept), "everything is sent")
     finally:
         (disk / "other").unlink(missing_ok=True)
         processes[0].request_stop()

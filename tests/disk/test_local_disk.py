@@ -93,7 +93,7 @@ def test_a_folder_that_is_mounted_over_sftp_is_refused(share: Path) -> None:
 def test_a_file_on_a_disk_of_the_machine_is_taken(mounts: Path, tmp_path: Path, kind: str) -> None:
     mounts.write_text(f"{ROOT_LINE}\n{mounted(tmp_path, kind)}\n")
     app = mailing(tmp_path / "work.db")
-    assert app.task(app.enqueue(Letter(1)).id).status is Status.PENDING
+    assert app.tasks.get(app.enqueue(Letter(1)).id).status is Status.PENDING
     app.close()
 
 

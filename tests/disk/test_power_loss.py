@@ -102,7 +102,7 @@ def what_was_asked(folder: Path, *, synchronous: str) -> tuple[list[Event], int]
             harness.app.enqueue(Order(number, "x" * 3_000))
         harness.app.enqueue_many([Question(number) for number in range(10)])
         harness.drain()
-        harness.app.prune("0s")
+        harness.app.tasks.prune("0s")
         harness.app.enqueue(Order(7))
         harness.drain()
         harness.app.close()

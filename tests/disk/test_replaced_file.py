@@ -81,7 +81,7 @@ def test_nothing_is_acknowledged_where_the_file_is_gone(app: App) -> None:
 def test_workers_go_on_from_an_older_copy_that_was_put_in_place_under_them(app: App, tmp_path: Path) -> None:
     app.prepare()
     processes: list[WorkerProcess] = []
-    thread = threading.Thread(target=lambda: app.work(Orders(), on_start=processes.append))
+    thread = threading.Thread(target=lambda: app._work(Orders(), on_start=processes.append))
     thread.start()
     try:
         app.enqueue(Letter(1), root=True)
@@ -97,7 +97,7 @@ def test_workers_go_on_from_an_older_copy_that_was_put_in_place_under_them(app: 
     finally:
         processes[0].request_stop()
         thread.join()
-    assert [app.task(task).status for task in (1, 2)] == [Status.SUCCEEDED] * 2
+    assert [app.tasks.get(task).status for task in (1, 2)] == [Status.SUCCEEDED] * 2
     assert_verified(app)
     assert_sound(Path(app._store.place))
     Tally(

@@ -120,7 +120,7 @@ def test_the_handler_for_lambda(handler: Any, monkeypatch: pytest.MonkeyPatch) -
     second = handler.handler({**sent, "max_tasks": 10}, Remaining(660_000))
     assert (second["chain"], second["tasks"], second["ended"]) == (1, 4, "idle")
     json.dumps(second)
-    assert handler.app.counts()[Status.SUCCEEDED] == 7
+    assert handler.app.stats.counts()[Status.SUCCEEDED] == 7
 
 
 def test_the_handler_heeds_what_lambda_leaves_it(handler: Any) -> None:
@@ -130,7 +130,7 @@ def test_the_handler_heeds_what_lambda_leaves_it(handler: Any) -> None:
 
 def test_the_handler_takes_no_more_than_its_own_bounds_and_nothing_over_a_url(handler: Any) -> None:
     assert handler.handler({"requestContext": {"http": {}}, "max_tasks": 3}, Remaining(660_000)) == {"statusCode": 403}
-    assert handler.app.counts()[Status.SUCCEEDED] == 0
+    assert handler.app.stats.counts()[Status.SUCCEEDED] == 0
     report = handler.handler({"max_tasks": 10**9, "chain": 99, "chain_left": 2}, Remaining(660_000))
     assert (report["tasks"], report["chain_left"]) == (7, 2)
 
@@ -178,4 +178,4 @@ def test_the_receiver_starts_a_tick_for_whoever_has_the_token(place: Path, recei
 
 def done(place: Path) -> int:
     with App(f"sqlite:///{place / 'shop.db'}") as app:
-        return app.counts()[Status.SUCCEEDED]
+        return app.stats.counts()[Status.SUCCEEDED]

@@ -116,7 +116,7 @@ def pages(ctx: Context[Book]) -> None:
             batch.add(Page(ctx.payload.number, number))
     if ctx.payload.number % 3 == 0:
         ctx.checkpoint("opened")
-        assert app.batch_status(f"book {ctx.payload.number}").total >= 4
+        assert app.batches.get(f"book {ctx.payload.number}").total >= 4
 
 
 class Apart(Payload, kind="apart"):
@@ -136,7 +136,7 @@ def read(ctx: Context[Page]) -> None:
 
 @index.stage
 def sort(ctx: Context[Index]) -> str:
-    return app.batch_status(f"book {ctx.payload.book}").status
+    return app.batches.get(f"book {ctx.payload.book}").status
 
 
 app = App(os.environ["BATCHES_URL"], pipelines=[book, apart, page, index])
@@ -165,9 +165,9 @@ library.app.run(processes=3, until_idle=True)
     )
     assert done.returncode == 0, done.stderr
     app: App = fleet.app
-    library = app.batch_status("library")
+    library = app.batches.get("library")
     assert (library.status, library.total, library.succeeded) == ("succeeded", BOOKS * 10, BOOKS * 10)
-    inner = [one for one in app.batches(limit=100) if one.name != "library"]
+    inner = [one for one in app.batches.list(limit=100) if one.name != "library"]
     assert {(one.status, one.total) for one in inner} == {("succeeded", 8)}
     followers = fleet.sql("SELECT id FROM onceward_task WHERE kind = 'index' ORDER BY id")
     assert sorted(one.then for one in inner if one.then is not None) == [task for (task,) in followers]

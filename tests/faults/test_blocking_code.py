@@ -32,7 +32,7 @@ def keep_blocking(fleet: Fleet, *, lease: str, seconds: float, with_regex: bool)
     file = fleet.folder / "both are there"
     [task] = fleet.enqueue([Block(1, seconds, str(file), with_regex)])
     supervisor = fleet.start(processes=1, lease=lease)
-    wait_until(lambda: fleet.app.task(task).status is Status.RUNNING, "the stage has begun", fleet.state)
+    wait_until(lambda: fleet.app.tasks.get(task).status is Status.RUNNING, "the stage has begun", fleet.state)
     idle = fleet.start(lease=lease)
     wait_until(lambda: idle.pid in fleet.living_pids(), "a second worker might take it", fleet.state)
     file.touch()
@@ -60,7 +60,7 @@ def ignore_a_time_limit(fleet: Fleet) -> None:
     wait_until(lambda: fleet.ended() == 61, "all have ended", fleet.state)
     supervisor.send(signal.SIGTERM)
     assert supervisor.end() == 0
-    late = fleet.app.task(task)
+    late = fleet.app.tasks.get(task)
     assert late.status is Status.FAILED
     assert "time limit" in (late.reason or "")
     assert [happening.event for happening in late.history] == [Event.TIMED_OUT, Event.FINISHED]
@@ -79,7 +79,7 @@ def test_a_loop_without_an_end_is_stopped_each_time_and_all_others_succeed(fleet
     neighbours += fleet.enqueue(Plain(number, seconds=0.1) for number in range(50))
     supervisor = fleet.start(processes=2, until_idle=True)
     assert supervisor.end() == 0
-    ended = fleet.app.task(task)
+    ended = fleet.app.tasks.get(task)
     assert ended.status is Status.FAILED
     # Code in Python is stopped from inside; where that comes too late, by the end of its process.
     stopped = (Event.RETRY_SCHEDULED, Event.TIMED_OUT)
@@ -98,7 +98,7 @@ def block_during_a_commit(fleet: Fleet) -> None:
     wait_until(lambda: fleet.ended() == 2, "both have ended", fleet.state, limit_s=25)
     supervisor.send(signal.SIGTERM)
     assert supervisor.end() == 0
-    assert "time limit" in (fleet.app.task(late).reason or "")
+    assert "time limit" in (fleet.app.tasks.get(late).reason or "")
     fleet.all_succeeded([slow])
     fleet.exactly_once([(slow, "write_slowly")])
     keep(fleet.app, "F07", "stage blocks in C past its time limit while its process commits", faults=1)

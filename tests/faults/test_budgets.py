@@ -70,7 +70,7 @@ def spend(url: str, folder: Path, *, limit: str, tasks: int, processes: int, kil
             wait_until(lambda: is_spent(app), "the budget is spent", lambda: said(app, folder), limit_s=120)
             within(ledger, app, Decimal(limit))
             assert ledger.total() > Decimal(limit) / 3, "hardly anything was spent"
-            app.raise_budget("usd", 1_000)
+            app.budgets.set_limit("usd", 1_000)
             for _ in range(kills // 10):
                 time.sleep(min(0.6, dice.expovariate(1 / 0.2)))
                 workers.kill_one(dice)
@@ -79,7 +79,7 @@ def spend(url: str, folder: Path, *, limit: str, tasks: int, processes: int, kil
         finally:
             workers.end()
         wait_until(lambda: settled(app), "what was lost is settled")
-        assert ledger.total() <= app.budgets()[0].spent
+        assert ledger.total() <= app.budgets.list()[0].spent
         within(ledger, app, Decimal(1_000))
         fault = "worker killed while it spends from a budget"
         keep(app, "F52", fault, faults=len(workers.killed), recovery_s=recovered_s(app, workers.killed))
@@ -111,12 +111,12 @@ def hold(url: str, folder: Path, *, limit: str, tasks: int, processes: int, kill
                 within(ledger, app, Decimal(limit))
             wait_until(lambda: is_at_rest(app), "all wait or have ended", lambda: said(app, folder), limit_s=120)
             within(ledger, app, Decimal(limit))
-            app.raise_budget("usd", 1_000)
+            app.budgets.set_limit("usd", 1_000)
             wait_until(lambda: has_finished(app, tasks), "all have finished", lambda: said(app, folder), limit_s=180)
         finally:
             workers.end()
         wait_until(lambda: settled(app), "what was lost is settled")
-        assert ledger.total() <= app.budgets("usd")[0].spent
+        assert ledger.total() <= app.budgets.list("usd")[0].spent
         within(ledger, app, Decimal(1_000))
         fault = "worker killed while its tasks hold money beyond their stages"
         keep(app, "F52", fault, faults=len(workers.killed), recovery_s=recovered_s(app, workers.killed))
@@ -124,34 +124,34 @@ def hold(url: str, folder: Path, *, limit: str, tasks: int, processes: int, kill
 
 def is_at_rest(app: App) -> bool:
     """Whether nothing can be begun: whatever has not ended waits for the budget."""
-    counts = app.counts()
+    counts = app.stats.counts()
     return not counts[Status.PENDING] + counts[Status.RUNNING] + counts[Status.RETRYABLE]
 
 
 def is_spent(app: App) -> bool:
     """Whether nothing more can be begun: not even one more call fits, or all that is left has ended."""
-    [status] = app.budgets()
-    counts = app.counts()
+    [status] = app.budgets.list()
+    counts = app.stats.counts()
     busy = counts[Status.PENDING] + counts[Status.RUNNING] + counts[Status.RETRYABLE]
     return status.left < DEAREST and status.reserved == 0 and not busy
 
 
 def has_finished(app: App, tasks: int) -> bool:
     """Whether all have."""
-    return app.counts()[Status.SUCCEEDED] == tasks
+    return app.stats.counts()[Status.SUCCEEDED] == tasks
 
 
 def settled(app: App) -> bool:
     """Settle what killed workers have left behind, as any worker would."""
     with app._lock:
         sweep_budgets(app._session(), app._store.clock.now())
-    return app.budgets()[0].reserved == 0
+    return app.budgets.list()[0].reserved == 0
 
 
 def within(ledger: Ledger, app: App, limit: Decimal) -> None:
     """Neither the provider nor the budget has counted more than the limit, and every promise holds."""
     assert ledger.total() <= limit
-    [status] = app.budgets()
+    [status] = app.budgets.list()
     assert status.spent + status.reserved <= limit
     report = app.verify()
     assert report.ok, [breach.sentence for check in report.checks for breach in check.breaches]
@@ -159,7 +159,7 @@ def within(ledger: Ledger, app: App, limit: Decimal) -> None:
 
 def said(app: App, folder: Path) -> str:
     printed = "\n".join(path.read_text(errors="replace")[-800:] for path in sorted(folder.glob("worker-*.log"))[-6:])
-    return f"{app.counts()}\n{app.budgets()}\n{printed}"
+    return f"{app.stats.counts()}\n{app.budgets.list()}\n{printed}"
 
 
 class Workers:
@@ -207,7 +207,7 @@ def test_what_a_stage_in_a_process_of_its_own_charges_is_spent(url: str, fate: s
     with alone_app.on(url) as app:
         app.enqueue(Alone(fate))
         assert begin(["python", "-m", "tests.faults.spenders", "alone"], {DATABASE: url}).wait(60) == 0
-        [status] = app.budgets()
+        [status] = app.budgets.list()
         assert (status.spent, status.reserved) == (Decimal(spent), 0)
         assert app.verify().ok
         if fate != "fine":
@@ -218,9 +218,9 @@ def test_a_stage_in_a_process_of_its_own_holds_and_settles(url: str) -> None:
     with alone_app.on(url) as app:
         held, waiting = app.enqueue(Alone("hold")), app.enqueue(Alone("too much"))
         assert begin(["python", "-m", "tests.faults.spenders", "alone"], {DATABASE: url}).wait(60) == 0
-        assert app.task(held.id).status is Status.SUCCEEDED
-        assert app.task(waiting.id).waiting_for == "budget:alone-usd"
-        [status] = app.budgets()
+        assert app.tasks.get(held.id).status is Status.SUCCEEDED
+        assert app.tasks.get(waiting.id).waiting_for == "budget:alone-usd"
+        [status] = app.budgets.list()
         assert (status.spent, status.reserved) == (Decimal(5), 0)
         assert app.verify().ok
 
@@ -255,7 +255,7 @@ def test_claims_that_race_set_aside_no_more_than_there_is(url: str, sessions: Ca
             begin.wait()
             for task in mine:
                 now = app._store.clock.now()
-                decided = session.transact(lambda: set_aside([task], app.registry.budgets_of, now, now, waits=True))  # noqa: B023
+                decided = session.transact(lambda: set_aside([task], app._registry.budgets_of, now, now, waits=True))  # noqa: B023
                 held.extend(decided.held)
 
         threads = [threading.Thread(target=claim, args=(sessions(), ids[place::8])) for place in range(8)]
@@ -264,7 +264,7 @@ def test_claims_that_race_set_aside_no_more_than_there_is(url: str, sessions: Ca
         for thread in threads:
             thread.join()
         assert len(held) == 20
-        assert app.counts()[Status.WAITING] == 44
+        assert app.stats.counts()[Status.WAITING] == 44
         [(reserved,)] = app.read(
             lambda connection: connection.execute("SELECT reserved FROM onceward_budget").fetchall()
         )

@@ -82,7 +82,7 @@ def asking(fleet: Fleet, server: Server, processes: int, *, apart: bool = False)
 def all_have_it(fleet: Fleet, tasks: list[int]) -> None:
     wait_until(lambda: fleet.ended() == len(tasks), "all have ended", fleet.state)
     fleet.all_succeeded(tasks)
-    assert {fleet.app.task(task).results["apart"] for task in tasks} == {"a page"}
+    assert {fleet.app.tasks.get(task).results["apart"] for task in tasks} == {"a page"}
     [(hits, misses)] = fleet.sql("SELECT hits, misses FROM onceward_gate WHERE name = 'web'")
     assert hits == len(tasks) - 1
     assert misses == 1

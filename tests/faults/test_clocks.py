@@ -205,7 +205,7 @@ def test_times_of_schedules_are_fired_once_whatever_the_clock_of_the_server_says
         app.prepare()
         worker = begin(["onceward", "run", "tests.faults.schedulers:app", "--processes", "0"], {DATABASE: url})
         try:
-            wait_until(lambda: len(app.schedules()) > 0 and app.workers.list(), "it is at work")
+            wait_until(lambda: len(app.schedules.list()) > 0 and app.workers.list(), "it is at work")
             most = 0
             for offset_s in (1_200, 0, 1_200, 2_400, 0, 2_400, 3_600):
                 before = len(fired(app))
@@ -214,7 +214,9 @@ def test_times_of_schedules_are_fired_once_whatever_the_clock_of_the_server_says
                 if offset_s > most:
                     wait_until(partial(_more_fired, app, before), "what is due is fired")
                     most = offset_s
-            wait_until(lambda: app.counts()[Status.PENDING] + app.counts()[Status.RUNNING] == 0, "all is done")
+            wait_until(
+                lambda: app.stats.counts()[Status.PENDING] + app.stats.counts()[Status.RUNNING] == 0, "all is done"
+            )
         finally:
             worker.terminate()
             assert worker.wait(60) == 0

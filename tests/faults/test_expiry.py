@@ -44,7 +44,7 @@ def test_what_is_done_at_expiry_survives_kills(app: App, tmp_path: Path) -> None
         worker.kill()
         worker.wait()
     assert begin(command, variables).wait(120) == 0
-    ended = [app.task(task.id) for task in tasks]
+    ended = [app.tasks.get(task.id) for task in tasks]
     assert {(task.status, task.reason) for task in ended} == {(Status.FAILED, "exceeded 1s")}
     assert sorted(rows(app, "SELECT job, remote FROM kept")) == [(number, f"remote {number}") for number in range(JOBS)]
     assert all([one.event.word for one in task.history].count("finished") == 1 for task in ended)

@@ -67,6 +67,6 @@ def test_while_nobody_can_be_notified_work_goes_on_by_looking(url: str) -> None:
             app.enqueue(Job(20))
             app.enqueue_many([Job(number) for number in range(21, 25)])
             app.run(until_idle=True)
-            ended = Counter((one.kind, one.status) for one in app.tasks(limit=100))
+            ended = Counter((one.kind, one.status) for one in app.tasks.list(limit=100))
         assert ended == {("job", Status.SUCCEEDED): 25, ("child", Status.SUCCEEDED): 25}
         assert [breach for check in app.verify().checks for breach in check.breaches] == []

@@ -144,10 +144,10 @@ def read_all_of_it(app: App, site: Site, caplog: pytest.LogCaptureFixture) -> No
         for name in ("calendar/2026", "circle/a", "corridor/0", "family", "mirrors", "links")
     }
     app.run(until_idle=True)
-    tasks = app.tasks(limit=10_000)
+    tasks = app.tasks.list(limit=10_000)
     assert {task.status for task in tasks} == {Status.SUCCEEDED, Status.FAILED}
     made = Counter(task.lineage for task in tasks)
-    of = {name: made[app.task(task).lineage] for name, task in starts.items()}
+    of = {name: made[app.tasks.get(task).lineage] for name, task in starts.items()}
     assert of == {"calendar/2026": 40, "circle/a": 1, "corridor/0": 1, "family": 40, "mirrors": 1, "links": 31}
     asked = {path: times for path, times in site.asked.items() if not path.startswith(("/circle", "/corridor"))}
     assert set(asked.values()) == {1}, "a page was asked for twice"

@@ -114,7 +114,7 @@ def test_a_connection_that_is_lost_while_it_is_set_up_is_opened_again(postgres_f
             connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
     with App(postgres_fleet.url, on_connect=set_up) as app:
-        assert app.counts()
+        assert app.stats.counts()
         session = app._store.session(patience_s=20)
         session.transact(_nothing)
         session.close()

@@ -51,7 +51,7 @@ def test_a_task_that_was_enqueued_without_a_reply_is_thereonce(
             proxy.choose = partial(once, [fault])
             ids.append(app.enqueue(Steps(number)).id)
     assert proxy.faults == rounds
-    made = {task.id: task.payload.number for task in postgres_fleet.app.tasks(limit=100)}
+    made = {task.id: task.payload.number for task in postgres_fleet.app.tasks.list(limit=100)}
     assert made == {first.id: -1, **{task: number for number, task in enumerate(ids)}}
     postgres_fleet.verified()
     Tally(matrix="F32", fault=LOST_REPLY, store="postgres", faults=rounds, commits=rounds, reconciled=rounds).keep()
@@ -68,7 +68,7 @@ def test_a_task_that_was_enqueued_without_a_reply_and_is_gone_again_has_no_id(
         return committed
 
     with make_app(proxy.url) as app:
-        app.counts()
+        app.stats.counts()
         monkeypatch.setattr(PostgresSession, "_has_committed", and_prune)
         proxy.choose = partial(once, [Fault.REPLY_LOST])
         with pytest.raises(OutcomeUnknown, match="before its id could be read"):

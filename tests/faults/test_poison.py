@@ -55,7 +55,7 @@ def poison(fleet: Fleet, *, how: str, ordinary: int, seconds: float = 0.1) -> No
     healthy += fleet.enqueue(Plain(number, seconds) for number in range(ordinary - ordinary // 2))
     supervisor = fleet.start(processes=2, until_idle=True)
     assert supervisor.end() == 0, supervisor.said()
-    task = fleet.app.task(poisoned)
+    task = fleet.app.tasks.get(poisoned)
     assert (task.status, task.reason) == (Status.FAILED, "lost 3 workers"), fleet.state()
     fleet.all_succeeded(healthy)
     fleet.exactly_once((one, "do") for one in healthy)
@@ -85,7 +85,7 @@ def die_apart(fleet: Fleet, how: str) -> None:
     [poisoned] = fleet.enqueue([Contained(how)])
     healthy = fleet.enqueue(Plain(number, seconds=0.01) for number in range(20))
     fleet.run_dry()
-    task = fleet.app.task(poisoned)
+    task = fleet.app.tasks.get(poisoned)
     assert (task.status, task.reason, task.crashes) == (Status.FAILED, "lost 3 workers", 3)
     assert [happening.event for happening in task.history] == [Event.CRASHED] * 3
     fleet.all_succeeded(healthy)
@@ -103,19 +103,19 @@ def work_apart(fleet: Fleet) -> None:
     """Results, rows, checkpoints, parts, progress, reading and waiting work from another process."""
     [everything, waits] = fleet.enqueue([Apart("everything"), Apart("wait")])
     worker = fleet.start()
-    wait_until(lambda: fleet.app.task(waits).status is Status.WAITING, "it waits for its signal", fleet.state)
-    fleet.app.signal(waits, "go", 42)
+    wait_until(lambda: fleet.app.tasks.get(waits).status is Status.WAITING, "it waits for its signal", fleet.state)
+    fleet.app.tasks.signal(waits, "go", 42)
     wait_until(lambda: fleet.ended() == 2, "both have ended", fleet.state)
     worker.send(signal.SIGTERM)
     assert worker.end() == 0
     fleet.all_succeeded([everything, waits])
-    task = fleet.app.task(everything)
+    task = fleet.app.tasks.get(everything)
     told = task.results["work_apart"]
     assert len({told["worker"], told["own"], task.results["work_apart_awaiting"]}) == 3
     assert told["rows seen"] == 1  # the row of its checkpoint was durable before it went on
     assert task.progress is not None
     assert task.progress.note == "half of it"
-    assert fleet.app.task(waits).results["work_apart"] == {"signal": 42}
+    assert fleet.app.tasks.get(waits).results["work_apart"] == {"signal": 42}
     assert fleet.rows() == {
         (everything, "work_apart"): 1,
         (everything, "work_apart after its checkpoint"): 1,
@@ -130,7 +130,7 @@ def fail_apart(fleet: Fleet) -> None:
     wishes = ["filter", "fail", "err", "memory", "lambda"]
     ids = dict(zip(wishes, fleet.enqueue(Apart(wish) for wish in wishes), strict=True))
     fleet.run_dry()
-    tasks = {wish: fleet.app.task(task) for wish, task in ids.items()}
+    tasks = {wish: fleet.app.tasks.get(task) for wish, task in ids.items()}
     assert (tasks["filter"].status, tasks["filter"].reason) == (Status.FILTERED, "five strikes")
     assert (tasks["fail"].status, tasks["fail"].reason) == (Status.FAILED, "for good")
     assert tasks["err"].reason == "failed after 1 retry: ValueError: an ordinary error"
@@ -166,7 +166,7 @@ app = App("sqlite:///notes.db", pipelines=[notes], migrations=[Migration("notes"
 if __name__ == "__main__":
     task = app.enqueue(Note("hello")).id
     app.run(until_idle=True)
-    print(app.task(task).status.word, app.task(task).reason)
+    print(app.tasks.get(task).status.word, app.tasks.get(task).reason)
     print(app.read(lambda connection: connection.execute("SELECT text FROM note").fetchall()))
 """
 
@@ -218,7 +218,7 @@ if __name__ == "__main__":
     app.run(until_idle=True)
     app.enqueue(Ask("late"))
     app.tick(max_tasks=1)
-    for task in sorted(app.tasks(), key=lambda task: task.id):
+    for task in sorted(app.tasks.list(), key=lambda task: task.id):
         print(task.key, task.status.word, task.reason)
         if task.due_at is not None:
             print((task.due_at - task.created_at).days)

@@ -90,11 +90,11 @@ def terminate_commits(connection: psycopg.Connection[tuple[int]]) -> int:
 def test_an_app_outlives_its_connection(postgres_fleet: Fleet) -> None:
     app, dice = postgres_fleet.app, random.Random(SEED)
     with psycopg.connect(postgres_fleet.url, autocommit=True) as connection:
-        for ask in (app.counts, lambda: app.enqueue(Steps(1)), lambda: app.tasks(limit=1), app.verify):
+        for ask in (app.stats.counts, lambda: app.enqueue(Steps(1)), lambda: app.tasks.list(limit=1), app.verify):
             ask()
             wait_until(partial(terminate_one, connection, dice), "the connection is terminated")
             ask()
-    app.cancel(app.tasks(limit=1)[0].id)
+    app.tasks.cancel(app.tasks.list(limit=1)[0].id)
 
 
 # A server that crashes

@@ -93,10 +93,10 @@ class Scene:
 
     def assert_kept_apart(self) -> None:
         """Every good task has succeeded, every bad one has ended by its retries, and every promise holds."""
-        ended = Counter(self.app.task(task.id).status for task in self.good)
+        ended = Counter(self.app.tasks.get(task.id).status for task in self.good)
         assert ended == {Status.SUCCEEDED: BESIDE}
         for number, task in enumerate(self.bad):
-            seen = self.app.task(task.id)
+            seen = self.app.tasks.get(task.id)
             assert (seen.status, seen.reason[:22] if seen.reason else "") == (
                 Status.FAILED,
                 "failed after 1 retry: ",
@@ -247,7 +247,7 @@ def test_a_slow_write_ends_by_its_own_time_limit_while_others_go_on(url: str) ->
     scene = Scene(url, [sleep, compute], write_timeout="1s")
     assert scene.run() < 6
     scene.assert_kept_apart()
-    reasons = {scene.app.task(task.id).reason for task in scene.bad}
+    reasons = {scene.app.tasks.get(task.id).reason for task in scene.bad}
     assert all("TimeoutError: the functions given to ctx.write took longer than 1 s" in (one or "") for one in reasons)
 
 
@@ -276,6 +276,6 @@ def test_a_write_that_outlasts_a_time_limit_of_the_administrator_ends_its_own_ta
 def test_a_write_that_takes_long_but_has_the_time_for_it_is_committed(url: str) -> None:
     scene = Scene(url, [lambda connection: (time.sleep(0.8), connection.execute("SELECT 1"))])
     assert scene.run() < LIMIT_S
-    assert scene.app.task(scene.bad[0].id).status is Status.SUCCEEDED
+    assert scene.app.tasks.get(scene.bad[0].id).status is Status.SUCCEEDED
     assert scene.calls[0] == 2  # beside others it has less time
     scene.app.close()

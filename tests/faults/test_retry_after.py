@@ -74,5 +74,5 @@ def test_nobody_calls_a_source_that_has_asked_to_be_left_alone(fleet: Fleet, sor
         assert (mine, late) == ([], []), f"{seconds} s: {len(mine)} of its own process, {len(late)} of the other"
         after = [one for one in began if over_at + 0.1 < one.at < over_at + 0.6]
         assert len(after) > 20, f"{seconds} s: the pause was served longer than it was asked for"
-    fleet.app.pause()
+    fleet.app.workers.pause()
     wait_until(lambda: not fleet.counts().get(Status.RUNNING), "all is still", fleet.state)

@@ -94,7 +94,7 @@ def test_the_children_of_a_supervisor_fire_what_is_due(app: App, tmp_path: Path)
         supervisor = begin(command, {DATABASE: app.url}, stderr=log)
     try:
         first = wait_until(lambda: fired(app), "the first is fired")
-        [quarters] = [one for one in app.schedules() if one.name == QUARTERS]
+        [quarters] = [one for one in app.schedules.list() if one.name == QUARTERS]
         app._transact(lambda: _set_back(quarters, due_at - quarter))
         wait_until(lambda: len(fired(app)) >= len(first) + 2, "both that were missed since are fired")
     finally:

@@ -21,9 +21,9 @@ def test_a_running_worker_goes_by_a_changed_concurrency(fleet: Fleet, processes:
         return len(list(fleet.folder.glob("inside-*")))
 
     wait_until(lambda: inside() == 1, "one stage has begun", fleet.state)
-    fleet.app.set("concurrency", 4)
+    fleet.app.settings.set("concurrency", 4)
     wait_until(lambda: inside() == 4, "three more have", fleet.state, limit_s=SECONDS)
-    fleet.app.set("concurrency", 2)
+    fleet.app.settings.set("concurrency", 2)
     (fleet.folder / "open").touch()
     assert worker.end() == 0
     assert fleet.counts() == {Status.SUCCEEDED: 6}
@@ -35,10 +35,10 @@ def test_running_stages_hear_of_a_changed_setting(fleet: Fleet) -> None:
     worker = fleet.start(until_idle=True)
 
     def listening() -> bool:
-        notes = [fleet.app.task(task).progress for task in tasks]
+        notes = [fleet.app.tasks.get(task).progress for task in tasks]
         return all(progress is not None and progress.note == "hello" for progress in notes)
 
     wait_until(listening, "both have heard the first value", fleet.state)
-    fleet.app.set("greeting", "good evening")
+    fleet.app.settings.set("greeting", "good evening")
     wait_until(lambda: fleet.counts().get(Status.SUCCEEDED) == 2, "both heard the other", fleet.state, limit_s=SECONDS)
     assert worker.end() == 0

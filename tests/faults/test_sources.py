@@ -96,7 +96,7 @@ def share_a_bucket(fleet: Fleet, outside: Outside, *, seconds: float) -> None:
     uneven_s = max(on_the_way) - min(on_the_way)
     assert worst_window(sorted(visit.came_at for visit in visits)) <= BURST + PER_SECOND * uneven_s
     assert len(visits) >= 0.95 * most, f"only {len(visits)} of {most:g} calls were made\n{fleet.state()}"
-    fleet.app.pause()
+    fleet.app.workers.pause()
     still(fleet)
 
 
@@ -142,8 +142,8 @@ def stand_beside_trouble(fleet: Fleet, outside: Outside, *, rounds: int, seconds
     """Eight sources with two places each, beside a dead one and one of a call a minute, and without them, in turns."""
     outside.takes_s["good"] = 0.1
     outside.down.add("dead")
-    fleet.app.pause(source="dead")
-    fleet.app.pause(source="slow")
+    fleet.app.workers.pause(source="dead")
+    fleet.app.workers.pause(source="slow")
     enough = round(8 * 20 * (WARMING_UP_S + seconds) * rounds * 2.5)
     fleet.enqueue(Good(number % 8, number) for number in range(enough))
     fleet.enqueue(Dead(number) for number in range(500))
@@ -154,17 +154,17 @@ def stand_beside_trouble(fleet: Fleet, outside: Outside, *, rounds: int, seconds
     beside: list[float] = []
     for _ in range(rounds):
         alone.append(speed(outside, seconds))
-        fleet.app.resume(source="dead")
-        fleet.app.resume(source="slow")
+        fleet.app.workers.resume(source="dead")
+        fleet.app.workers.resume(source="slow")
         beside.append(speed(outside, seconds))
-        fleet.app.pause(source="dead")
-        fleet.app.pause(source="slow")
+        fleet.app.workers.pause(source="dead")
+        fleet.app.workers.pause(source="slow")
     assert outside.of("dead"), "it was tried"
     assert len(outside.of("slow")) <= 1 + rounds * seconds * 2 / 60 + 1
     assert fleet.counts()[Status.PENDING] > 100, "there was work all the time"
     share = statistics.fmean(beside) / statistics.fmean(alone)
     assert share >= 0.95, f"alone {alone}, beside trouble {beside} calls a second"
-    fleet.app.pause()
+    fleet.app.workers.pause()
     still(fleet)
 
 
@@ -205,7 +205,7 @@ def probe(fleet: Fleet, outside: Outside, *, processes: int, openings: int, paus
     assert all(later.came_at - one.came_at >= pause_s for one, later in pairwise(failed))
     [first, *others] = [visit for visit in visits if not visit.failed]
     assert all(other.came_at > first.left_at for other in others), "others came before the probe was over"
-    [status] = fleet.app.source("fragile")
+    [status] = fleet.app.sources.get("fragile")
     assert (status.state, status.streak) == (SourceState.OPEN, 0)
     keep(fleet.app, "F58", f"breaker half-open under {processes} processes", faults=opened(fleet))
 

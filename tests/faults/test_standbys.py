@@ -86,7 +86,7 @@ def name_both(primary: Fleet, standby: PostgresServer, folder: Path, *, times: i
             ids.extend(fleet.enqueue(Steps(number, 1) for number in range(KNOWN)))
             stop_following(standby, primary)
             unknown = fleet.enqueue(Steps(number, 1) for number in range(UNKNOWN))
-            assert [fleet.app.task(task).id for task in unknown] == unknown, "what was just accepted is not seen"
+            assert [fleet.app.tasks.get(task).id for task in unknown] == unknown, "what was just accepted is not seen"
             ids.extend(unknown)
             wait_until(lambda: fleet.ended() == len(ids), "all of it is done", fleet.state)
             assert _counted(standby, primary).total() == len(ids) - UNKNOWN, "it has followed meanwhile"
@@ -130,7 +130,7 @@ def _counted(standby: PostgresServer, fleet: Fleet) -> Counter[Status]:
     """What somebody is told who asks the standby about the tasks."""
     app = make_app(_at(_place(standby.get_uri()), fleet))
     try:
-        return Counter(task.status for task in app.tasks(limit=10_000))
+        return Counter(task.status for task in app.tasks.list(limit=10_000))
     finally:
         app.close()
 

@@ -135,10 +135,10 @@ def lose_the_supervisor(fleet: Fleet) -> None:
 def test_a_child_that_cannot_stop_is_killed_and_nothing_is_burned(fleet: Fleet) -> None:
     [task] = fleet.enqueue([Block(1, seconds=45)])
     worker = fleet.start(processes=1, settings={"grace": "1s"})
-    wait_until(lambda: fleet.app.task(task).status is Status.RUNNING, "the stage has begun", fleet.state)
+    wait_until(lambda: fleet.app.tasks.get(task).status is Status.RUNNING, "the stage has begun", fleet.state)
     worker.send(signal.SIGTERM)
     assert worker.end(limit_s=40) == 0, worker.said()
-    blocked = fleet.app.task(task)
+    blocked = fleet.app.tasks.get(task)
     assert (blocked.status, blocked.failures, blocked.crashes) == (Status.PENDING, 0, 0)
     assert [happening.event for happening in blocked.history] == [Event.RECLAIMED]
     keep(fleet.app, "F08", "SIGTERM with 1 s of grace to a child that cannot stop", faults=1)

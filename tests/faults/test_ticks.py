@@ -58,7 +58,7 @@ def test_a_chain_of_depth_two_runs_three_times_for_each_schedule(app: App) -> No
         wait_until(lambda cycle=cycle: len(ticks_that_ended(app)) >= 3 * cycle, "its chain has run")  # type: ignore[misc]
         expected = [(0, 10, "max tasks", 1), (1, 10, "max tasks", 1), (2, 10, "max tasks", 0)]
         assert [tuple(row) for row in ticks_that_ended(app)] == expected * cycle
-        assert app.counts()[Status.SUCCEEDED] == 30 * cycle
+        assert app.stats.counts()[Status.SUCCEEDED] == 30 * cycle
     assert len(rows(app, "SELECT id FROM onceward_tick")) == 6
 
 
@@ -82,15 +82,15 @@ def test_ticks_that_overlap_never_share_a_task(app: App) -> None:
 def test_what_a_killed_tick_had_claimed_runs_in_the_next_one(app: App) -> None:
     app.enqueue_many([Note(number, 30.0 if number == 0 else 0.0) for number in range(5)])
     victim = started(app, "--trigger", "none", "--concurrency", "10")
-    wait_until(lambda: app.counts()[Status.SUCCEEDED] == 4, "all four are done")
+    wait_until(lambda: app.stats.counts()[Status.SUCCEEDED] == 4, "all four are done")
     os.kill(victim.pid, signal.SIGKILL)
     victim.communicate()
-    [task] = app.tasks(status="running")
+    [task] = app.tasks.list(status="running")
     report = reported(started(app, "--trigger", "none", "--time-limit", "3"))
     assert (report["reclaimed"], report["released"], report["ended"]) == (1, 1, "time limit")
-    assert [one.event.word for one in app.task(task.id).history] == ["crashed", "released"]
+    assert [one.event.word for one in app.tasks.get(task.id).history] == ["crashed", "released"]
     assert [tuple(row) for row in rows(app, "SELECT how FROM onceward_tick ORDER BY id")] == [(None,), ("time limit",)]
-    app.cancel(task.id)
+    app.tasks.cancel(task.id)
     assert app.verify().ok
     keep(app, "F01", "tick killed", faults=1)
 
@@ -98,11 +98,11 @@ def test_what_a_killed_tick_had_claimed_runs_in_the_next_one(app: App) -> None:
 def test_a_tick_that_is_stopped_gives_back_what_it_holds_and_triggers_nobody(app: App) -> None:
     app.enqueue_many([Note(number, 20.0) for number in range(3)])
     tick = started(app, "--concurrency", "2")
-    wait_until(lambda: app.counts()[Status.RUNNING] == 2, "two are running")
+    wait_until(lambda: app.stats.counts()[Status.RUNNING] == 2, "two are running")
     tick.send_signal(signal.SIGTERM)
     tick.send_signal(signal.SIGINT)  # another one, because two of one kind at once are one
     report = reported(tick)
     assert (report["ended"], report["triggered"], report["why_not"]) == ("stopped", False, "it was stopped")
-    assert app.counts()[Status.PENDING] == 3
+    assert app.stats.counts()[Status.PENDING] == 3
     assert app.verify().ok
     keep(app, "F08", "tick stopped by SIGTERM and SIGINT", faults=1)

@@ -27,7 +27,7 @@ def test_a_dead_workers_task_is_reclaimed_and_finished(fleet: Fleet) -> None:
     fleet.run_dry()
     fleet.all_succeeded([task])
     fleet.exactly_once([(task, "pass_through"), (task, "after")])
-    history = fleet.app.task(task).history
+    history = fleet.app.tasks.get(task).history
     [lost] = [happening for happening in history if happening.event is Event.CRASHED]
     assert "died" in (lost.note or "")
     assert [happening.fence for happening in history] == [1, 1, 2, 2]

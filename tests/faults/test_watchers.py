@@ -21,7 +21,7 @@ def test_a_worker_looks_and_ends_in_good_order(request: pytest.FixtureRequest, s
     worker = begin(command, {watched.DATABASE: url}, stderr=subprocess.PIPE)
     try:
         wait_until(
-            lambda: app.alerts() or worker.poll() is not None, "the watch of the application has found something"
+            lambda: app.alerts.list() or worker.poll() is not None, "the watch of the application has found something"
         )
         assert worker.poll() is None, worker.communicate()
         looks = "SELECT name FROM onceward_watch ORDER BY name"
@@ -35,5 +35,5 @@ def test_a_worker_looks_and_ends_in_good_order(request: pytest.FixtureRequest, s
 
     assert worker.returncode == 0
     assert said.count("rule=always") == 1
-    assert [alert.rule for alert in app.alerts()] == ["always"]
+    assert [alert.rule for alert in app.alerts.list()] == ["always"]
     app.close()

@@ -609,7 +609,7 @@ def _drawing(hands: Hands, url: str) -> tuple[int, Work, BudgetRule]:
     """A worker, its claim of a task that draws from a budget which is not open yet, and that budget."""
     with App(url, [asking], clock=FakeClock(NOON)) as app:
         app.enqueue(Ask(1))
-        registry = app.registry
+        registry = app._registry
 
     def memory() -> LineMemory:
         sweeps = hands.session.dialect == "postgres"
@@ -781,7 +781,7 @@ def _drawing_again(hands: Hands, url: str) -> tuple[int, Callable[[], LineMemory
     in line, and one of another pipeline, for which that budget is not open yet."""
     with App(url, [first_asking, looking], clock=FakeClock(NOON)) as app:
         app.enqueue(Ask(1))
-        registry = app.registry
+        registry = app._registry
 
         def memory() -> LineMemory:
             sweeps = hands.session.dialect == "postgres"

@@ -61,7 +61,7 @@ def test_no_history_of_holds_passes_the_ceiling(actions: list[tuple[str, Any]]) 
         elif action == "crash":
             harness.crash(("after claim", "before work", "inside commit", "after work")[value % 4])
         elif action == "lower":
-            harness.app.raise_budget("usd", max(1, LIMIT - value))
+            harness.app.budgets.set_limit("usd", max(1, LIMIT - value))
         elif chosen is not None and action != "drain":
             act(harness, action, chosen)
         harness.drain(wait_for_due=action == "drain")
@@ -70,7 +70,7 @@ def test_no_history_of_holds_passes_the_ceiling(actions: list[tuple[str, Any]]) 
         act(harness, "cancel", task)
     harness.drain()
     check(harness)
-    for status in harness.app.budgets("usd"):
+    for status in harness.app.budgets.list("usd"):
         assert (status.reserved, status.held) == (0, 0)
     harness.app.close()
 
@@ -79,18 +79,18 @@ def act(harness: Harness, action: str, task: int) -> None:
     """Cancel an open task, or open an ended one again."""
     is_over = harness.task(task).status.is_terminal
     if action == "cancel" and not is_over:
-        harness.app.cancel(task)
+        harness.app.tasks.cancel(task)
     elif action in ("retry", "fresh") and is_over:
-        harness.app.retry(task, fresh=action == "fresh")
+        harness.app.tasks.retry(task, fresh=action == "fresh")
 
 
 def check(harness: Harness) -> None:
     """The ceiling holds, and what is held is held by open tasks."""
     assert [breach.sentence for check in harness.app.verify().checks for breach in check.breaches] == []
-    for status in harness.app.budgets("usd"):
+    for status in harness.app.budgets.list("usd"):
         assert 0 <= status.held <= status.reserved
         assert status.spent + status.reserved <= LIMIT
-    for one in harness.app.holds():
+    for one in harness.app.budgets.holds():
         assert one.state == "lost" or harness.task(one.task).status not in TERMINAL
 
 

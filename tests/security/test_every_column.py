@@ -70,9 +70,9 @@ def fill(app: App) -> None:
         app.enqueue(Thing(f"to do {way}", way))
     with app.batch("more", then=Thing("then again")) as batch:
         batch.add(Thing("of another batch", "wait"))
-    waiting = next(task for task in app.tasks(limit=100) if task.waiting_for is not None)
-    app.signal(waiting.id, "go", {"word": "go"})
-    app.set("size", 60)
+    waiting = next(task for task in app.tasks.list(limit=100) if task.waiting_for is not None)
+    app.tasks.signal(waiting.id, "go", {"word": "go"})
+    app.settings.set("size", 60)
     app.enqueue(Thing("later"), after="1h")
 
 
@@ -102,9 +102,9 @@ def go_over(app: App) -> None:
     """Work on what is there, and look at all of it. What cannot be understood may be an error, never anything else."""
     looks = (
         lambda: app.tick(time_limit="200ms", max_tasks=20),
-        lambda: [app.task(task.id) for task in app.tasks(limit=100)],
-        app.verify, app.stats, app.alerts, app.sources, app.budgets, app.settings, app.schedules, app.lineages,
-        app.batches,
+        lambda: [app.tasks.get(task.id) for task in app.tasks.list(limit=100)],
+        app.verify, app.stats.get, app.alerts.list, app.sources.list, app.budgets.list, app.settings.list,
+        app.schedules.list, app.lineages.list, app.batches.list,
     )  # fmt: skip
     for look in looks:
         with suppress(Exception):

@@ -99,7 +99,7 @@ def test_what_is_taken_comes_back_equal(store_url: str, pipelines: list[Pipeline
         tasks = {what: app.enqueue(Parcel(value, number)).id for number, (what, value) in enumerate(TAKEN.items())}
         app.run(until_idle=True)
         for what, task in tasks.items():
-            done = app.task(task)
+            done = app.tasks.get(task)
             wanted = COMES_BACK.get(what, TAKEN[what])
             assert done.status is Status.SUCCEEDED, (what, str(done.reason)[:500])
             assert (done.result("carry"), done.result("deliver")) == (wanted, wanted), what
@@ -115,7 +115,7 @@ def test_what_is_refused_leaves_nothing_behind(store_url: str, pipelines: list[P
                 app.enqueue(hostile)
             with pytest.raises(PayloadError, match=words):
                 app.enqueue_many([Parcel("fine", -1 - number), hostile])
-            assert app.tasks() == [], what
+            assert app.tasks.list() == [], what
     kept(store_url, 2 * len(REFUSED))
 
 
@@ -125,12 +125,12 @@ def test_a_result_that_is_refused_fails_its_task_alone(store_url: str, pipelines
         honest = app.enqueue(Parcel("honest", 1_000)).id
         app.run(until_idle=True)
         for task, (what, (_, words)) in zip(tasks, REFUSED.items(), strict=True):
-            done = app.task(task)
+            done = app.tasks.get(task)
             assert (done.status, words in str(done.reason), done.results) == (Status.FAILED, True, {}), (
                 what,
                 done.reason,
             )
-        assert app.task(honest).status is Status.SUCCEEDED
+        assert app.tasks.get(honest).status is Status.SUCCEEDED
         assert app.verify().ok
     kept(store_url, len(tasks))
 
@@ -166,11 +166,11 @@ def test_a_name_is_taken_by_both_databases_or_by_none(store_url: str, length: in
     with App(store_url, [pipeline]) as app:
         tasks = {what: app.enqueue(Named(what, length)).id for what in ("a part", "a signal", "another key")}
         app.run(until_idle=True)
-        done = {what: app.task(task).status for what, task in tasks.items()}
+        done = {what: app.tasks.get(task).status for what, task in tasks.items()}
         ended, waiting = (Status.SUCCEEDED, Status.WAITING) if is_taken else (Status.FAILED, Status.FAILED)
         assert done == {"a part": ended, "a signal": waiting, "another key": Status.SUCCEEDED}
         with refused:
-            app.signal(tasks["a signal"], name, 1)
+            app.tasks.signal(tasks["a signal"], name, 1)
         with refused, app.batch(name) as batch:
             batch.add(Named("nothing", length))
 
@@ -189,11 +189,13 @@ LINES = (
 
 def test_hostile_lines_of_an_import_get_the_same_verdict(store_url: str, pipelines: list[Pipeline[Any]]) -> None:
     with App(store_url, pipelines) as app:
-        done = app.import_items([line for line, _ in LINES])
+        done = app.tasks.import_items([line for line, _ in LINES])
         said = {one.line: one.reason.partition(":")[0] for one in done.problems}
         assert said == {number: words for number, (_, words) in enumerate(LINES, 1) if words is not None}
         app.run(until_idle=True)
-        results = {task.id: app.task(task.id).results["deliver"] for task in app.tasks(status=Status.SUCCEEDED)}
+        results = {
+            task.id: app.tasks.get(task.id).results["deliver"] for task in app.tasks.list(status=Status.SUCCEEDED)
+        }
         assert list(results.values()) == [10**20, 2], "of two values of one name the last counts"
     kept(store_url, len(LINES), accepted=len(results))
 

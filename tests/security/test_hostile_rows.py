@@ -112,11 +112,11 @@ class Attack:
     def survives(self) -> None:
         """Have a worker do what it finds; whoever looks at it finds answers."""
         self.app.run(until_idle=True)
-        assert self.app.task(self.honest).status is Status.SUCCEEDED, "the work of others goes on"
+        assert self.app.tasks.get(self.honest).status is Status.SUCCEEDED, "the work of others goes on"
         self.app.verify()
 
     def statuses(self, tasks: dict[str, int]) -> dict[str, Status]:
-        return {name: self.app.task(task).status for name, task in tasks.items()}
+        return {name: self.app.tasks.get(task).status for name, task in tasks.items()}
 
 
 @pytest.fixture
@@ -192,9 +192,9 @@ def test_an_error_that_is_stored_names_no_class(attack: Attack) -> None:
     tasks = attack.jobs(NAMES)
     for name, task in tasks.items():
         attack.write("UPDATE onceward_task SET reason = ? WHERE id = ?", name, task)
-    attack.app.cancel(next(iter(tasks.values())), reason="to have a note")
+    attack.app.tasks.cancel(next(iter(tasks.values())), reason="to have a note")
     attack.write("UPDATE onceward_attempt SET note = ?", NAMES[0])
-    shown = {task.id: task.reason for task in attack.app.tasks(kind="job", limit=100)}
+    shown = {task.id: task.reason for task in attack.app.tasks.list(kind="job", limit=100)}
     assert {name: shown[task] for name, task in list(tasks.items())[1:]} == {name: name for name in NAMES[1:]}
     attack.survives()
     assert Status.SUCCEEDED in attack.statuses(tasks).values()
@@ -210,7 +210,7 @@ def test_what_follows_a_batch_names_no_code(attack: Attack) -> None:
         "convert_to(replace(convert_from(then_data, 'UTF8'), 'honest', 'tests.security.canary:sing'), 'UTF8')"
     )
     attack.survives()
-    assert [one.status for one in attack.app.tasks(kind="tests.security.canary:sing")] == [Status.PENDING]
+    assert [one.status for one in attack.app.tasks.list(kind="tests.security.canary:sing")] == [Status.PENDING]
 
 
 def test_a_live_setting_opens_no_file(attack: Attack) -> None:

@@ -52,7 +52,7 @@ def test_what_is_above_a_limit_is_an_error_of_the_stage(place: Place) -> None:
     with place.app as app:
         tasks = {what: app.enqueue(Greedy(what, f"{place.note} {what}")).id for what in wishes}
         place.run()
-        done = {what: app.task(task) for what, task in tasks.items()}
+        done = {what: app.tasks.get(task) for what, task in tasks.items()}
     assert done["nothing"].results["take"] == "enough for all"
     assert done["core"].results["take"] == "(0, 0)"
     failed = "failed after 0 retries:"

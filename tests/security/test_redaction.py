@@ -272,7 +272,7 @@ def test_no_secret_gets_into_the_database_the_log_or_the_command_line(
         subprocess.run(command, cwd=ROOT, env=environment, stdout=said, stderr=said, check=True, timeout=100)
     log = (tmp_path / "said.log").read_text()
     with app_on(url) as app:
-        told = [(app.task(task.id).reason or "") + repr(app.task(task.id).history) for task in tasks]
+        told = [(app.tasks.get(task.id).reason or "") + repr(app.tasks.get(task.id).history) for task in tasks]
     assert all(GONE in reason for reason in told), told
     assert GONE in log
     assert "stage failed" in log
@@ -326,7 +326,7 @@ def test_what_an_application_stores_is_its_own(store_url: str) -> None:
     with app_on(store_url) as app:
         task = app.enqueue(Keeper("sk-ant-api03-abcdefgh-ijklmnop")).id
         app.run(until_idle=True)
-        done: Any = app.task(task)
+        done: Any = app.tasks.get(task)
         assert (done.payload.text, done.results) == (
             "sk-ant-api03-abcdefgh-ijklmnop",
             {"keep": "sk-ant-api03-abcdefgh-ijklmnop"},

@@ -34,7 +34,7 @@ def test_no_command_writes_what_a_terminal_would_obey(
     monkeypatch.setenv("COLUMNS", "1000")  # where lines are folded, any word may begin one
     with rich_app(store_url) as app:
         fill(app)
-        looked_at = app.tasks(limit=100)
+        looked_at = app.tasks.list(limit=100)
         session = app._store.session()
         mark = "?" if session.dialect == "sqlite" else "%s"
         for table, column in (one.split(".") for one in COLUMNS):

@@ -250,7 +250,7 @@ class _Process(process.WorkerProcess):
     def __init__(self, machine: Worker) -> None:
         app = machine.app
         super().__init__(
-            app._store, app.registry, app._in_force, Orders(), app._readers.read, app.spawner, app._schedules
+            app._store, app._registry, app._in_force, Orders(), app._readers.read, app._spawner, app._schedules
         )  # fmt: skip
         self._machine = machine
         self._loop = machine.loop

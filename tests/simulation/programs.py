@@ -86,11 +86,11 @@ class Program(Machine):
         if chance.random() < 0.25:
             chance.choice((self._prune, self._see_to_task, self._see_to_task, self._see_to_lineage, self._hold))()
             return
-        kinds = [kind for kind in self.app.registry.kinds if kind not in ("closing", "tick")]
+        kinds = [kind for kind in self.app._registry.kinds if kind not in ("closing", "tick")]
         number = chance.randrange(20)
         match chance.choice(kinds):
             case "errand":
-                if chance.random() < 0.3 and "closing" in self.app.registry.kinds:
+                if chance.random() < 0.3 and "closing" in self.app._registry.kinds:
                     self._open_batch()
                 else:
                     count = chance.choice((1, 1, 4)) + (8 if self.world.plan.cancels else 0)
@@ -124,7 +124,7 @@ class Program(Machine):
         if self.world.plan.cancels:
             for task in sorted(ids)[:-1]:
                 with suppress(IllegalTransition):  # it has ended meanwhile
-                    self.app.cancel(task)
+                    self.app.tasks.cancel(task)
                     self.world.counts["tasks cancelled in line"] += 1
 
     def _open_batch(self) -> None:
@@ -154,14 +154,14 @@ class Program(Machine):
             return
         task, status = chance.choice(rows)
         if status < 4 and chance.random() < 0.5:
-            self.app.signal(task, "go")
+            self.app.tasks.signal(task, "go")
             self.world.tell(f"has signalled {task}")
         elif status < 4:
-            self.app.cancel(task)
+            self.app.tasks.cancel(task)
             self.world.tell(f"has cancelled {task}")
         elif status > 4:
             fresh = chance.random() < 0.3
-            self.app.retry(task, fresh=fresh)
+            self.app.tasks.retry(task, fresh=fresh)
             self.world.tell(f"has opened {task} again{', fresh' if fresh else ''}")
 
     def _see_to_lineage(self) -> None:
@@ -173,27 +173,27 @@ class Program(Machine):
         task, lineage = chance.choice(rows)
         match chance.choice(("pause", "pause", "resume", "cancel", "retry", "raise")):
             case "pause":
-                self.app.pause_lineage(task)
+                self.app.lineages.pause(task)
             case "resume":
-                self.app.resume_lineage(task)
+                self.app.lineages.resume(task)
             case "cancel":
-                self.app.cancel_lineage(task)
+                self.app.lineages.cancel(task)
             case "retry":
-                self.app.retry_lineage(task)
+                self.app.lineages.retry(task)
             case "raise":
-                self.app.raise_limits(uuid.UUID(bytes=lineage), Limits(max_tasks=60, deadline="49h"))
+                self.app.lineages.raise_limits(uuid.UUID(bytes=lineage), Limits(max_tasks=60, deadline="49h"))
         self.world.counts["lineages seen to"] += 1
         self.world.tell(f"has seen to the lineage of {task}")
 
     def _hold(self) -> None:
         """Pause something, or let what is paused go on."""
         chance = self.world.chance
-        if (paused := self.app.pauses()) and chance.random() < 0.5:
+        if (paused := self.app.workers.pauses()) and chance.random() < 0.5:
             self._let_go_on(chance.choice(paused).scope)
             return
-        scopes = [{}, *({"pipeline": kind} for kind in self.app.registry.kinds)]
-        scopes += [{"source": source} for source in sorted(self.app.registry.sources)]
-        scope = self.app.pause(**chance.choice(scopes))
+        scopes = [{}, *({"pipeline": kind} for kind in self.app._registry.kinds)]
+        scopes += [{"source": source} for source in sorted(self.app._registry.sources)]
+        scope = self.app.workers.pause(**chance.choice(scopes))
         self.paused_since[scope] = self.world.ms
         self.world.counts["pauses"] += 1
         self.world.tell(f"has paused {scope}")
@@ -201,11 +201,11 @@ class Program(Machine):
     def _let_go_on(self, scope: str) -> None:
         self.paused_since.pop(scope, None)
         what, _, name = scope.partition(":")
-        self.app.resume(**{what: name} if name else {})
+        self.app.workers.resume(**{what: name} if name else {})
         self.world.tell(f"has resumed {scope}")
 
     def _prune(self) -> None:
-        gone = self.app.prune(self.world.chance.choice(("0s", "10s", "1m"))).tasks
+        gone = self.app.tasks.prune(self.world.chance.choice(("0s", "10s", "1m"))).tasks
         self.world.tell(f"has pruned {gone} tasks")
 
     def _help(self) -> None:
@@ -215,14 +215,14 @@ class Program(Machine):
         for task, waiting_for in self.world.database.ask(
             "SELECT id, waiting_for FROM onceward_task WHERE status = 3 AND waiting_for LIKE 'signal:%'"
         ):
-            self.app.signal(task, waiting_for.removeprefix("signal:"))
-        for pause in self.app.pauses():
+            self.app.tasks.signal(task, waiting_for.removeprefix("signal:"))
+        for pause in self.app.workers.pauses():
             self._let_go_on(pause.scope)
         while paused := self.world.database.ask(
             "SELECT min(id) FROM onceward_task WHERE paused = 1 HAVING count(*) > 0"
         ):
-            self.app.resume_lineage(paused[0][0])
+            self.app.lineages.resume(paused[0][0])
         waited_for = "SELECT DISTINCT waiting_for FROM onceward_task WHERE waiting_for LIKE 'budget:%'"
         for name in sorted({text.split(":")[1] for (text,) in self.world.database.ask(waited_for)}):
             self.limits_usd[name] += 2
-            self.app.raise_budget(name, self.limits_usd[name])
+            self.app.budgets.set_limit(name, self.limits_usd[name])

@@ -57,7 +57,7 @@ def test_a_charge_above_its_estimate_is_no_breach(app: App) -> None:
 
 
 def test_a_ceiling_that_was_lowered_is_no_breach(app: App) -> None:
-    app.raise_budget("usd", "0.01")
+    app.budgets.set_limit("usd", "0.01")
     assert app.verify().ok
 
 
@@ -89,6 +89,6 @@ def test_what_is_set_aside_for_a_lost_attempt_is_spent_by_the_sweep(app: App) ->
     with app._lock:
         sweep_budgets(app._session(), app._store.clock.now())
         assert app._session().run(Query("orphaned_reservations")) == []
-    [status] = app.budgets()
+    [status] = app.budgets.list()
     assert (str(status.spent), status.reserved) == ("0.2", 0)
     assert app.verify().ok

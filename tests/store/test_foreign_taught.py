@@ -63,7 +63,7 @@ def test_what_a_connection_was_taught_concerns_its_program_alone(emptied_postgre
         limited = app.enqueue(Page(2), conn=connection, limits=Limits(max_tasks=5))
         connection.commit()
         assert (first.created, again.created, again.existing, limited.created) == (True, False, first.task, True)
-        assert [task.id for task in app.tasks()] == [limited.task, first.task]
+        assert [task.id for task in app.tasks.list()] == [limited.task, first.task]
 
 
 @pytest.mark.parametrize("what", TAUGHT, ids=str)
@@ -74,7 +74,7 @@ def test_awaited_too(emptied_postgres_url: str, what: Any) -> None:
             return [(await app.aenqueue(Page(number), conn=connection)).task for number in (1, 2)]
 
     with app_on(emptied_postgres_url) as app:
-        assert asyncio.run(enqueue_two(app)) == [task.id for task in reversed(app.tasks())]
+        assert asyncio.run(enqueue_two(app)) == [task.id for task in reversed(app.tasks.list())]
 
 
 CODECS = ["int2", "int4", "int8", "bytea", "uuid", "text", "jsonb"]
@@ -103,9 +103,9 @@ def test_codecs_of_asyncpg_concern_their_program_alone(emptied_postgres_url: str
     with app_on(emptied_postgres_url) as app:
         first, again, limited, large = asyncio.run(enqueue_all(app))
         assert (first.created, again.created, again.existing) == (True, False, first.task)
-        assert [task.id for task in app.tasks()] == [large.task, limited.task, first.task]
+        assert [task.id for task in app.tasks.list()] == [large.task, limited.task, first.task]
         app.run(until_idle=True)
-        assert {app.task(one).status for one in (first.task, limited.task, large.task)} == {Status.SUCCEEDED}
+        assert {app.tasks.get(one).status for one in (first.task, limited.task, large.task)} == {Status.SUCCEEDED}
 
 
 @pytest.mark.parametrize("name", ["uuid", "numeric"])
@@ -130,7 +130,7 @@ def test_sqlalchemy_on_asyncpg_refuses_codecs_that_it_would_use_for_tasks(emptie
                 asyncio.run(enqueue_one(app))
         else:
             asyncio.run(enqueue_one(app))
-        assert len(app.tasks()) == (name != "uuid")
+        assert len(app.tasks.list()) == (name != "uuid")
 
 
 @pytest.mark.parametrize("autocommit", [False, True])
@@ -143,7 +143,7 @@ def test_a_pipeline_of_psycopg_is_no_obstacle(emptied_postgres_url: str, autocom
         ):
             connection.execute("SELECT 1")
             enqueued = [app.enqueue(Page(number), conn=connection).task for number in (1, 2)]
-        assert enqueued == [task.id for task in reversed(app.tasks())]
+        assert enqueued == [task.id for task in reversed(app.tasks.list())]
 
 
 def test_an_empty_file_is_named_as_such_whatever_is_asked_for_first(migrated_sqlite_url: str, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_connection_on_which_a_read_has_set_something_is_not_used_again(app: A
 def test_a_cursor_that_nobody_reads_to_its_end_holds_no_snapshot(app: App) -> None:
     held = app.read(lambda connection: connection.execute("SELECT 1 UNION SELECT 2"))
     before = app.read(counted)
-    app.set("grace", "40s")
+    app.settings.set("grace", "40s")
     assert app.read(counted) == before + 1
     with closing(apsw.Connection(str(file_of(app)))) as other:
         [(is_busy, _, _)] = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -98,12 +98,12 @@ def test_after_an_error_the_next_read_sees_what_is_there(app: App) -> None:
 
     with pytest.raises(LookupError):
         app.read(fail)
-    app.set("grace", "40s")
+    app.settings.set("grace", "40s")
     assert app.read(counted) == 1
 
 
 def test_a_read_is_of_the_file_that_is_there(app: App, tmp_path: Path) -> None:
-    app.set("grace", "40s")
+    app.settings.set("grace", "40s")
     file = file_of(app)
     assert app.read(counted) == 1
     shutil.copy(file, tmp_path / "copy.db")

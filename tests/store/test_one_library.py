@@ -419,7 +419,7 @@ def test_a_lent_connection_may_write_rows_of_the_program_only(path: str, session
 def test_a_migration_that_uses_the_app_is_refused_by_either_library(tmp_path: Path, *, through_sqlite3: bool) -> None:
     path = tmp_path / "onceward.db"
     apps: list[App] = []
-    migration = Migration("asks the app", lambda connection: apps[0].counts())
+    migration = Migration("asks the app", lambda connection: apps[0].stats.counts())
     with ExitStack() as stack:
         if through_sqlite3:
             stack.enter_context(closing(sqlite3.connect(path)))

@@ -94,7 +94,7 @@ def kinds_met(trouble: Trouble) -> Counter[str]:
 
 def stored(app: App) -> Counter[int]:
     """How often each job is there."""
-    return Counter(int(task.key or -1) for task in app.tasks(limit=100_000))
+    return Counter(int(task.key or -1) for task in app.tasks.list(limit=100_000))
 
 
 def test_every_kind_of_trouble_is_met_by_the_session_and_nobody_hears_of_it(
@@ -175,10 +175,10 @@ def test_cancelling_twice_is_noticed_even_if_the_first_answer_was_lost(
     app.close()
     begin_trouble(0.6)
     for task in ids:
-        app.cancel(task)  # it would raise if it met its own cancellation
-    assert {task.status for task in app.tasks(limit=100)} == {Status.CANCELLED}
+        app.tasks.cancel(task)  # it would raise if it met its own cancellation
+    assert {task.status for task in app.tasks.list(limit=100)} == {Status.CANCELLED}
     for task in ids:
-        assert [one.event for one in app.task(task).history].count(Event.CANCELLED) == 1
+        assert [one.event for one in app.tasks.get(task).history].count(Event.CANCELLED) == 1
 
 
 def test_a_worker_whose_database_is_away_again_and_again_does_everything_once(
@@ -209,7 +209,7 @@ def work_in_trouble(
         app.run(until_idle=True, concurrency=4)
         trouble.probability = 0.0
         done = kinds_met(trouble)
-    assert {app.task(one.id).status for one in ids} == {Status.SUCCEEDED}
+    assert {app.tasks.get(one.id).status for one in ids} == {Status.SUCCEEDED}
     notes: list[Any] = app.read(lambda connection: connection.execute("SELECT task, text FROM note").fetchall())
     assert Counter(map(tuple, notes)) == Counter((one.id, stage) for one in ids for stage in ("first", "second"))
     Tally(

@@ -104,8 +104,8 @@ app.enqueue("listing")  # E: Argument 1 to "enqueue" of "Enqueueing" has incompa
 app.enqueue(Listing)  # E: Argument 1 to "enqueue" of "Enqueueing" has incompatible type "type[Listing]"
 app.enqueue(Listing("u"), "5m")  # E: Too many positional arguments for "enqueue"
 app.enqueue(Listing("u"), at="tomorrow")  # E: Argument "at" to "enqueue" of "Enqueueing" has incompatible type "str"
-app.task("7")  # E: Argument 1 to "task" of "Operating" has incompatible type "str"; expected "int"
-count: str = app.task(7).result(scrape)  # E: Incompatible types in assignment
+app.tasks.get("7")  # E: Argument 1 to "get" of "Tasks" has incompatible type "str"; expected "int | Task | Enqueued"
+count: str = app.tasks.get(7).result(scrape)  # E: Incompatible types in assignment
 run_stage(fetch, Company("c"))  # E: Cannot infer value of type parameter "P" of "run_stage"
 Filtered()  # E: Missing positional argument "reason"
 Retryable(after=object())  # E: Argument "after" to "Retryable" has incompatible type "object"

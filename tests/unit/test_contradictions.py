@@ -109,7 +109,7 @@ def test_an_app_knows_the_sources_and_budgets_of_stages_that_come_after_it(late:
         """Nothing."""
 
     getattr(job, late)(source=web, budget=money, estimate=1)(ask)
-    assert (app.registry.sources, app.registry.budgets) == ({"web": web}, {"money": money.rule})
-    assert app.registry.limits_of("web") == web.gate
+    assert (app._registry.sources, app._registry.budgets) == ({"web": web}, {"money": money.rule})
+    assert app._registry.limits_of("web") == web.gate
     with pytest.raises(ConfigError, match="two sources are named 'web' and have different limits"):
         job.stage(source=Source("web", rate="2/s"))(tell)

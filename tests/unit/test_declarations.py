@@ -198,6 +198,7 @@ ROWS: dict[str, Row] = {
     "Isolation.cpu": DURATION._replace(takes="None 3 0.5"),
     "Isolation.file_mb": NUMBER._replace(takes="None 3"),
     "Isolation.open_files": NUMBER._replace(takes="None 3"),
+    "Isolation.runs": NUMBER._replace(takes="3"),
     "Migration.name": Row("no name of a migration", TEXT),
     "Migration.both": Row("SQL or a function", f"{TEXT} function class"),
     "Migration.sqlite": Row("SQL or a function", f"None {TEXT} function class"),

@@ -186,7 +186,7 @@ def test_what_grows_beyond_it_fails_at_once_and_says_what_multiplied() -> None:
     assert "seed → leaf: 9 tasks from 1" in str(failed.value)
     assert "by the rule limit" in str(failed.value)
     assert "one root makes at most 10,000 tasks" in str(failed.value)
-    assert sum(harness.app.counts().values()) == 21
+    assert sum(harness.app.stats.counts().values()) == 21
 
 
 def test_roots_that_a_stage_begins_count_too_and_an_endless_row_of_them_ends() -> None:

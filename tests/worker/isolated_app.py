@@ -5,7 +5,10 @@ It imports nothing of the tests: each run of a stage imports it anew.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import tempfile
+import time
 from functools import partial
 
 from onceward import (
@@ -15,6 +18,7 @@ from onceward import (
     Context,
     Failed,
     Filtered,
+    Isolation,
     Migration,
     Payload,
     Pipeline,
@@ -124,4 +128,42 @@ def speak(ctx: Context[Apart]) -> int:
     return ctx.task.attempt
 
 
-app = App(os.environ.get(DATABASE, "sqlite:///:memory:"), [apart], migrations=[NOTES])
+class Kept(Payload, kind="kept"):
+    """What the stage does in a process that serves several runs."""
+
+    wish: str
+    number: int = 0
+
+
+kept = Pipeline(Kept, retry=Retry(retries=0), concurrency=1)
+LIMITS = Isolation(memory_mb=400, cpu="1s", file_mb=1, open_files=20, runs=3)
+
+
+@kept.stage(isolate=LIMITS)
+def tell(ctx: Context[Kept]) -> int:
+    """Return the number of the process; the wishes are what may go wrong in it."""
+    match ctx.payload.wish:
+        case "raise":
+            raise ValueError("no luck")
+        case "die":
+            os._exit(3)
+        case "grow":
+            HELD.append(b"x" * (250 * 2**20))
+        case "too much":
+            HELD.append(b"x" * (500 * 2**20))
+        case "compute":
+            until = time.process_time() + 30
+            while time.process_time() < until:
+                pass
+        case "compute without end":
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)  # one long step of C, in which Python hears no signal
+        case "write":
+            with tempfile.TemporaryFile() as file:
+                file.write(bytes(2 * 2**20))
+        case "spawn":
+            ctx.spawn(Kept("tell", ctx.payload.number + 1_000))
+    return os.getpid()
+
+
+HELD: list[bytes] = []
+app = App(os.environ.get(DATABASE, "sqlite:///:memory:"), [apart, kept], migrations=[NOTES])

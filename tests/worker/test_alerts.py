@@ -68,7 +68,7 @@ class Numbers:
             self.app._session().opened().execute(text)
 
     def look(self) -> list[Alert]:
-        return self.app.watch_now()
+        return self.app.alerts.look()
 
     def sentences(self) -> list[str]:
         return sorted(alert.sentence for alert in self.look())
@@ -107,7 +107,7 @@ def test_a_number_above_what_is_normal_is_an_alert_until_it_is_not(store_url: st
 
     numbers.sql("DELETE FROM trouble")
     assert numbers.look() == []
-    [over] = numbers.app.alerts(open_only=False)
+    [over] = numbers.app.alerts.list(open_only=False)
     assert (over.id, over.is_open) == (alert.id, False)
 
     numbers.sql("INSERT INTO trouble VALUES ('ant', 9)")
@@ -227,9 +227,9 @@ def test_an_app_does_not_resolve_what_another_watches(store_url: str) -> None:
     other = numbers.with_watches(store_url)
 
     numbers.clock.advance(FIVE_MINUTES)
-    assert [one.id for one in other.watch_now()] == [alert.id]
+    assert [one.id for one in other.alerts.look()] == [alert.id]
     numbers.clock.advance("25h")
-    assert other.watch_now() == [], "nobody has looked for a day: its watch is gone"
+    assert other.alerts.look() == [], "nobody has looked for a day: its watch is gone"
 
 
 @pytest.mark.parametrize(
@@ -256,25 +256,25 @@ def test_two_watches_of_one_name_are_refused() -> None:
 
 def test_nobody_looks_again_within_five_minutes(store_url: str) -> None:
     numbers = Numbers(store_url, TOTAL)
-    numbers.app.watch_now(if_due=True)
+    numbers.app.alerts.look(if_due=True)
     numbers.sql("INSERT INTO trouble VALUES ('ant', 3)")
 
-    assert numbers.app.watch_now(if_due=True) == []
+    assert numbers.app.alerts.look(if_due=True) == []
     numbers.clock.advance(FIVE_MINUTES - 1)
-    assert numbers.app.watch_now(if_due=True) == []
+    assert numbers.app.alerts.look(if_due=True) == []
     numbers.clock.advance(1)
-    assert len(numbers.app.watch_now(if_due=True)) == 1
+    assert len(numbers.app.alerts.look(if_due=True)) == 1
 
 
 @pytest.mark.parametrize("step", [-3_600_000, 3_600_000])
 def test_a_clock_that_is_set_does_not_end_the_looking(store_url: str, step: int) -> None:
     numbers = Numbers(store_url, TOTAL)
-    numbers.app.watch_now(if_due=True)
+    numbers.app.alerts.look(if_due=True)
     numbers.sql("INSERT INTO trouble VALUES ('ant', 3)")
     numbers.clock.step(step)
     numbers.app._store.clock.measured(None)
 
-    assert len(numbers.app.watch_now(if_due=True)) == 1
+    assert len(numbers.app.alerts.look(if_due=True)) == 1
 
 
 RACER = """
@@ -285,7 +285,7 @@ app.prepare()
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(int(sys.argv[2])):
-    app.watch_now(if_due=sys.argv[3] == "due")
+    app.alerts.look(if_due=sys.argv[3] == "due")
 """
 
 
@@ -323,7 +323,7 @@ def test_racing_processes_store_and_log_an_alert_once(store_url: str) -> None:
     said = race(store_url, 10, "at once")
 
     assert len([line for line in said if line.startswith("alert ")]) == 2
-    assert sorted(alert.subject for alert in numbers.app.alerts(open_only=False)) == ["ant", "bee"]
+    assert sorted(alert.subject for alert in numbers.app.alerts.list(open_only=False)) == ["ant", "bee"]
 
 
 def test_of_racing_processes_one_looks(store_url: str) -> None:
@@ -461,7 +461,7 @@ def test_who_resolves_while_it_is_told_is_told_of_the_end_too(store_url: str, re
             super().append(body)
             if len(self) == 1:
                 numbers.sql("DELETE FROM trouble")
-                quiet.watch_now()
+                quiet.alerts.look()
 
     receiver.bodies = Interrupting(original)
     watcher.step()
@@ -552,8 +552,8 @@ def test_a_webhook_that_hangs_holds_up_neither_work_nor_its_end(store_url: str, 
     app.run(until_idle=True)
 
     assert time.monotonic() - began < 9, "the webhook has a time limit of ten seconds"
-    assert {app.task(task.id).status.word for task in tasks} == {"succeeded"}
-    assert [alert.told_at for alert in app.alerts()] == [None]
+    assert {app.tasks.get(task.id).status.word for task in tasks} == {"succeeded"}
+    assert [alert.told_at for alert in app.alerts.list()] == [None]
     app.close()
 
 
@@ -568,7 +568,7 @@ def test_a_tick_looks_before_it_ends(store_url: str) -> None:
 
     app.tick()
 
-    assert [alert.rule for alert in app.alerts()] == ["always"]
+    assert [alert.rule for alert in app.alerts.list()] == ["always"]
 
 
 @pytest.mark.parametrize(

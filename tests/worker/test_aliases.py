@@ -72,7 +72,7 @@ def test_open_work_of_an_older_system_is_folded_into_it(start: Start) -> None:
     harness = start(site(moved(waiting, old="new"), **EVERYWHERE))
     harness.enqueue(Page("old"))
     harness.drain()
-    done = harness.app.import_items([{"id": 1, "name": "new"}, {"id": 2, "name": "other"}], kind="page")
+    done = harness.app.tasks.import_items([{"id": 1, "name": "new"}, {"id": 2, "name": "other"}], kind="page")
     assert done.problems == ()
     assert keys(harness) == {"old": 1, "other": 1}
 
@@ -100,7 +100,7 @@ def test_a_child_is_linked_to_it_joined_and_found_by_what_was_asked_for(start: S
     assert harness.task(home).status is Status.WAITING
     assert harness.task(home).waiting_for == "children"
 
-    harness.app.signal(old.id, "go", True)
+    harness.app.tasks.signal(old.id, "go", True)
     harness.drain()
 
     assert harness.task(home).status is Status.SUCCEEDED, harness.task(home).reason
@@ -165,7 +165,7 @@ def test_one_that_was_cancelled_or_has_failed_gives_its_other_key_up(start: Star
     harness.enqueue(Page("failing"))
     cancelled = harness.enqueue(Page("cancelled"))
     harness.drain()
-    harness.app.cancel(cancelled.id)
+    harness.app.tasks.cancel(cancelled.id)
     assert [harness.enqueue(Page(name)).created for name in "ab"] == [True, True]
     assert [harness.enqueue(Page(name)).created for name in "ab"] == [False, False]
     assert sound(harness)
@@ -177,8 +177,8 @@ def test_whoever_has_a_key_keeps_it_from_those_who_come_to_go_by_it(start: Start
     harness.drain()
     assert harness.enqueue(Page("new")).existing == new.id
 
-    harness.app.cancel(old.id)
-    harness.app.retry(old.id)  # it never had that key: nobody stands in its way
+    harness.app.tasks.cancel(old.id)
+    harness.app.tasks.retry(old.id)  # it never had that key: nobody stands in its way
 
     harness.drain()
     assert harness.task(old).status is Status.WAITING
@@ -190,12 +190,12 @@ def test_a_key_of_somebody_who_is_long_over_is_taken_over_by_an_alias(start: Sta
     harness = start(site(moved(waiting, old="new"), **EVERYWHERE))
     new = harness.enqueue(Page("new"))
     harness.drain()
-    harness.app.cancel(new.id)
+    harness.app.tasks.cancel(new.id)
     old = harness.enqueue(Page("old"))
     harness.drain()
     assert harness.enqueue(Page("new")).existing == old.id
     with pytest.raises(IllegalTransition, match=f"task {old.id} is at the same work now"):
-        harness.app.retry(new.id)
+        harness.app.tasks.retry(new.id)
     assert sound(harness)
 
 
@@ -206,19 +206,19 @@ def test_a_task_that_is_opened_again_takes_its_other_key_back(start: Start) -> N
     harness = start(site(moved(waiting, old="new"), **EVERYWHERE))
     old = harness.enqueue(Page("old"))
     harness.drain()
-    harness.app.cancel(old.id)
+    harness.app.tasks.cancel(old.id)
     new = harness.enqueue(Page("new"))
     harness.drain()
     with pytest.raises(IllegalTransition, match=f"task {new.id} is at the same work now"):
-        harness.app.retry(old.id)
+        harness.app.tasks.retry(old.id)
     assert harness.task(old).status is Status.CANCELLED
 
-    harness.app.cancel(new.id)
-    harness.app.retry(old.id)
+    harness.app.tasks.cancel(new.id)
+    harness.app.tasks.retry(old.id)
 
     assert harness.enqueue(Page("new")).existing == old.id
     with pytest.raises(IllegalTransition, match=f"task {old.id} is at the same work now"):
-        harness.app.retry(new.id)
+        harness.app.tasks.retry(new.id)
     assert sound(harness)
 
 
@@ -232,14 +232,14 @@ def test_it_takes_it_back_also_where_nobody_is_left_who_has_it(start: Start) -> 
     harness = start(site(moved(follow, old="new"), **EVERYWHERE))
     harness.app.enqueue(Page("home"), limits=Limits(deadline="100d"))
     harness.drain()
-    [old] = [task for task in harness.app.tasks() if task.key == "old"]
-    harness.app.cancel(old.id)
+    [old] = [task for task in harness.app.tasks.list() if task.key == "old"]
+    harness.app.tasks.cancel(old.id)
     new = harness.enqueue(Page("new"))
-    harness.app.cancel(new.id)
+    harness.app.tasks.cancel(new.id)
     harness.advance("40d")
-    assert harness.app.prune().tasks == 1, "who has asked for the old one may still ask for it"
+    assert harness.app.tasks.prune().tasks == 1, "who has asked for the old one may still ask for it"
 
-    harness.app.retry(old.id)
+    harness.app.tasks.retry(old.id)
 
     assert harness.enqueue(Page("new")).existing == old.id
     assert sound(harness)
@@ -303,8 +303,8 @@ def test_it_is_one_too_if_the_ancestor_came_to_go_by_that_key_later(start: Start
     harness = start(site(follow, go_by, follow_on, unique="no"))
     harness.enqueue(Page("home"))
     harness.drain()
-    [child] = [task for task in harness.app.tasks() if task.key == "child"]
-    harness.app.signal(child.id, "go", True)
+    [child] = [task for task in harness.app.tasks.list() if task.key == "child"]
+    harness.app.tasks.signal(child.id, "go", True)
     harness.drain()
     assert (keys(harness), rules(harness)) == ({"home": 1, "child": 1}, ["cycle"])
 
@@ -349,13 +349,13 @@ def test_an_ancestor_that_was_pruned_is_remembered_by_its_other_key(start: Start
     harness.app.enqueue(Page("home"), limits=Limits(deadline="100d"))
     harness.drain()
     harness.advance("40d")
-    assert harness.app.prune().tasks == 1
-    [child] = harness.app.tasks()
-    harness.app.signal(child.id, "go", True)
+    assert harness.app.tasks.prune().tasks == 1
+    [child] = harness.app.tasks.list()
+    harness.app.tasks.signal(child.id, "go", True)
     harness.drain()
     assert (keys(harness), rules(harness)) == ({"child": 1}, ["cycle"])
     harness.advance("40d")
-    harness.app.prune()
+    harness.app.tasks.prune()
     assert left_of_lineages(harness) == [0] * 7
 
 
@@ -377,8 +377,8 @@ def test_a_task_is_found_by_its_other_keys(start: Start) -> None:
     old = harness.enqueue(Page("old"))
     new = harness.enqueue(Page("new"))
     harness.drain()
-    assert [task.id for task in harness.app.find(Page("new")).tasks] == [new.id, old.id]
-    assert [task.id for task in harness.app.find(Page("new"), harness.task(old).lineage).tasks] == [old.id]
+    assert [task.id for task in harness.app.tasks.find(Page("new")).tasks] == [new.id, old.id]
+    assert [task.id for task in harness.app.tasks.find(Page("new"), harness.task(old).lineage).tasks] == [old.id]
 
 
 def test_what_it_had_everywhere_is_dropped_with_it(start: Start) -> None:
@@ -392,7 +392,7 @@ def test_what_it_had_everywhere_is_dropped_with_it(start: Start) -> None:
     harness.app.enqueue(Page("home"), limits=Limits(deadline="100d"))
     harness.drain()
     harness.advance("40d")
-    assert harness.app.prune().tasks == 1, "its child is open, and its lineage is left"
+    assert harness.app.tasks.prune().tasks == 1, "its child is open, and its lineage is left"
     assert harness.enqueue(Page("new")).created
     assert sound(harness)
 

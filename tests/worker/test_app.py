@@ -75,7 +75,7 @@ def test_all_of_many_are_asked_for_or_none(start: Start) -> None:
     harness = start(pipeline_of(echo))
     with pytest.raises(PayloadError, match="lone surrogate"):
         harness.app.enqueue_many([Job("fine"), Job("\ud800")])
-    assert sum(harness.app.counts().values()) == 0
+    assert sum(harness.app.stats.counts().values()) == 0
 
 
 def test_two_thousand_tasks_are_asked_for_at_once(start: Start) -> None:
@@ -84,7 +84,7 @@ def test_two_thousand_tasks_are_asked_for_at_once(start: Start) -> None:
     assert [task.id for task in tasks] == sorted({task.id for task in tasks})
     assert harness.task(tasks[2_000]).payload == Job("2000")
     harness.drain()
-    assert harness.app.counts()[Status.SUCCEEDED] == 2_001
+    assert harness.app.stats.counts()[Status.SUCCEEDED] == 2_001
 
 
 # Values
@@ -127,7 +127,7 @@ def test_what_is_too_large_is_refused_and_nothing_is_kept(start: Start) -> None:
     harness = start(pipeline_of(echo))
     with pytest.raises(PayloadError, match=r"the payload Job takes 104,857,611 bytes, the limit is 16,777,216"):
         harness.enqueue(Job("x" * 104_857_600))
-    assert sum(harness.app.counts().values()) == 0
+    assert sum(harness.app.stats.counts().values()) == 0
 
 
 # The application's own tables
@@ -191,7 +191,7 @@ def test_reading_is_of_one_moment_and_for_reading_only(start: Start) -> None:
         return before, count_rows(connection, "onceward_task")
 
     assert harness.app.read(look) == (0, 0)
-    assert harness.app.counts()[Status.PENDING] == 1
+    assert harness.app.stats.counts()[Status.PENDING] == 1
     with pytest.raises(Exception, match=r"(?i)read.?only"):
         harness.app.read(insert_note, 1, "never")
     assert notes(harness.app) == []
@@ -244,14 +244,14 @@ def test_one_app_serves_several_databases(start: Start, store_url: str) -> None:
     harness = start(pipeline_of(echo), migrations=[NOTES])
     memory = harness.app.on("sqlite:///:memory:")
     here, there = harness.enqueue(Job("here")), memory.enqueue(Job("there"))
-    assert memory.task(there.id).payload == Job("there")
-    assert [task.payload for task in harness.app.tasks()] == [Job("here")]
-    assert [task.payload for task in memory.tasks()] == [Job("there")]
+    assert memory.tasks.get(there.id).payload == Job("there")
+    assert [task.payload for task in harness.app.tasks.list()] == [Job("here")]
+    assert [task.payload for task in memory.tasks.list()] == [Job("there")]
     assert memory.url == "sqlite:///:memory:"
     assert harness.app.dialect == ("sqlite" if store_url.startswith("sqlite") else "postgres")
     assert here
     memory.run(until_idle=True)
-    assert memory.task(there.id).status is Status.SUCCEEDED
+    assert memory.tasks.get(there.id).status is Status.SUCCEEDED
     assert_verified(memory)
     memory.close()
 
@@ -259,7 +259,7 @@ def test_one_app_serves_several_databases(start: Start, store_url: str) -> None:
 def test_an_app_connects_to_nothing_until_it_must() -> None:
     app = App("postgresql://nobody@nowhere.invalid:1/none", [pipeline_of(echo)])
     assert repr(app) == "<App job on postgresql://nowhere.invalid:1/none>"
-    assert app.registry.kinds == ["job"]
+    assert app._registry.kinds == ["job"]
     app.close()
 
 
@@ -287,9 +287,22 @@ def test_a_program_whose_clock_was_set_asks_for_work_by_the_new_time(start: Star
     harness.enqueue(Job("before"))
     harness.clock.step(step_ms)
     harness.advance("2s")
-    harness.app.counts()  # whatever it asks for, it hears the time with it
+    harness.app.stats.counts()  # whatever it asks for, it hears the time with it
     task = harness.enqueue(Job("after")).id
     [(due_at,)] = harness.app.read(
         lambda connection: connection.execute(f"SELECT due_at FROM onceward_task WHERE id = {task}").fetchall()
     )
     assert due_at == harness.clock.now()
+
+
+def test_a_task_is_named_by_its_number_itself_or_what_enqueue_returned(store_url: str) -> None:
+    with App(store_url, [pipeline_of(echo)]) as app:
+        begun = app.enqueue(Job("a"))
+        task = app.tasks.get(begun)
+        assert app.tasks.get(task) == app.tasks.get(begun.id) == task
+        assert app.why(task).task == begun.id
+        app.tasks.cancel(begun)
+        app.tasks.retry(task)
+        assert app.tasks.get(task).status is Status.PENDING
+        with pytest.raises(ConfigError, match="'7' is not the number of a task"):
+            app.tasks.get("7")  # type: ignore[arg-type]

@@ -53,12 +53,12 @@ def pages(refused: dict[str, Any], limits: Limits | None = None, **options: Any)
 
 def asked(harness: Harness) -> list[Task]:
     """The tasks that wait for approval, the oldest first."""
-    waiting = harness.app.tasks(status="waiting", limit=1_000)
+    waiting = harness.app.tasks.list(status="waiting", limit=1_000)
     return sorted((task for task in waiting if task.waiting_for == "signal:approved"), key=lambda task: task.id)
 
 
 def approve(harness: Harness, task: Task) -> None:
-    harness.app.signal(task.id, "approved")
+    harness.app.tasks.signal(task.id, "approved")
     harness.drain()
 
 
@@ -113,25 +113,25 @@ def parked(start: Start, rule: Rule) -> tuple[Harness, Task]:
 
 def test_about_every_rule_an_operator_may_be_asked(parked: tuple[Harness, Task], rule: Rule) -> None:
     harness, task = parked
-    first = harness.app.tasks(limit=100)[-1]
+    first = harness.app.tasks.list(limit=100)[-1]
     numbers = {"task 2": f"task {first.id + 1}", "task 3": f"task {first.id + 2}"}
     reason = re.sub(r"task [23]", lambda match: numbers[match[0]], REASONS[rule])
     assert task.reason == f"waits for approval: {reason}"
     assert words(harness, task) == ["parked"]
     assert refusals(harness) == []
-    parent = harness.app.task(task.parent or 0)
+    parent = harness.app.tasks.get(task.parent or 0)
     assert (parent.status, parent.waiting_for) == (Status.WAITING, "children"), "it has not ended"
     approve(harness, task)
     assert harness.task(task).status is Status.SUCCEEDED
-    assert {one.status for one in harness.app.tasks(limit=100)} == {Status.SUCCEEDED}
+    assert {one.status for one in harness.app.tasks.list(limit=100)} == {Status.SUCCEEDED}
     assert f"{task.key} succeeded" in harness.task(parent).results["gather"]
 
 
 def test_what_an_operator_does_not_want_is_cancelled(parked: tuple[Harness, Task]) -> None:
     harness, task = parked
-    harness.app.cancel(task.id)
+    harness.app.tasks.cancel(task.id)
     harness.drain()
-    others = [one for one in harness.app.tasks(limit=100) if one.id != task.id]
+    others = [one for one in harness.app.tasks.list(limit=100) if one.id != task.id]
     assert {one.status for one in others} == {Status.SUCCEEDED}
     assert f"{task.key} cancelled" in harness.task(task.parent or 0).results["gather"]
 
@@ -144,14 +144,14 @@ def test_who_asks_again_gets_the_same_child(start: Start, unique: Any) -> None:
     root = harness.enqueue(Page("home", (home, home), (home,)))
     harness.drain()
     [task] = asked(harness)
-    harness.app.retry(root.id, fresh=True)
+    harness.app.tasks.retry(root.id, fresh=True)
     harness.drain()
     assert [one.id for one in asked(harness)] == [task.id]
     approve(harness, task)
-    harness.app.retry(root.id, fresh=True)
+    harness.app.tasks.retry(root.id, fresh=True)
     harness.drain()
     assert asked(harness) == []
-    assert len(harness.app.tasks()) == 2
+    assert len(harness.app.tasks.list()) == 2
     assert harness.task(root).status is Status.SUCCEEDED
 
 
@@ -160,9 +160,9 @@ def test_an_operator_is_asked_again_about_what_was_cancelled(start: Start) -> No
     root = harness.enqueue(HOME[Rule.CYCLE])
     harness.drain()
     [task] = asked(harness)
-    harness.app.cancel(task.id)
+    harness.app.tasks.cancel(task.id)
     harness.drain()
-    harness.app.retry(root.id, fresh=True)
+    harness.app.tasks.retry(root.id, fresh=True)
     harness.drain()
     [other] = asked(harness)
     assert other.id != task.id
@@ -174,13 +174,13 @@ def test_whoever_has_the_work_keeps_it(start: Start) -> None:
     harness.enqueue(HOME[Rule.DUPLICATE])
     harness.drain()
     [task] = asked(harness)
-    first = next(one for one in harness.app.tasks() if one.key == "b" and one.id != task.id)
+    first = next(one for one in harness.app.tasks.list() if one.key == "b" and one.id != task.id)
     held = {row[0] for row in rows(harness, "SELECT task FROM onceward_identity")}
     assert first.id in held
     assert task.id not in held
-    harness.app.retry(first.id)
+    harness.app.tasks.retry(first.id)
     with pytest.raises(IllegalTransition, match=f"task {first.id} is at the same work"):
-        harness.app.retry(task.id)
+        harness.app.tasks.retry(task.id)
     harness.drain()
     approve(harness, task)
     assert harness.task(first).status is harness.task(task).status is Status.SUCCEEDED
@@ -233,7 +233,7 @@ def test_an_operator_hears_of_every_rule(start: Start) -> None:
         "waits for approval: its key 'bad' is on the stop list; "
         "it would have depth 1, and the lineage's max_depth is 0; its lineage has no room: max_tasks is 1"
     )
-    note = harness.app.task(task.id).history[-1].note or ""
+    note = harness.app.tasks.get(task.id).history[-1].note or ""
     assert rules_in(note) == {Rule.STOPPED, Rule.DEPTH, Rule.LIMIT}
 
 
@@ -257,11 +257,11 @@ def test_what_is_too_much_is_counted_where_it_belongs(start: Start) -> None:
     assert rows(harness, f"SELECT children, refusals FROM onceward_task WHERE id = {root.id}") == [(4, 0)]
     approve(harness, asked(harness)[1])
     assert [task.key for task in asked(harness)] == ["c", "e"], "there is still no room"
-    harness.app.raise_limits(root.id, Limits(max_tasks=8))
+    harness.app.lineages.raise_limits(root.id, Limits(max_tasks=8))
     for task in asked(harness):
-        harness.app.cancel(task.id)
+        harness.app.tasks.cancel(task.id)
     harness.drain()
-    harness.app.retry(root.id, fresh=True)
+    harness.app.tasks.retry(root.id, fresh=True)
     harness.drain()
     assert asked(harness) == []
     assert rows(harness, counted) == [(7, 8)]
@@ -318,7 +318,9 @@ def test_a_bomb_stays_bounded(start: Start, limits: dict[str, int]) -> None:
     assert {rule for rule, _ in refusals(harness)} == {"limit"}
     [(children, refused)] = rows(harness, f"SELECT children, refusals FROM onceward_task WHERE id = {root.id}")
     assert (children, refused) == (1 + REFUSALS_KEPT, 160 - 1 - REFUSALS_KEPT)
-    assert not any(task.depth == 2 and task.parent in {one.id for one in mine} for task in harness.app.tasks(limit=500))
+    assert not any(
+        task.depth == 2 and task.parent in {one.id for one in mine} for task in harness.app.tasks.list(limit=500)
+    )
 
 
 def test_what_was_too_much_may_be_pruned(start: Start) -> None:
@@ -326,10 +328,10 @@ def test_what_was_too_much_may_be_pruned(start: Start) -> None:
     harness = start(pages({"limit": "park"}), config=Config(max_tasks=2))
     root = harness.enqueue(Page("home", (Page("a"), Page("b"), Page("c"))))
     harness.drain()
-    harness.app.cancel(asked(harness)[0].id)
-    harness.app.cancel(root.id)
+    harness.app.tasks.cancel(asked(harness)[0].id)
+    harness.app.tasks.cancel(root.id)
     harness.clock.advance("1h")
-    harness.app.prune("1m")
+    harness.app.tasks.prune("1m")
     assert rows(harness, "SELECT tasks, max_tasks, pruned FROM onceward_lineage") == [(4, 2, 3)]
     assert [task.key for task in asked(harness)] == ["c"]
 
@@ -363,7 +365,7 @@ def test_a_narrower_branch_says_where_it_begins(start: Start) -> None:
     harness = start(pages({}, Limits(max_tasks=2)))
     harness.enqueue(Page("home", (Page("narrow", (Page("a", (Page("b"),)), Page("c"))),)))
     harness.drain()
-    [begins] = [task.id for task in harness.app.tasks() if task.key == "narrow"]
+    [begins] = [task.id for task in harness.app.tasks.list() if task.key == "narrow"]
     reason = f"its branch, which begins with task {begins}, has no room: max_tasks is 2"
     assert refusals(harness) == [("limit", reason)] * 2
 
@@ -373,13 +375,13 @@ def test_a_batch_counts_those_that_wait_for_approval(start: Start) -> None:
     with harness.app.batch("night", limits=Limits(max_tasks=2)) as batch:
         batch.add(Page("home", (Page("a"), Page("b"), Page("c"))))
     harness.drain()
-    status = harness.app.batch_status("night")
+    status = harness.app.batches.get("night")
     assert (status.total, status.open) == (4, 3)
     first, second = asked(harness)
     assert first.reason == "waits for approval: its batch has no room: max_tasks is 2"
-    harness.app.cancel(first.id)
+    harness.app.tasks.cancel(first.id)
     approve(harness, second)
-    status = harness.app.batch_status("night")
+    status = harness.app.batches.get("night")
     assert (status.total, status.open, status.succeeded, status.cancelled) == (4, 0, 3, 1)
 
 
@@ -395,7 +397,7 @@ def test_uniqueness_may_change_while_tasks_are_open(start: Start, before: Any, a
     root = harness.enqueue(Page("home", (slow, Page("a", again=(slow,)))))
     harness.drain()
     again = start(pages({"stopped": "park"}, unique=after), stop_list=stop_list, after=harness)
-    again.app.retry(next(task.id for task in again.app.tasks() if task.key == "a"), fresh=True)
+    again.app.tasks.retry(next(task.id for task in again.app.tasks.list() if task.key == "a"), fresh=True)
     again.drain()
     assert again.task(root).status is Status.WAITING
     assert {task.key for task in asked(again)} == {"slow"}

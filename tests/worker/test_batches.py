@@ -110,7 +110,7 @@ def counts(batch: BatchStatus) -> tuple[int, ...]:
 
 
 def followers(harness: Harness) -> list[int]:
-    return [task.id for task in harness.app.tasks(kind="report", limit=1_000)]
+    return [task.id for task in harness.app.tasks.list(kind="report", limit=1_000)]
 
 
 # Opening
@@ -119,12 +119,12 @@ def followers(harness: Harness) -> list[int]:
 def test_a_batch_ends_with_its_last_task_and_what_follows_is_enqueued(start: Start) -> None:
     harness = start(items(), reports())
     tasks = fill(harness, "night", Item("a"), Item("b"), Item("c"), then=Report("night"))
-    before = harness.app.batch_status("night")
+    before = harness.app.batches.get("night")
     assert (before.status, before.total, before.open, before.done, before.progress) == ("open", 3, 3, 0, 0.0)
     assert (before.then, before.ended_at, before.has_ended, followers(harness)) == (None, None, False, [])
     assert len({harness.task(task).lineage for task in tasks}) == 3
     harness.drain()
-    after = harness.app.batch_status("night")
+    after = harness.app.batches.get("night")
     assert (after.status, counts(after), after.open, after.progress) == ("succeeded", (3, 0, 0, 0, 0), 0, 1.0)
     assert (after.has_ended, after.ended_at is not None) == (True, True)
     [follower] = followers(harness)
@@ -140,12 +140,12 @@ def test_nothing_is_there_before_the_block_ends_and_an_error_in_it_adds_nothing(
     def fill_badly() -> None:
         with batch:
             batch.add(Item("a"))
-            assert harness.app.tasks() == []
+            assert harness.app.tasks.list() == []
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fill_badly()
-    assert (harness.app.tasks(), harness.app.batches()) == ([], [])
+    assert (harness.app.tasks.list(), harness.app.batches.list()) == ([], [])
     with pytest.raises(ConfigError, match="is not committed"):
         _ = batch.id
     fill(harness, "night", Item("a"))  # the name is still free
@@ -157,7 +157,7 @@ def test_a_name_is_taken_once_and_the_second_batch_adds_nothing(start: Start) ->
     fill(harness, "night", Item("a"))
     with pytest.raises(ConfigError, match="there is a batch 'night' already"):
         fill(harness, "night", Item("b"))
-    assert len(harness.app.tasks()) == 1
+    assert len(harness.app.tasks.list()) == 1
     harness.drain()
     with pytest.raises(ConfigError, match="there is a batch 'night' already"):  # also after its end
         fill(harness, "night", Item("c"))
@@ -172,24 +172,24 @@ def test_a_batch_is_used_inside_its_block_alone(start: Start) -> None:
         batch.add(Item("a"))
         with pytest.raises(ConfigError, match="is not committed"):
             _ = batch.tasks
-    assert (batch.name, batch.id) == ("night", harness.app.batch_status("night").id)
+    assert (batch.name, batch.id) == ("night", harness.app.batches.get("night").id)
     with pytest.raises(ConfigError, match="batch 'night' has closed"):
         batch.add(Item("b"))
     with pytest.raises(ConfigError, match="a batch is filled once"), batch:
         pass
-    assert harness.app.batch_status("night").total == 1
+    assert harness.app.batches.get("night").total == 1
 
 
 def test_an_empty_batch_ends_at_once(start: Start) -> None:
     harness = start(items(), reports())
     fill(harness, "nothing", then=Report("nothing"), limits=Limits(max_tasks=3), deadline="1h")
-    batch = harness.app.batch_status("nothing")
+    batch = harness.app.batches.get("nothing")
     assert (batch.status, batch.total, batch.progress) == ("succeeded", 0, 1.0)
     assert [batch.then] == followers(harness)
     harness.drain()
     assert statuses(harness, followers(harness)) == ["succeeded"]
     fill(harness, "nothing at all")
-    assert harness.app.batch_status("nothing at all").then is None
+    assert harness.app.batches.get("nothing at all").then is None
 
 
 def test_what_is_added_may_be_due_later_and_more_urgent(start: Start) -> None:
@@ -201,9 +201,9 @@ def test_what_is_added_may_be_due_later_and_more_urgent(start: Start) -> None:
     assert harness.task(later).due_at == harness.task(later).created_at + timedelta(minutes=5)
     assert (harness.task(first).priority, harness.task(later).priority) == (2, 0)
     harness.drain(wait_for_due=False)
-    assert harness.app.batch_status("night").progress == 0.5
+    assert harness.app.batches.get("night").progress == 0.5
     harness.drain()
-    assert harness.app.batch_status("night").status == "succeeded"
+    assert harness.app.batches.get("night").status == "succeeded"
 
 
 def test_thousands_are_added_at_once(start: Start) -> None:
@@ -213,9 +213,9 @@ def test_thousands_are_added_at_once(start: Start) -> None:
     assert [harness.task(task).key for task in (tasks[0], tasks[999], tasks[1_000], tasks[-1])] == [
         "0", "999", "1000", "2499",
     ]  # fmt: skip
-    assert harness.app.batch_status("many").open == 2_500
+    assert harness.app.batches.get("many").open == 2_500
     harness.drain()
-    assert harness.app.batch_status("many").status == "succeeded"
+    assert harness.app.batches.get("many").status == "succeeded"
     assert len(followers(harness)) == 1
 
 
@@ -235,7 +235,7 @@ def test_a_batch_is_filled_on_an_event_loop_too(start: Start) -> None:
     number = asyncio.run(fill_it())
     with pytest.raises(ZeroDivisionError):
         asyncio.run(fill_badly())
-    assert [(batch.id, batch.name) for batch in harness.app.batches()] == [(number, "night")]
+    assert [(batch.id, batch.name) for batch in harness.app.batches.list()] == [(number, "night")]
     harness.drain()
 
 
@@ -254,10 +254,10 @@ def test_bad_input_is_refused_and_adds_nothing(start: Start) -> None:
     with pytest.raises(ConfigError, match="kept out by the stop list"):
         harness.app.batch("night", then=Report("casino"))
     with pytest.raises(BatchNotFound, match="there is no batch 'night'"):
-        harness.app.batch_status("night")
+        harness.app.batches.get("night")
     with pytest.raises(ConfigError, match="'done' is no status of a batch; there are: open, succeeded"):
-        harness.app.batches(status="done")
-    assert (harness.app.tasks(), harness.app.batches()) == ([], [])
+        harness.app.batches.list(status="done")
+    assert (harness.app.tasks.list(), harness.app.batches.list()) == ([], [])
 
 
 def test_what_the_stop_list_keeps_out_is_not_counted(start: Start) -> None:
@@ -265,7 +265,7 @@ def test_what_the_stop_list_keeps_out_is_not_counted(start: Start) -> None:
     with harness.app.batch("night") as batch:
         assert batch.add(Item("a"))
         assert not batch.add(Item("casino"))
-    assert (len(batch.tasks), harness.app.batch_status("night").total) == (1, 1)
+    assert (len(batch.tasks), harness.app.batches.get("night").total) == (1, 1)
     harness.drain()
 
 
@@ -275,9 +275,9 @@ def test_work_that_is_under_way_elsewhere_is_not_counted(start: Start) -> None:
     tasks = fill(harness, "night", Item("a"), Item("b"), Item("b"), Item("c"), limits=Limits(max_tasks=2))
     assert [harness.task(task).key for task in tasks] == ["b", "c"]
     assert other.id not in tasks
-    assert harness.app.batch_status("night").total == 2
+    assert harness.app.batches.get("night").total == 2
     harness.drain()
-    assert harness.app.batch_status("night").succeeded == 2
+    assert harness.app.batches.get("night").succeeded == 2
 
 
 def test_a_batch_inside_a_stage_that_begins_lineages_has_to_say_so(start: Start) -> None:
@@ -297,7 +297,7 @@ def test_a_batch_inside_a_stage_that_begins_lineages_has_to_say_so(start: Start)
     harness.enqueue(Item("outer"))
     harness.drain()
     assert [harness.task(task).parent for task in said] == [None]
-    assert harness.app.batch_status("inner").succeeded == 1
+    assert harness.app.batches.get("inner").succeeded == 1
     with is_worker(), pytest.raises(NoLineage):
         app.batch("outside of a stage")
 
@@ -320,7 +320,7 @@ def test_every_end_counts_and_decides(start: Start, ends: tuple[str, ...], outco
     harness = start(items(), reports())
     fill(harness, "night", *(Item(str(number), end) for number, end in enumerate(ends)), then=Report("night"))
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert batch.status == outcome
     assert counts(batch) == (*(ends.count(end) for end in ("well", "filtered", "skipped", "failed")), 0)
     assert len(followers(harness)) == 1
@@ -330,15 +330,15 @@ def test_a_cancelled_task_counts_as_ended(start: Start) -> None:
     harness = start(items(), reports())
     tasks = fill(harness, "night", Item("a", "waits"), Item("b", "waits"), then=Report("night"))
     harness.drain()
-    harness.app.cancel(tasks[0])
-    assert harness.app.batch_status("night").open == 1
-    harness.app.signal(tasks[1], "go")
+    harness.app.tasks.cancel(tasks[0])
+    assert harness.app.batches.get("night").open == 1
+    harness.app.tasks.signal(tasks[1], "go")
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.status, counts(batch)) == ("partial", (1, 0, 0, 0, 1))
     fill(harness, "day", Item("a", "waits"), then=Report("day"))
-    harness.app.cancel(harness.app.tasks(kind="item", limit=1)[0].id)
-    assert harness.app.batch_status("day").status == "failed"
+    harness.app.tasks.cancel(harness.app.tasks.list(kind="item", limit=1)[0].id)
+    assert harness.app.batches.get("day").status == "failed"
     assert len(followers(harness)) == 2
 
 
@@ -347,7 +347,7 @@ def test_a_task_that_kills_its_workers_counts_as_failed(start: Start) -> None:
     fill(harness, "night", Item("a"), then=Report("night"))
     harness.crash("before work", times=3)
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (harness.crashes, batch.status, counts(batch)) == (3, "failed", (0, 0, 0, 1, 0))
     assert len(followers(harness)) == 1
 
@@ -361,7 +361,7 @@ def test_descendants_belong_to_the_batch_and_it_does_not_end_before_them(start: 
         if ctx.payload.name.count("/") < 2:
             ctx.spawn(Item(f"{ctx.payload.name}/1"))
             ctx.spawn(Item(f"{ctx.payload.name}/2"))
-        batch = app.batch_status("night")
+        batch = app.batches.get("night")
         seen.append((ctx.payload.name, batch.status, batch.total, batch.open))
 
     harness = start(item, reports())
@@ -370,7 +370,7 @@ def test_descendants_belong_to_the_batch_and_it_does_not_end_before_them(start: 
     harness.drain()
     assert seen[0] == ("a", "open", 1, 1)
     assert {status for _, status, _, _ in seen} == {"open"}
-    batch = app.batch_status("night")
+    batch = app.batches.get("night")
     assert (batch.status, batch.total, batch.succeeded) == ("succeeded", 7, 7)
     assert len(followers(harness)) == 1
 
@@ -379,7 +379,7 @@ def test_children_that_are_refused_or_linked_are_not_counted(start: Start) -> No
     harness = start(items())
     fill(harness, "night", Item("a", children=("a", "b", "b", "c:failed")))
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.status, batch.total, counts(batch)) == ("partial", 3, (2, 0, 0, 1, 0))
 
 
@@ -398,7 +398,7 @@ def test_a_stage_that_writes_rows_and_spawns_is_counted_whole_or_not(start: Star
     fill(harness, "night", Item("a"), then=Report("night"))
     harness.drain()
     assert [text for _, text in notes(harness.app)] == ["a", "b"]
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (tries, batch.status, batch.total) == (["a", "a", "b"], "succeeded", 2)
     assert len(followers(harness)) == 1
 
@@ -408,11 +408,11 @@ def test_tasks_of_many_batches_that_end_in_one_transaction_are_told_apart(start:
     for name, ends in (("x", ["well"] * 3), ("y", ["failed"] * 2), ("z", ["well", "failed"])):
         fill(harness, name, *(Item(f"{name}{at}", end) for at, end in enumerate(ends)), then=Report(name))
     harness.drain()
-    found = {batch.name: (batch.status, batch.total) for batch in harness.app.batches()}
+    found = {batch.name: (batch.status, batch.total) for batch in harness.app.batches.list()}
     assert found == {"x": ("succeeded", 3), "y": ("failed", 2), "z": ("partial", 2)}
     assert len(followers(harness)) == 3
-    assert [batch.name for batch in harness.app.batches(limit=2)] == ["z", "y"]
-    assert [batch.name for batch in harness.app.batches(status="failed")] == ["y"]
+    assert [batch.name for batch in harness.app.batches.list(limit=2)] == ["z", "y"]
+    assert [batch.name for batch in harness.app.batches.list(status="failed")] == ["y"]
 
 
 def test_what_follows_may_be_unique_and_is_then_the_one_that_is_there(start: Start) -> None:
@@ -426,18 +426,18 @@ def test_what_follows_may_be_unique_and_is_then_the_one_that_is_there(start: Sta
     fill(harness, "x", Item("a"), then=Report("both"))
     fill(harness, "y", Item("a"), then=Report("both"))
     harness.drain()
-    assert [harness.app.batch_status(name).then for name in ("x", "y")] == followers(harness) * 2
+    assert [harness.app.batches.get(name).then for name in ("x", "y")] == followers(harness) * 2
 
 
 def test_a_crash_at_the_end_of_a_batch_ends_it_once(start: Start) -> None:
     for point in ("inside commit", "after commit", "after work"):
         harness = start(items(), reports())
-        name = f"{point} {len(harness.app.batches())}"
+        name = f"{point} {len(harness.app.batches.list())}"
         fill(harness, name, Item("a"), then=Report(name))
         harness.crash(point)
         harness.drain()
-        assert harness.app.batch_status(name).status == "succeeded"
-        assert [task.payload for task in harness.app.tasks(kind="report")].count(Report(name)) == 1
+        assert harness.app.batches.get(name).status == "succeeded"
+        assert [task.payload for task in harness.app.tasks.list(kind="report")].count(Report(name)) == 1
 
 
 def test_what_arrives_from_another_process_for_a_task_of_a_batch_belongs_to_it(start: Start) -> None:
@@ -456,12 +456,12 @@ def test_what_arrives_from_another_process_for_a_task_of_a_batch_belongs_to_it(s
     harness.drain()
     with incoming(sent[0]):
         harness.app.enqueue(Item("b", "waits"))
-    assert harness.app.batch_status("night").open == 2
-    harness.app.signal(task, "go")
+    assert harness.app.batches.get("night").open == 2
+    harness.app.tasks.signal(task, "go")
     harness.drain()
-    assert harness.app.batch_status("night").open == 1
-    harness.app.cancel(harness.app.tasks(key="b")[0].id)
-    assert harness.app.batch_status("night").status == "partial"
+    assert harness.app.batches.get("night").open == 1
+    harness.app.tasks.cancel(harness.app.tasks.list(key="b")[0].id)
+    assert harness.app.batches.get("night").status == "partial"
 
 
 def test_a_batch_is_forgotten_with_its_last_task(start: Start) -> None:
@@ -471,13 +471,13 @@ def test_a_batch_is_forgotten_with_its_last_task(start: Start) -> None:
     fill(harness, "empty")
     harness.drain()
     harness.advance("2h")
-    harness.app.retry(tasks[0])
+    harness.app.tasks.retry(tasks[0])
     harness.drain()
-    assert harness.app.prune("1h").batches == 1  # a task of the first has ended again just now
-    assert [batch.name for batch in harness.app.batches()] == ["open", "night"]
+    assert harness.app.tasks.prune("1h").batches == 1  # a task of the first has ended again just now
+    assert [batch.name for batch in harness.app.batches.list()] == ["open", "night"]
     harness.advance("2h")
-    assert harness.app.prune("1h").batches == 1
-    assert [batch.name for batch in harness.app.batches()] == ["open"]
+    assert harness.app.tasks.prune("1h").batches == 1
+    assert [batch.name for batch in harness.app.batches.list()] == ["open"]
     fill(harness, "night")
 
 
@@ -488,15 +488,15 @@ def test_a_task_that_is_opened_again_in_an_open_batch_is_open_again(start: Start
     harness = start(items(), reports())
     tasks = fill(harness, "night", Item("a", "failed"), Item("b", "waits"), then=Report("night"))
     harness.drain()
-    assert counts(harness.app.batch_status("night")) == (0, 0, 0, 1, 0)
-    harness.app.retry(tasks[0])
-    batch = harness.app.batch_status("night")
+    assert counts(harness.app.batches.get("night")) == (0, 0, 0, 1, 0)
+    harness.app.tasks.retry(tasks[0])
+    batch = harness.app.batches.get("night")
     assert (batch.open, batch.total, counts(batch)) == (2, 2, (0, 0, 0, 0, 0))
-    harness.app.retry(tasks[1])  # it was waiting: that was open before
-    assert harness.app.batch_status("night").open == 2
-    harness.app.signal(tasks[1], "go")
+    harness.app.tasks.retry(tasks[1])  # it was waiting: that was open before
+    assert harness.app.batches.get("night").open == 2
+    harness.app.tasks.signal(tasks[1], "go")
     harness.drain()
-    assert harness.app.batch_status("night").status == "partial"
+    assert harness.app.batches.get("night").status == "partial"
     assert len(followers(harness)) == 1
 
 
@@ -504,12 +504,12 @@ def test_a_task_that_is_opened_again_after_the_end_changes_nothing(start: Start)
     harness = start(items(), reports())
     tasks = fill(harness, "night", Item("a", "failed", ("child",)), then=Report("night"))
     harness.drain()
-    ended = harness.app.batch_status("night")
+    ended = harness.app.batches.get("night")
     assert (ended.status, ended.total) == ("partial", 2)
-    harness.app.retry(tasks[0], fresh=True)
-    assert harness.app.batch_status("night") == ended
+    harness.app.tasks.retry(tasks[0], fresh=True)
+    assert harness.app.batches.get("night") == ended
     harness.drain()
-    assert harness.app.batch_status("night") == ended
+    assert harness.app.batches.get("night") == ended
     assert len(followers(harness)) == 1
 
 
@@ -525,8 +525,10 @@ def test_max_tasks_counts_all_tasks_of_the_batch(start: Start) -> None:
         limits=Limits(max_tasks=8),
     )
     harness.drain()
-    assert harness.app.batch_status("night").total == 8
-    refused = [word for task in harness.app.tasks(kind="item") for word in words(harness, task.id) if word == "refused"]
+    assert harness.app.batches.get("night").total == 8
+    refused = [
+        word for task in harness.app.tasks.list(kind="item") for word in words(harness, task.id) if word == "refused"
+    ]
     assert len(refused) == 3 * 4 - (8 - 3)
 
 
@@ -534,7 +536,7 @@ def test_a_batch_that_begins_with_more_than_its_limit_is_refused(start: Start) -
     harness = start(items())
     with pytest.raises(ConfigError, match="batch 'night' would begin with 3 tasks, and its max_tasks is 2"):
         fill(harness, "night", Item("a"), Item("b"), Item("c"), limits=Limits(max_tasks=2))
-    assert (harness.app.tasks(), harness.app.batches()) == ([], [])
+    assert (harness.app.tasks.list(), harness.app.batches.list()) == ([], [])
 
 
 def test_the_other_limits_hold_for_each_lineage_and_a_wide_batch_widens_none(start: Start) -> None:
@@ -542,7 +544,7 @@ def test_the_other_limits_hold_for_each_lineage_and_a_wide_batch_widens_none(sta
     fill(harness, "narrow", Item("a", children=("b", "c")), limits=Limits(max_children=1))
     fill(harness, "shallow", Item("d", children=("e",)), limits=Limits(max_depth=0, max_tasks=100))
     harness.drain()
-    assert [harness.app.batch_status(name).total for name in ("narrow", "shallow")] == [2, 1]
+    assert [harness.app.batches.get(name).total for name in ("narrow", "shallow")] == [2, 1]
     bounds = harness.app.config.bounds
     assert bounds.of_each(Limits(max_tasks=bounds.max_tasks + 1)) is None
     narrower = bounds.of_each(Limits(max_tasks=3, max_depth=1))
@@ -559,24 +561,24 @@ def test_at_its_deadline_a_batch_fails_with_its_open_tasks(start: Start) -> None
         harness, "night", Item("a"), Item("b", "waits"), Item("c", "waits"), then=Report("night"), deadline="48h"
     )
     harness.drain()
-    assert harness.app.batch_status("night").deadline == harness.task(tasks[0]).created_at + timedelta(hours=48)
+    assert harness.app.batches.get("night").deadline == harness.task(tasks[0]).created_at + timedelta(hours=48)
     harness.advance("47h")
     harness.drain()
-    assert harness.app.batch_status("night").open == 2
+    assert harness.app.batches.get("night").open == 2
     harness.advance("1h")
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.status, batch.reason, counts(batch)) == ("failed", "batch exceeded 48 h", (1, 0, 0, 2, 0))
     assert statuses(harness, tasks) == ["succeeded", "failed", "failed"]
     assert harness.task(tasks[1]).reason == "batch exceeded 48 h"
     assert words(harness, tasks[1]) == ["parked", "expired"]
     assert statuses(harness, followers(harness)) == ["succeeded"]
-    harness.app.retry(tasks[1])  # the batch is over, the task is not
-    harness.app.signal(tasks[1], "go")
+    harness.app.tasks.retry(tasks[1])  # the batch is over, the task is not
+    harness.app.tasks.signal(tasks[1], "go")
     harness.advance("100h")
     harness.drain()
     assert harness.task(tasks[1]).status is Status.SUCCEEDED
-    assert harness.app.batch_status("night") == batch
+    assert harness.app.batches.get("night") == batch
 
 
 def test_a_batch_that_ends_in_time_never_fails(start: Start) -> None:
@@ -585,7 +587,7 @@ def test_a_batch_that_ends_in_time_never_fails(start: Start) -> None:
     harness.drain()
     harness.advance("2h")
     harness.drain()
-    assert harness.app.batch_status("night").status == "succeeded"
+    assert harness.app.batches.get("night").status == "succeeded"
     assert len(followers(harness)) == 1
 
 
@@ -620,7 +622,7 @@ def test_a_join_and_its_children_end_with_their_batch_and_others_who_wait_are_wo
     harness.drain()
     assert harness.task(mine).status is Status.FAILED
     assert harness.task(other).result(gather) == "failed: batch exceeded 1 h"
-    assert harness.app.batch_status("night").failed == 2
+    assert harness.app.batches.get("night").failed == 2
 
 
 def test_a_task_that_waits_for_somebody_outside_of_its_overdue_batch_waits_no_more(start: Start) -> None:
@@ -643,9 +645,9 @@ def test_a_task_that_waits_for_somebody_outside_of_its_overdue_batch_waits_no_mo
     harness.drain()
     assert statuses(harness, [mine, other]) == ["failed", "waiting"]
     assert_verified(harness.app)
-    harness.app.retry(mine)
+    harness.app.tasks.retry(mine)
     harness.drain()
-    harness.app.signal(other.id, "go")
+    harness.app.tasks.signal(other.id, "go")
     harness.drain()
     assert harness.task(mine).status is Status.SUCCEEDED
 
@@ -668,7 +670,7 @@ def test_a_running_task_of_an_overdue_batch_writes_nothing_any_more(start: Start
     harness.drain()
     assert notes(harness.app) == []
     assert (harness.task(task).status, harness.task(task).results) == (Status.FAILED, {})
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.status, batch.total) == ("failed", 1)
     assert len(followers(harness)) == 1
 
@@ -678,7 +680,7 @@ def test_many_tasks_fail_in_portions_and_the_batch_ends_with_the_last(start: Sta
     fill(harness, "night", *(Item(str(n)) for n in range(1_100)), then=Report("night"), deadline="1h")
     harness.advance("1h")
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.status, batch.failed) == ("failed", 1_100)
     assert len(followers(harness)) == 1
 

@@ -67,12 +67,12 @@ def asking(budget: Any, *, estimate: Any = 0.02, charges: bool = True, **options
 
 
 def only(app: App, name: str | None = None) -> BudgetStatus:
-    [status] = app.budgets(name)
+    [status] = app.budgets.list(name)
     return status
 
 
 def counts(harness: Harness) -> dict[str, int]:
-    return {status.word: count for status, count in harness.app.counts().items() if count}
+    return {status.word: count for status, count in harness.app.stats.counts().items() if count}
 
 
 def usd(text: str) -> Decimal:
@@ -99,8 +99,8 @@ def test_no_more_runs_than_a_budget_allows_and_the_rest_waits(start: Start) -> N
     harness.app.enqueue_many([Ask(number) for number in range(20)])
     harness.drain()
     assert counts(harness) == {"succeeded": 9, "waiting": 11}
-    assert sorted(task.payload.number for task in harness.app.tasks(status="succeeded")) == list(range(9))  # type: ignore[union-attr]
-    waiting = harness.app.tasks(status="waiting")[0]
+    assert sorted(task.payload.number for task in harness.app.tasks.list(status="succeeded")) == list(range(9))  # type: ignore[union-attr]
+    waiting = harness.app.tasks.list(status="waiting")[0]
     assert waiting.waiting_for == "budget:usd"
     assert (waiting.failures, waiting.deferrals, waiting.started_at) == (0, 0, None)
     status = only(harness.app)
@@ -112,16 +112,16 @@ def test_raising_a_budget_wakes_those_who_fit_at_once(start: Start) -> None:
     harness = start(asking(Budget("usd", 0.10)))
     harness.app.enqueue_many([Ask(number) for number in range(20)])
     harness.drain()
-    [status] = harness.app.raise_budget("usd", "0.13", author="ada")
+    [status] = harness.app.budgets.set_limit("usd", "0.13", author="ada")
     assert status.limit == usd("0.13")
     assert counts(harness) == {"succeeded": 9, "waiting": 9, "pending": 2}
     harness.drain()
     assert counts(harness) == {"succeeded": 12, "waiting": 8}
-    harness.app.raise_budget("usd", 5)
+    harness.app.budgets.set_limit("usd", 5)
     harness.drain()
     assert counts(harness) == {"succeeded": 20}
     assert only(harness.app).spent == usd("0.2")
-    task = harness.app.tasks()[0]
+    task = harness.app.tasks.list()[0]
     assert task.cost == usd("0.01")
     assert words(harness, task.id)[:2] == ["parked", "woken"]
 
@@ -131,13 +131,13 @@ def test_whoever_fits_is_woken_however_many_wait_before_who_do_not(start: Start)
     harness.app.enqueue_many([Ask(0, "1"), *(Ask(number, "0.5") for number in range(1, WOKEN_AT_ONCE + 2))])
     small = harness.enqueue(Ask(-1, "0.01"))
     harness.drain()
-    harness.app.raise_budget("usd", "1.02")
+    harness.app.budgets.set_limit("usd", "1.02")
     assert counts(harness) == {"succeeded": 1, "waiting": WOKEN_AT_ONCE + 1, "pending": 1}
     harness.drain()
     assert harness.task(small).status is Status.SUCCEEDED
-    harness.app.raise_budget("usd", "1.51")
+    harness.app.budgets.set_limit("usd", "1.51")
     harness.drain()
-    assert harness.app.tasks(status="succeeded")[-2].payload == Ask(1, "0.5")
+    assert harness.app.tasks.list(status="succeeded")[-2].payload == Ask(1, "0.5")
 
 
 def test_whoever_makes_few_calls_is_woken_however_many_wait_before_who_make_more(start: Start) -> None:
@@ -158,21 +158,21 @@ def test_whoever_makes_few_calls_is_woken_however_many_wait_before_who_make_more
     small = harness.enqueue(Tell(1))
     harness.drain()
     assert counts(harness) == {"succeeded": 1, "waiting": WOKEN_AT_ONCE + 2}
-    harness.app.raise_budget("calls", 3)
+    harness.app.budgets.set_limit("calls", 3)
     harness.drain()
     assert harness.task(small).status is Status.SUCCEEDED
 
 
 def test_a_limit_that_an_operator_has_set_stays_and_may_be_lower(start: Start) -> None:
     harness = start(asking(Budget("usd", 1)))
-    harness.app.raise_budget("usd", 0)
+    harness.app.budgets.set_limit("usd", 0)
     harness.app.enqueue(Ask(1))
     harness.drain()
     assert counts(harness) == {"waiting": 1}
     again = start(asking(Budget("usd", 2)), after=harness)
     again.drain()
     assert counts(again) == {"waiting": 1}, "what the code says does not undo what the operator has said"
-    again.app.raise_budget("usd", 3)
+    again.app.budgets.set_limit("usd", 3)
     again.drain()
     assert counts(again) == {"succeeded": 1}
 
@@ -184,7 +184,7 @@ def test_the_last_word_about_a_limit_counts_with_and_without_the_code(start: Sta
     bare = App(store_url).on(store_url, clock=harness.clock)
     try:
         for app, limit in ((harness.app, 5), (bare, 3), (harness.app, 4), (bare, 2)):
-            assert [one.limit for one in app.raise_budget("usd", limit)] == [limit]
+            assert [one.limit for one in app.budgets.set_limit("usd", limit)] == [limit]
     finally:
         bare.close()
     harness.clock.advance(DAY_S)
@@ -254,10 +254,10 @@ def test_a_budget_whose_window_the_code_has_changed_begins_anew_when_the_code_sa
     harness = start(asking(Budget("usd", "0.02", per=after), estimate="0.01"), after=old)
     harness.drain(wait_for_due=False)
     assert counts(harness)["succeeded"] - done in (0, 2)
-    [shown] = harness.app.budgets()
+    [shown] = harness.app.budgets.list()
     assert (shown.per, shown.left, shown.waiting) == (after, 0, 42 - counts(harness)["succeeded"])
     done = counts(harness)["succeeded"]
-    harness.app.raise_budget("usd", "0.03")
+    harness.app.budgets.set_limit("usd", "0.03")
     harness.drain(wait_for_due=False)
     assert counts(harness)["succeeded"] == done + 1
     harness.clock.advance({"hour": 3_600, "day": DAY_S, "total": 10 * DAY_S}[after])
@@ -377,7 +377,7 @@ def test_of_a_stage_that_takes_too_long_what_it_charged_is_spent_or_else_all_tha
     with App(store_url, [pipeline]) as app:
         app.enqueue_many([Ask(0), Ask(1)])
         app.run(until_idle=True)
-        assert {task.status for task in app.tasks()} == {Status.FAILED}
+        assert {task.status for task in app.tasks.list()} == {Status.FAILED}
         assert (only(app).spent, only(app).reserved) == (usd("0.5"), 0)
         assert_verified(app)
 
@@ -399,7 +399,7 @@ def test_what_was_taken_and_had_not_begun_is_free_again_when_a_worker_stops(stor
         app.run()
         status = only(app)
         assert (status.spent, status.reserved) == (len(begun) * usd("0.5"), 0)
-        assert app.counts()[Status.PENDING] == 4 - len(begun)
+        assert app.stats.counts()[Status.PENDING] == 4 - len(begun)
         assert_verified(app)
 
 
@@ -423,7 +423,7 @@ def test_a_cancelled_attempt_is_spent_and_its_own_word_is_refused(start: Start) 
 
     @pipeline.stage(budget=budget, estimate=0.4)
     def ask(ctx: Context[Ask]) -> None:
-        apps[0].cancel(ctx.task.id)
+        apps[0].tasks.cancel(ctx.task.id)
         ctx.charge(budget, "0.3")
 
     harness = start(pipeline)
@@ -448,7 +448,7 @@ def test_a_checkpoint_settles_what_was_charged_so_far(start: Start) -> None:
     def ask(ctx: Context[Ask]) -> None:
         ctx.charge(budget, "0.2")
         ctx.checkpoint(1)
-        [status] = apps[0].budgets()
+        [status] = apps[0].budgets.list()
         seen.append((status.spent, status.reserved))
         if ctx.payload.number == 2:
             raise RuntimeError("boom")
@@ -473,13 +473,13 @@ def test_a_charge_above_the_estimate_is_recorded_and_closes_the_budget(start: St
     harness.drain()
     status = only(harness.app)
     assert (status.spent, status.left, status.is_closed) == (usd("0.03"), 0, True)
-    harness.app.watch_now()
-    assert ("budget", "usd") in [(alert.rule, alert.subject) for alert in harness.app.alerts()]
+    harness.app.alerts.look()
+    assert ("budget", "usd") in [(alert.rule, alert.subject) for alert in harness.app.alerts.list()]
     second = harness.enqueue(Ask(2))
     harness.drain()
     assert harness.task(second).waiting_for == "budget:usd"
     assert "closed because a charge was above its estimate" in harness.app.why(second.id).sentence
-    harness.app.raise_budget("usd", 1)
+    harness.app.budgets.set_limit("usd", 1)
     harness.drain()
     assert harness.task(second).status is Status.SUCCEEDED
 
@@ -492,7 +492,7 @@ def test_a_closed_budget_holds_those_who_say_that_they_cost_nothing(start: Start
     harness.drain()
     assert statuses(harness, [first, *later]) == ["succeeded", "waiting", "waiting"]
     assert (only(harness.app).spent, only(harness.app).is_closed) == (usd("0.6"), True)
-    harness.app.raise_budget("usd", 2)
+    harness.app.budgets.set_limit("usd", 2)
     harness.drain()
     assert statuses(harness, [first, *later]) == ["succeeded", "succeeded", "succeeded"]  # both were taken together
 
@@ -564,7 +564,7 @@ def test_all_budgets_of_a_task_or_none(start: Start) -> None:
     harness.app.enqueue_many([Ask(number, "0.02") for number in range(3)])
     harness.drain()
     assert counts(harness) == {"succeeded": 1, "waiting": 2}
-    by_name = {one.name: one for one in harness.app.budgets()}
+    by_name = {one.name: one for one in harness.app.budgets.list()}
     assert (by_name["large"].spent, by_name["large"].reserved) == (usd("0.02"), 0)
     assert (by_name["small"].waiting, by_name["large"].waiting) == (2, 0)
 
@@ -584,8 +584,8 @@ def test_each_pipeline_source_lineage_and_batch_has_its_own(start: Start) -> Non
     with harness.app.batch("night") as batch:
         batch.add(Ask(2))
     harness.drain()
-    found = {(one.name, one.scope): one.spent for one in harness.app.budgets()}
-    lineages = {str(task.lineage) for task in harness.app.tasks()}
+    found = {(one.name, one.scope): one.spent for one in harness.app.budgets.list()}
+    lineages = {str(task.lineage) for task in harness.app.tasks.list()}
     [(number,)] = harness.app.read(lambda connection: connection.execute("SELECT id FROM onceward_batch").fetchall())
     assert found == {
         ("per-pipeline", "ask"): usd("0.02"),
@@ -618,7 +618,7 @@ def test_the_next_stage_draws_anew_and_what_comes_without_a_budget_does_not(star
     harness.drain()
     assert only(harness.app).spent == usd("0.04")
     assert {harness.task(one).stage for one in (task, other)} == {"second"}
-    harness.app.raise_budget("usd", 1)
+    harness.app.budgets.set_limit("usd", 1)
     harness.drain()
     assert counts(harness) == {"succeeded": 2}
     assert only(harness.app).spent == usd("0.08")
@@ -727,7 +727,7 @@ def test_a_budget_of_tasks_refuses_roots_and_children(start: Start) -> None:
     assert harness.enqueue(Tell(100))
     root = harness.enqueue(Ask(4))
     harness.drain()
-    lineage = harness.app.lineage(root.id)
+    lineage = harness.app.lineages.get(root.id)
     assert len(lineage.root.children) == 2
     assert {refusal.rule for refusal in lineage.root.refusals} == {Rule.BUDGET}
     assert "budget listings is spent: 3 tasks" in lineage.root.refusals[0].reason
@@ -793,7 +793,7 @@ def test_a_root_that_is_there_already_is_counted_by_no_batch_and_found_where_its
     with pytest.raises(ConfigError, match="budget tells is spent"), harness.app.batch("four") as batch:
         batch.add(Tell(3))
     harness.drain()
-    assert (len(harness.app.tasks()), only(harness.app).spent) == (2, 2)
+    assert (len(harness.app.tasks.list()), only(harness.app).spent) == (2, 2)
 
 
 def test_what_follows_a_batch_is_counted_when_the_batch_opens(start: Start) -> None:
@@ -814,7 +814,7 @@ def test_what_follows_a_batch_is_counted_when_the_batch_opens(start: Start) -> N
     with pytest.raises(ConfigError, match=refused), harness.app.batch("one more", then=Tell(8)) as batch:
         batch.add(Ask(3))
     harness.drain()
-    assert len(harness.app.tasks(kind="tell")) == only(harness.app).spent
+    assert len(harness.app.tasks.list(kind="tell")) == only(harness.app).spent
 
 
 # Lineages
@@ -841,41 +841,41 @@ def test_children_draw_from_the_budget_of_their_lineage(start: Start) -> None:
     root = harness.app.enqueue(Tell(1), limits=Limits(budget="0.06"))
     free = harness.app.enqueue(Tell(2))
     harness.drain()
-    limited = harness.app.lineage(root.id)
+    limited = harness.app.lineages.get(root.id)
     assert limited.counts == {Status.WAITING: 2, Status.SUCCEEDED: 4}
     assert limited.cost == usd("0.06")
     assert [branch.cost for branch in limited.root.children].count(usd("0.02")) == 3
-    assert harness.app.lineage(free.id).counts == {Status.SUCCEEDED: 6}
-    [status] = harness.app.budgets("lineage")
+    assert harness.app.lineages.get(free.id).counts == {Status.SUCCEEDED: 6}
+    [status] = harness.app.budgets.list("lineage")
     assert (status.scope, status.spent, status.waiting) == (str(limited.id), usd("0.06"), 2)
-    waiting = harness.app.tasks(status="waiting")[0]
+    waiting = harness.app.tasks.list(status="waiting")[0]
     why = harness.app.why(waiting.id)
     assert why.cause is Cause.BUDGET
     assert f"budget lineage of {limited.id}, of which 0.00 USD of 0.06 USD is left" in why.sentence
-    limits = harness.app.raise_limits(root.id, Limits(budget="0.08"))
+    limits = harness.app.lineages.raise_limits(root.id, Limits(budget="0.08"))
     assert limits.budget == usd("0.08")
     harness.drain()
-    assert harness.app.lineage(root.id).counts == {Status.WAITING: 1, Status.SUCCEEDED: 5}
-    harness.app.raise_budget("lineage", 1, scope=str(limited.id))
+    assert harness.app.lineages.get(root.id).counts == {Status.WAITING: 1, Status.SUCCEEDED: 5}
+    harness.app.budgets.set_limit("lineage", 1, scope=str(limited.id))
     harness.drain()
-    assert harness.app.lineage(root.id).counts == {Status.SUCCEEDED: 6}
+    assert harness.app.lineages.get(root.id).counts == {Status.SUCCEEDED: 6}
 
 
 def test_a_child_narrows_the_budget_for_its_branch_alone(start: Start) -> None:
     harness = start(*spawning(budget="0.01"))
     root = harness.app.enqueue(Tell(1), limits=Limits(budget=1))
     harness.drain()
-    lineage = harness.app.lineage(root.id)
+    lineage = harness.app.lineages.get(root.id)
     assert lineage.counts == {Status.WAITING: 2, Status.SUCCEEDED: 4}
-    branches = [one for one in harness.app.budgets("lineage") if one.limit == usd("0.01")]
+    branches = [one for one in harness.app.budgets.list("lineage") if one.limit == usd("0.01")]
     assert [(one.waiting, one.spent) for one in branches] == [(1, 0), (1, 0)]
     waiting = [branch.id for branch in lineage.root.children if branch.status is Status.WAITING]
-    harness.app.raise_limits(waiting[0], Limits(budget="0.02"))
+    harness.app.lineages.raise_limits(waiting[0], Limits(budget="0.02"))
     harness.drain()
     assert harness.task(waiting[0]).status is Status.SUCCEEDED
     assert harness.task(waiting[1]).status is Status.WAITING
     with pytest.raises(ConfigError, match="raise that first"):
-        harness.app.raise_limits(waiting[1], Limits(budget=2))
+        harness.app.lineages.raise_limits(waiting[1], Limits(budget=2))
 
 
 def test_a_lineage_without_a_budget_has_none_to_raise(start: Start) -> None:
@@ -883,9 +883,9 @@ def test_a_lineage_without_a_budget_has_none_to_raise(start: Start) -> None:
     root = harness.app.enqueue(Tell(1))
     harness.drain()
     with pytest.raises(ConfigError, match="no budget of its own"):
-        harness.app.raise_limits(root.id, Limits(budget=2))
+        harness.app.lineages.raise_limits(root.id, Limits(budget=2))
     with pytest.raises(ConfigError, match="of which lineage"):
-        harness.app.raise_budget("lineage", 2)
+        harness.app.budgets.set_limit("lineage", 2)
 
 
 def test_a_batch_may_have_a_budget_of_its_own(start: Start) -> None:
@@ -895,9 +895,9 @@ def test_a_batch_may_have_a_budget_of_its_own(start: Start) -> None:
             batch.add(Ask(number, "0.02"))
     harness.drain()
     assert counts(harness) == {"succeeded": 2, "waiting": 2}
-    [status] = harness.app.budgets("lineage")
+    [status] = harness.app.budgets.list("lineage")
     assert (status.limit, status.spent, status.waiting) == (usd("0.05"), usd("0.04"), 2)
-    harness.app.raise_budget("lineage", 1, scope=status.scope)
+    harness.app.budgets.set_limit("lineage", 1, scope=status.scope)
     harness.drain()
     assert counts(harness) == {"succeeded": 4}
 
@@ -918,11 +918,11 @@ def test_why_names_the_budget_and_the_time_it_frees(start: Start) -> None:
 def test_a_budget_that_nobody_knows_is_not_raised(start: Start) -> None:
     harness = start(asking(Budget("usd", 1)))
     with pytest.raises(BudgetNotFound, match="this app has: usd"):
-        harness.app.raise_budget("eur", 1)
+        harness.app.budgets.set_limit("eur", 1)
     with pytest.raises(ConfigError, match="not below zero"):
-        harness.app.raise_budget("usd", -1)
+        harness.app.budgets.set_limit("usd", -1)
     with pytest.raises(ConfigError, match="author"):
-        harness.app.raise_budget("usd", 1, author="")
+        harness.app.budgets.set_limit("usd", 1, author="")
     assert only(harness.app).limit == 1
 
 
@@ -930,13 +930,13 @@ def test_a_scope_may_have_a_limit_of_its_own(start: Start) -> None:
     harness = start(asking(Budget("usd", "0.02", scope="lineage")))
     tasks = [harness.enqueue(Ask(number, "0.02")) for number in range(2)]
     special = str(harness.task(tasks[0]).lineage)
-    harness.app.raise_budget("usd", 0, scope=special)
+    harness.app.budgets.set_limit("usd", 0, scope=special)
     harness.drain()
     assert [harness.task(task).status.word for task in tasks] == ["waiting", "succeeded"]
-    harness.app.raise_budget("usd", 5)
+    harness.app.budgets.set_limit("usd", 5)
     harness.drain()
     assert harness.task(tasks[0]).status is Status.WAITING, "what was said of it in particular stands"
-    harness.app.raise_budget("usd", 5, scope=special)
+    harness.app.budgets.set_limit("usd", 5, scope=special)
     harness.drain()
     assert harness.task(tasks[0]).status is Status.SUCCEEDED
 
@@ -954,7 +954,7 @@ def test_a_retry_that_finds_its_budget_spent_waits_and_keeps_its_failures(start:
     task = harness.enqueue(Ask(1))
     harness.drain()
     assert (harness.task(task).status, harness.task(task).failures) == (Status.WAITING, 1)
-    harness.app.raise_budget("usd", 1)
+    harness.app.budgets.set_limit("usd", 1)
     harness.drain()
     assert harness.task(task).status is Status.SUCCEEDED
 
@@ -1004,7 +1004,7 @@ def test_who_looks_after_budgets_does_not_wait_for_somebody_who_is_stuck(store_u
         if app.dialect != "postgres":
             return  # one writer at a time: nobody is stuck there without everybody being so
         stuck, mine = app._store.session(patience_s=60), app._store.session(patience_s=60)
-        app.raise_budget("usd", 0)
+        app.budgets.set_limit("usd", 0)
         app.enqueue(Ask(3))
         app.run(until_idle=True)
         stuck.opened().execute("BEGIN")
@@ -1034,9 +1034,9 @@ def test_what_is_long_over_is_forgotten_with_its_budgets(start: Start) -> None:
     harness.app.enqueue(Tell(1), limits=Limits(budget=1))
     harness.app.enqueue(Other(1))
     harness.drain()
-    assert {one.name for one in harness.app.budgets()} == {"lineage", "daily"}
+    assert {one.name for one in harness.app.budgets.list()} == {"lineage", "daily"}
     harness.clock.advance(40 * DAY_S)
-    harness.app.prune("30d")
+    harness.app.tasks.prune("30d")
     rows = harness.app.read(lambda connection: connection.execute("SELECT name FROM onceward_budget").fetchall())
     assert list(rows) == []
 
@@ -1047,12 +1047,12 @@ def test_the_budget_of_a_batch_is_forgotten_with_the_batch(start: Start) -> None
         harness.clock.advance(20 * DAY_S)
         with harness.app.batch(name) as batch:
             batch.add(Ask(1, "1"))
-        harness.app.raise_budget("each", 2, scope=str(batch.id))
+        harness.app.budgets.set_limit("each", 2, scope=str(batch.id))
         harness.drain()
-    assert [one.spent for one in harness.app.budgets("each")] == [1, 1]
+    assert [one.spent for one in harness.app.budgets.list("each")] == [1, 1]
     harness.clock.advance(15 * DAY_S)
-    harness.app.prune("30d")
-    assert [one.scope for one in harness.app.budgets("each")] == [str(batch.id)]
+    harness.app.tasks.prune("30d")
+    assert [one.scope for one in harness.app.budgets.list("each")] == [str(batch.id)]
     said = "SELECT scope FROM onceward_budget_limit"
     limits = harness.app.read(lambda connection: connection.execute(said).fetchall())
     assert [tuple(row) for row in limits] == [(str(batch.id),)]
@@ -1069,7 +1069,7 @@ def test_suspects_draw_from_their_budget_like_others(start: Start) -> None:
     assert status.spent == usd("0.8")
     assert status.spent + status.reserved <= status.limit
     assert sorted(harness.task(task).status.word for task in tasks) == ["waiting", "waiting"]
-    harness.app.raise_budget("usd", 2)
+    harness.app.budgets.set_limit("usd", 2)
     harness.drain()
     assert counts(harness) == {"succeeded": 2}
 
@@ -1088,7 +1088,7 @@ def test_a_task_whose_budget_another_transaction_holds_is_put_back_and_not_waite
             other = second.opened()
             other.execute("BEGIN")
             other.execute("SELECT 1 FROM onceward_budget FOR UPDATE")
-        decided = first.transact(lambda: set_aside([task], app.registry.budgets_of, now, now, waits=False))
+        decided = first.transact(lambda: set_aside([task], app._registry.budgets_of, now, now, waits=False))
         if app.dialect == "postgres":
             assert [one.task for one in decided.put_back] == [task]
             assert not decided.held
@@ -1099,7 +1099,7 @@ def test_a_task_whose_budget_another_transaction_holds_is_put_back_and_not_waite
         first.close()
         second.close()
         app.run(until_idle=True)
-        assert app.task(task).status is Status.SUCCEEDED
+        assert app.tasks.get(task).status is Status.SUCCEEDED
         assert_verified(app)
 
 
@@ -1126,14 +1126,14 @@ def test_a_lineage_whose_budget_says_so_fails_its_children_and_its_root_goes_on(
     task = harness.enqueue(Ask(1), limits=Limits(budget="0.5", when_spent="fail"))
     harness.drain()
     assert harness.task(task).result("gather") == ["failed", "failed", "succeeded", "succeeded"]
-    [reason] = {one.reason for one in harness.app.tasks(status="failed")}
+    [reason] = {one.reason for one in harness.app.tasks.list(status="failed")}
     assert reason is not None
     assert reason.startswith("budget lineage is spent: ")
     assert reason.endswith("0.10 USD of 0.50 USD is left, and a task may need 0.20 USD; a limit of 0.60 USD would do")
     with pytest.raises(ConfigError, match="it is 'wait' or 'fail', beside a budget"):
         Limits(when_spent="fail")
     with pytest.raises(ConfigError, match="decided when a lineage begins"):
-        harness.app.raise_limits(task.id, Limits(budget=1, when_spent="wait"))
+        harness.app.lineages.raise_limits(task.id, Limits(budget=1, when_spent="wait"))
 
 
 def test_what_waits_for_a_budget_says_the_largest_estimate_and_the_limit_that_would_do(start: Start) -> None:
@@ -1145,7 +1145,7 @@ def test_what_waits_for_a_budget_says_the_largest_estimate_and_the_limit_that_wo
             "budget usd has not enough left: 0.10 USD of 0.50 USD is left, and a task may need 0.30 USD; "
             "a limit of 0.70 USD would do"
         )
-    harness.app.raise_budget("usd", "0.7")
+    harness.app.budgets.set_limit("usd", "0.7")
     harness.drain()
     assert counts(harness)["succeeded"] == 2
 

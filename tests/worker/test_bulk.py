@@ -53,7 +53,7 @@ def app(request: pytest.FixtureRequest) -> Iterator[App]:
 def test_short_and_long_payloads_come_back_as_they_were_and_in_order(app: App) -> None:
     texts = [f"{place:03} " + "ä€𝄞\x00" * (LARGEST_INLINE if place % 3 == 1 else 2) for place in range(7)]
     made = app.enqueue_many([Line(text) for text in texts])
-    assert [app.task(one.id).payload for one in made] == [Line(text) for text in texts]
+    assert [app.tasks.get(one.id).payload for one in made] == [Line(text) for text in texts]
     assert [one.id for one in made] == sorted(one.id for one in made)
     app.run(until_idle=True, concurrency=1)  # several threads would note them in any order
     assert [text[:20] for text in texts] == SEEN
@@ -63,31 +63,31 @@ def test_short_and_long_payloads_come_back_as_they_were_and_in_order(app: App) -
 def test_keys_of_their_own_are_kept_whatever_is_in_them(app: App) -> None:
     keys = ["plain", 'quo"ted', "back\\slash", "[1]", '{"a":1}', "", "ä€𝄞", "null"]
     made = app.enqueue_many([Named(key) for key in keys])
-    assert [app.task(one.id).key for one in made] == keys
+    assert [app.tasks.get(one.id).key for one in made] == keys
     for key, one in zip(keys, made, strict=True):
-        assert [task.id for task in app.find(Named(key)).tasks] == [one.id]
+        assert [task.id for task in app.tasks.find(Named(key)).tasks] == [one.id]
         if key:
-            assert [task.id for task in app.tasks(kind="named", key=key)] == [one.id]
+            assert [task.id for task in app.tasks.list(kind="named", key=key)] == [one.id]
 
 
 def test_work_that_is_known_by_its_fields_is_found_by_them(app: App) -> None:
     made = app.enqueue_many([Line("one"), Line("two"), Line("one")])
     same = [made[2].id, made[0].id]
-    assert [task.id for task in app.find(Line("one")).tasks] == same
-    assert [task.id for task in app.tasks(kind="line", key='{"text":"one"}')] == same
-    lineage = app.task(made[0].id).lineage
-    assert [task.id for task in app.find(Line("one"), lineage).tasks] == [made[0].id]
-    assert [task.id for task in app.tasks(kind="line", key='{"text":"one"}', lineage=lineage)] == [made[0].id]
+    assert [task.id for task in app.tasks.find(Line("one")).tasks] == same
+    assert [task.id for task in app.tasks.list(kind="line", key='{"text":"one"}')] == same
+    lineage = app.tasks.get(made[0].id).lineage
+    assert [task.id for task in app.tasks.find(Line("one"), lineage).tasks] == [made[0].id]
+    assert [task.id for task in app.tasks.list(kind="line", key='{"text":"one"}', lineage=lineage)] == [made[0].id]
 
 
 def test_more_than_one_statement_takes_is_one_call_all_the_same(app: App) -> None:
     count = 2 * MOST_IN_ONE_STATEMENT + 1
     made = app.enqueue_many(Line(str(place)) for place in range(count))
     assert len({one.id for one in made}) == count
-    assert {app.task(made[place].id).payload for place in (0, 999, 1_000, 2_000)} == {
+    assert {app.tasks.get(made[place].id).payload for place in (0, 999, 1_000, 2_000)} == {
         Line(str(place)) for place in (0, 999, 1_000, 2_000)
     }
-    lineages = [app.task(made[place].id).lineage for place in (0, 1_000, 2_000)]
+    lineages = [app.tasks.get(made[place].id).lineage for place in (0, 1_000, 2_000)]
     assert len({uuid.UUID(str(one)) for one in lineages}) == 3
 
 
@@ -106,27 +106,27 @@ def test_numbers_are_given_in_the_order_of_the_payloads(app: App) -> None:
 def test_a_key_may_stand_twice_in_one_call(app: App) -> None:
     payloads = [Named("same", "a"), Named("other", "b"), Named("same", "c")]
     made = app.enqueue_many(payloads)
-    assert [app.task(one.id).payload for one in made] == payloads
-    assert [app.task(one.id).key for one in made] == ["same", "other", "same"]
-    assert [task.id for task in app.find(Named("same")).tasks] == [made[2].id, made[0].id]
+    assert [app.tasks.get(one.id).payload for one in made] == payloads
+    assert [app.tasks.get(one.id).key for one in made] == ["same", "other", "same"]
+    assert [task.id for task in app.tasks.find(Named("same")).tasks] == [made[2].id, made[0].id]
 
 
 def test_long_payloads_with_keys_come_back_as_they_were(app: App) -> None:
     payloads = [Named(f"key {place}", "x" * (LARGEST_INLINE if place % 2 else 1)) for place in range(6)]
     made = app.enqueue_many(payloads)
-    assert [app.task(one.id).payload for one in made] == payloads
+    assert [app.tasks.get(one.id).payload for one in made] == payloads
     assert app.verify().ok
 
 
 def test_kinds_may_be_mixed_and_each_result_stands_at_its_place(app: App) -> None:
     payloads: list[Payload] = [Line("a"), Named("b"), Line("c"), Named("d")]
     made = app.enqueue_many(payloads, priority=1)
-    assert [app.task(one.id).payload for one in made] == payloads
+    assert [app.tasks.get(one.id).payload for one in made] == payloads
 
 
 def test_what_is_for_later_waits(app: App) -> None:
     made = app.enqueue_many([Line("a"), Line("b")], after="1h")
-    assert [app.task(one.id).payload for one in made] == [Line("a"), Line("b")]
+    assert [app.tasks.get(one.id).payload for one in made] == [Line("a"), Line("b")]
     count = app.read(lambda connection: connection.execute("SELECT count(*) FROM onceward_due").fetchone()[0])
     assert (count, app.read(lambda connection: connection.execute("SELECT 1 FROM onceward_ready").fetchone())) == (
         2,
@@ -138,4 +138,4 @@ def test_what_is_for_later_waits(app: App) -> None:
 def test_one_payload_that_does_not_fit_keeps_out_all_of_them(app: App) -> None:
     with pytest.raises(PayloadError, match="does not fit its own types"):
         app.enqueue_many([Line("a"), Line(7)])  # type: ignore[arg-type]
-    assert sum(app.counts().values()) == 0
+    assert sum(app.stats.counts().values()) == 0

@@ -75,7 +75,7 @@ def rows(app: App, text: str) -> list[Any]:
 
 def counts(app: App, source: str = "web") -> tuple[int, int]:
     """Hits and misses."""
-    [found] = [one for one in app.cache() if one.source == source]
+    [found] = [one for one in app.cache.list() if one.source == source]
     return found.hits, found.misses
 
 
@@ -91,7 +91,7 @@ def test_an_answer_is_asked_for_once_until_it_is_too_old(start: Start) -> None:
     assert work(harness, "a", "a") == ["hello"] * 2
     assert outside.urls == ["a", "b", "a"]
     assert counts(harness.app) == (4, 3)
-    [web] = harness.app.sources()
+    [web] = harness.app.sources.list()
     assert (web.hits, web.misses, web.calls) == (4, 3, 3)
 
 
@@ -104,7 +104,7 @@ def test_a_source_or_the_setting_says_how_long_answers_are_kept(start: Start) ->
     work(harness, "a")
     assert outside.urls == ["a", "a"]
     longer = start(getting(outside), config=Config(cache_ttl="2h"), after=harness)
-    longer.app.clear_cache()
+    longer.app.cache.clear()
     work(longer, "a")
     longer.clock.advance(7_000)
     work(longer, "a")
@@ -122,7 +122,7 @@ def test_without_a_cache_every_call_goes_out_and_nothing_is_kept(start: Start, s
     assert work(harness, "a", "a") == [[1, 2]] * 2
     assert outside.urls == ["a", "a"]
     assert rows(harness.app, "SELECT * FROM onceward_cache") == []
-    assert harness.app.cache() == []
+    assert harness.app.cache.list() == []
 
 
 def test_nothing_is_an_answer_too(start: Start) -> None:
@@ -189,7 +189,7 @@ def test_hits_on_retries_are_counted_apart(start: Start) -> None:
     harness = start(pipeline)
     harness.app.enqueue(Get(1))
     harness.drain()
-    [web] = harness.app.cache()
+    [web] = harness.app.cache.list()
     assert (web.hits, web.misses, web.retry_hits, web.retry_misses) == (2, 2, 2, 1)
     assert (web.hit_rate, web.retry_hit_rate) == (0.5, 2 / 3)
 
@@ -199,9 +199,9 @@ def test_a_large_answer_is_stored_once_and_goes_with_its_last_entry(start: Start
     harness = start(getting(Outside(large)))
     assert work(harness, "a", "a", "b") == [large] * 3
     assert rows(harness.app, "SELECT count(*) FROM onceward_blob")[0][0] == 1
-    harness.app.clear_cache("web", "a")
+    harness.app.cache.clear("web", "a")
     assert work(harness, "b") == [large]
-    assert harness.app.clear_cache() == 1
+    assert harness.app.cache.clear() == 1
     stages = rows(harness.app, "SELECT count(*) FROM onceward_checkpoint WHERE value_blob IS NOT NULL")[0][0]
     assert stages == 4
     assert rows(harness.app, "SELECT count(*) FROM onceward_blob")[0][0] == 1, "results of tasks still point at it"
@@ -237,14 +237,14 @@ def test_what_was_not_used_for_longest_goes_first(start: Start) -> None:
 def test_what_is_too_old_goes_whatever_its_size(start: Start) -> None:
     harness = start(getting(Outside("x" * 5_000)))
     work(harness, "a", "b")
-    harness.app.prune(older_than="0s")
+    harness.app.tasks.prune(older_than="0s")
     harness.clock.advance(1_800)
     work(harness, "c")
     harness.clock.advance(1_900)
     session = harness.app._store.session(patience_s=5)
     assert evict(session, 10**9, harness.clock.now()) == 2
     session.close()
-    assert [one.entries for one in harness.app.cache()] == [1]
+    assert [one.entries for one in harness.app.cache.list()] == [1]
     assert rows(harness.app, "SELECT count(*) FROM onceward_blob")[0][0] == 1
 
 
@@ -273,13 +273,13 @@ def test_clearing_takes_everything_a_source_or_a_key(start: Start) -> None:
     harness = start(pipeline)
     harness.app.enqueue_many([Get(1, "a"), Get(2, "b")])
     harness.drain()
-    assert harness.app.clear_cache("web", "a") == 1
-    assert harness.app.clear_cache("web", "a") == 0
-    assert {one.source: one.entries for one in harness.app.cache()} == {"web": 1, "other": 2}
-    assert harness.app.clear_cache("other") == 2
-    assert harness.app.clear_cache() == 1
+    assert harness.app.cache.clear("web", "a") == 1
+    assert harness.app.cache.clear("web", "a") == 0
+    assert {one.source: one.entries for one in harness.app.cache.list()} == {"web": 1, "other": 2}
+    assert harness.app.cache.clear("other") == 2
+    assert harness.app.cache.clear() == 1
     with pytest.raises(ConfigError, match="a key belongs to a source"):
-        harness.app.clear_cache(key="a")
+        harness.app.cache.clear(key="a")
 
 
 def test_hits_take_no_token_and_a_miss_takes_one(start: Start) -> None:
@@ -296,7 +296,7 @@ def test_hits_take_no_token_and_a_miss_takes_one(start: Start) -> None:
     assert work(harness, *["a"] * 6) == ["hello"] * 6
     assert outside.urls == ["a"]
     assert harness.clock.now() - began < 60_000
-    [web] = harness.app.sources()
+    [web] = harness.app.sources.list()
     assert (web.tokens, web.hits, web.misses) == (1, 5, 1)
     assert web.last_success_at is not None
     assert web.streak == 0
@@ -316,10 +316,10 @@ def test_a_hit_says_nothing_of_the_health_of_a_source(start: Start) -> None:
     outside.answer = ConnectionError("broken")
     harness.app.enqueue(Get(9, "b"))
     harness.drain(wait_for_due=False)
-    assert [one.streak for one in harness.app.sources()] == [1]
+    assert [one.streak for one in harness.app.sources.list()] == [1]
     harness.app.enqueue(Get(10, "a"))
     harness.drain(wait_for_due=False)
-    assert [one.streak for one in harness.app.sources()] == [1]
+    assert [one.streak for one in harness.app.sources.list()] == [1]
 
 
 def test_hits_spend_no_budget_of_calls(start: Start) -> None:
@@ -333,7 +333,7 @@ def test_hits_spend_no_budget_of_calls(start: Start) -> None:
 
     harness = start(pipeline)
     assert work(harness, "a", "a", "a", "b", "a") == ["hello"] * 5
-    [standing] = harness.app.budgets()
+    [standing] = harness.app.budgets.list()
     assert (standing.spent, standing.reserved) == (2, 0)
 
 
@@ -452,13 +452,13 @@ def test_housekeeping_keeps_the_cache_within_its_size(start: Start) -> None:
         check_presence=False,
     )
     duties.step()
-    assert [one.entries for one in harness.app.cache()] == [1]
+    assert [one.entries for one in harness.app.cache.list()] == [1]
     duties.adopt(Config(cache_size=1))
     duties.step()
-    assert [one.entries for one in harness.app.cache()] == [1], "not again at once"
+    assert [one.entries for one in harness.app.cache.list()] == [1], "not again at once"
     harness.clock.advance(10)
     duties.step()
-    assert [one.entries for one in harness.app.cache()] == [0]
+    assert [one.entries for one in harness.app.cache.list()] == [0]
     session.close()
 
 

@@ -135,8 +135,8 @@ def test_a_stage_that_goes_on_though_it_was_cancelled_is_left_alone(apps: Any, m
     app = apps(job)
     task = app.enqueue(Job(0))
     app.run(until_idle=True)
-    assert app.task(task.id).status is Status.SUCCEEDED
-    assert app.task(task.id).history[0].note == "StageTimeout: stage 'stubborn' took longer than 0.06s"
+    assert app.tasks.get(task.id).status is Status.SUCCEEDED
+    assert app.tasks.get(task.id).history[0].note == "StageTimeout: stage 'stubborn' took longer than 0.06s"
     assert ended == ["alone"]
 
 
@@ -160,7 +160,7 @@ def test_a_worker_leaves_tasks_behind_that_swallow_their_cancellation_and_says_s
     app = apps(job)
     task = app.enqueue(Job(0))
     app.run(until_idle=True)
-    assert app.task(task.id).status is Status.SUCCEEDED
+    assert app.tasks.get(task.id).status is Status.SUCCEEDED
     assert [one.done() for one in left] == [False]
     left.clear()
     gc.collect()
@@ -195,7 +195,7 @@ def test_an_exit_in_a_task_that_a_stage_has_started_is_an_error_of_that_stage_al
         app.run(until_idle=True)
     else:
         harness.drain()
-    found = [app.task(one.id) for one in tasks]
+    found = [app.tasks.get(one.id) for one in tasks]
     assert [task.results for task in found] == [{"gather": 2}] + [{"gather": 1}] * 4
     assert found[0].history[0].note == "SystemExit: as a script may"
 

@@ -125,7 +125,7 @@ def test_a_new_required_field_is_answered_with_what_helps_and_what_does_not(star
     assert why.sentence.endswith("Object missing required field `pages`; give `pages` a default")
     assert why.command == "onceward run APP"
     with pytest.raises(ConfigError, match=r"cannot begin again: this code does not read its payload; .* a default"):
-        changed.app.retry(task.id, fresh=True)
+        changed.app.tasks.retry(task.id, fresh=True)
 
     mended = start(pipeline(*USUAL, payload=DocWithDefault), after=changed)
     mended.drain()
@@ -150,7 +150,7 @@ def test_a_new_first_stage_is_not_jumped_over(start: Start) -> None:
     assert changed.task(untouched).results == {"fetch": "fetch", "extract": {"body": "body"}, "save": "save"}
     assert changed.task(tried).status is Status.WAITING
     assert changed.task(tried).reason == "stage 'fetch' stands before 'extract' now, but has no stored result"
-    changed.app.retry(tried.id, stage="fetch")
+    changed.app.tasks.retry(tried.id, stage="fetch")
     changed.drain()
     assert changed.task(tried).status is Status.SUCCEEDED
 
@@ -207,7 +207,9 @@ def test_a_type_that_raises_what_it_likes_when_it_is_read_is_an_error_like_any_o
     tasks = [before.enqueue(Doc(url)) for url in ("unknown", "known")]
     changed = start(pipeline(*USUAL, payload=Picky), after=before)
     changed.drain()
-    assert [changed.app.tasks(status=status)[0].id for status in ("failed", "succeeded")] == [one.id for one in tasks]
+    assert [changed.app.tasks.list(status=status)[0].id for status in ("failed", "succeeded")] == [
+        one.id for one in tasks
+    ]
     history = words(before, tasks[0])
     assert history == ["retry scheduled"] * 3 + ["finished"]
 
@@ -227,7 +229,7 @@ def test_what_older_code_parks_after_the_newer_has_begun_is_looked_at_in_pauses_
         clockwork.clock.advance("15s")
         hands.now = clockwork.clock.now()
     assert woken_at == [60, 180, 420]
-    assert clockwork.app.task(task).status is Status.WAITING
+    assert clockwork.app.tasks.get(task).status is Status.WAITING
 
 
 def test_every_parked_task_is_woken_however_many_there_are(clockwork: Clockwork, hands: Hands) -> None:
@@ -237,7 +239,7 @@ def test_every_parked_task_is_woken_however_many_there_are(clockwork: Clockwork,
     assert hands.do(lambda: task_actions.wake_for_code("other", "new", hands.now)) == 0
     assert hands.do(lambda: task_actions.wake_for_code("note", "old", hands.now)) == 0
     assert hands.do(lambda: task_actions.wake_for_code("note", "new", hands.now)) == len(tasks)
-    assert clockwork.app.counts()[Status.PENDING] == len(tasks)
+    assert clockwork.app.stats.counts()[Status.PENDING] == len(tasks)
 
 
 def test_waits_are_compared_byte_by_byte_whatever_the_language_of_the_database(hands: Hands) -> None:
@@ -269,7 +271,7 @@ def test_an_app_leaves_kinds_alone_that_it_does_not_know(start: Start) -> None:
     with pytest.raises(UnknownKind, match="no pipeline handles kind 'doc'; this app knows: other"):
         second.enqueue(Doc("v"))
     with pytest.raises(UnknownKind):
-        second.app.retry(task.id, stage="extract")
+        second.app.tasks.retry(task.id, stage="extract")
     with pytest.raises(TaskNotFound, match="there is no task"):
         first.task(number.id + 1_000)
     first.drain()
@@ -297,10 +299,10 @@ def test_parked_tasks_have_a_line_of_the_log_and_a_count_of_their_own(
     before.drain(wait_for_due=False)
     changed = start(MISFITS["a payload with another field"], after=before)
     changed.drain()
-    assert changed.app.backlog().parked == len(tasks)
+    assert changed.app.stats.backlog().parked == len(tasks)
     lines = [one.getMessage() for one in caplog.records if one.getMessage().startswith("task parked")]
     assert len(lines) == 5, "no more a minute"
     assert "no longer fits DocWithPages" in lines[0]
     mended = start(pipeline(*USUAL), after=changed)
     mended.drain()
-    assert mended.app.backlog().parked == 0
+    assert mended.app.stats.backlog().parked == 0

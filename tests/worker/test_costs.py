@@ -177,7 +177,7 @@ def test_a_task_costs_no_more_than_its_bound(name: str, start: Start) -> None:
         idle = meter.cost_of(harness.drain)
         _load(harness, work)
         _hold(name, harness, meter, meter.cost_of(harness.drain) - idle)
-    assert [status for status, count in harness.app.counts().items() if count] == [Status.SUCCEEDED]
+    assert [status for status, count in harness.app.stats.counts().items() if count] == [Status.SUCCEEDED]
 
 
 @pytest.mark.untroubled("counts what a session does")

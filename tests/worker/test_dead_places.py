@@ -37,7 +37,7 @@ def test_tasks_behind_cancelled_ones_run_without_another_look(
     harness = start(pipeline(), config=Config(concurrency=2))
     tasks = harness.app.enqueue_many([Job(number) for number in range(41)])
     for number in sorted({*range(41)} - living):
-        harness.app.cancel(tasks[number].id)
+        harness.app.tasks.cancel(tasks[number].id)
     assert harness.drain(wait_for_due=False)
     assert statuses(harness, [tasks[number] for number in sorted(living)]) == ["succeeded"] * len(living)
 
@@ -46,7 +46,7 @@ def test_cancelled_tasks_take_no_token_of_their_source(start: Start) -> None:
     harness = start(pipeline(Source("shop", rate="1/min", burst=1)), config=Config(concurrency=2))
     tasks = harness.app.enqueue_many([Job(number) for number in range(12)])
     for task in tasks[:10]:
-        harness.app.cancel(task.id)
+        harness.app.tasks.cancel(task.id)
     harness.drain(wait_for_due=False)
     assert statuses(harness, tasks[10:]) == ["succeeded", "pending"]
     began = harness.clock.now()

@@ -80,7 +80,7 @@ def test_an_answer_from_the_cache_is_no_call(start: Start) -> None:
     second = harness.app.enqueue(Visit(4))
     harness.drain()
     assert harness.task(first).status is Status.SUCCEEDED
-    assert harness.app.task(second.id).status is Status.SUCCEEDED, "two of the four were there"
+    assert harness.app.tasks.get(second.id).status is Status.SUCCEEDED, "two of the four were there"
     assert made == [0, 1, 2, 3]
 
 

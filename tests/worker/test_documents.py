@@ -146,7 +146,7 @@ def test_chunks_keep_their_ids_while_embeddings_are_retried(start: Start, librar
     harness.drain()
     assert rows(harness, "SELECT id FROM chunk") == ids
     assert rows(harness, "SELECT chunk FROM embedding") == ids
-    harness.app.retry(task.id, stage="embed")
+    harness.app.tasks.retry(task.id, stage="embed")
     harness.drain()
     assert rows(harness, "SELECT id FROM chunk") == ids
 
@@ -162,7 +162,7 @@ def test_connections_never_point_at_missing_chunks(start: Start, library: Librar
     assert dangling(harness) == []
     assert len(rows(harness, "SELECT a, b FROM connection")) == 3 * 7
     assert len(rows(harness, "SELECT id FROM chunk")) == 3 * 8, "and no chunk is lost or there twice"
-    harness.app.retry(books[0].id, stage="connect")
+    harness.app.tasks.retry(books[0].id, stage="connect")
     harness.drain()
     assert dangling(harness) == []
     assert len(rows(harness, "SELECT a, b FROM connection")) == 3 * 7

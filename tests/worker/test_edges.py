@@ -53,72 +53,72 @@ NO_TEXTS = [*NEITHER, 0, -1, 2**63, 10**400, 10**5_000, uuid.UUID(int=5), "a\x00
 Ask = Callable[[App, Any], object]
 
 OF_A_TASK: dict[str, Ask] = {
-    "task": lambda app, task: app.task(task),
+    "task": lambda app, task: app.tasks.get(task),
     "why": lambda app, task: app.why(task),
-    "cancel": lambda app, task: app.cancel(task),
-    "retry": lambda app, task: app.retry(task),
-    "retry fresh": lambda app, task: app.retry(task, fresh=True),
-    "retry a stage": lambda app, task: app.retry(task, stage="go"),
-    "signal": lambda app, task: app.signal(task, "go"),
-    "approve": lambda app, task: app.approve(task),
+    "cancel": lambda app, task: app.tasks.cancel(task),
+    "retry": lambda app, task: app.tasks.retry(task),
+    "retry fresh": lambda app, task: app.tasks.retry(task, fresh=True),
+    "retry a stage": lambda app, task: app.tasks.retry(task, stage="go"),
+    "signal": lambda app, task: app.tasks.signal(task, "go"),
+    "approve": lambda app, task: app.tasks.approve(task),
 }
 OF_A_LINEAGE: dict[str, Ask] = {
-    "lineage": lambda app, task: app.lineage(task),
-    "cancel_lineage": lambda app, task: app.cancel_lineage(task),
-    "retry_lineage": lambda app, task: app.retry_lineage(task),
-    "pause_lineage": lambda app, task: app.pause_lineage(task),
-    "resume_lineage": lambda app, task: app.resume_lineage(task),
-    "raise_limits": lambda app, task: app.raise_limits(task, Limits(max_depth=20)),
+    "lineage": lambda app, task: app.lineages.get(task),
+    "cancel_lineage": lambda app, task: app.lineages.cancel(task),
+    "retry_lineage": lambda app, task: app.lineages.retry(task),
+    "pause_lineage": lambda app, task: app.lineages.pause(task),
+    "resume_lineage": lambda app, task: app.lineages.resume(task),
+    "raise_limits": lambda app, task: app.lineages.raise_limits(task, Limits(max_depth=20)),
 }
 LISTS: dict[str, Ask] = {
-    "tasks": lambda app, limit: app.tasks(limit=limit),
-    "tasks by identity": lambda app, limit: app.tasks(kind="job", key="x", limit=limit),
-    "tasks of a lineage": lambda app, limit: app.tasks(lineage=uuid.UUID(int=5), limit=limit),
-    "batches": lambda app, limit: app.batches(limit=limit),
-    "lineage": lambda app, limit: app.lineage(1, limit=limit),
-    "lineages": lambda app, limit: app.lineages(limit),
-    "largest lineages": lambda app, limit: app.lineages(limit, largest=True),
-    "budgets": lambda app, limit: app.budgets(limit=limit),
-    "alerts": lambda app, limit: app.alerts(limit=limit),
+    "tasks": lambda app, limit: app.tasks.list(limit=limit),
+    "tasks by identity": lambda app, limit: app.tasks.list(kind="job", key="x", limit=limit),
+    "tasks of a lineage": lambda app, limit: app.tasks.list(lineage=uuid.UUID(int=5), limit=limit),
+    "batches": lambda app, limit: app.batches.list(limit=limit),
+    "lineage": lambda app, limit: app.lineages.get(1, limit=limit),
+    "lineages": lambda app, limit: app.lineages.list(limit),
+    "largest lineages": lambda app, limit: app.lineages.list(limit, largest=True),
+    "budgets": lambda app, limit: app.budgets.list(limit=limit),
+    "alerts": lambda app, limit: app.alerts.list(limit=limit),
 }
 NAMES: dict[str, Ask] = {
-    "tasks by kind": lambda app, text: app.tasks(kind=text),
-    "tasks by key": lambda app, text: app.tasks(key=text),
-    "tasks by kind and key": lambda app, text: app.tasks(kind="job", key=text),
-    "tasks by status": lambda app, text: app.tasks(status=text),
-    "batches by status": lambda app, text: app.batches(status=text),
-    "batch_status": lambda app, text: app.batch_status(text),
-    "cancel": lambda app, text: app.cancel(1, text if not isinstance(text, str) else 0),  # type: ignore[arg-type]
-    "cancel_lineage": lambda app, text: app.cancel_lineage(1, text if not isinstance(text, str) else 0),  # type: ignore[arg-type]
-    "retry": lambda app, text: app.retry(1, stage=text),
-    "signal": lambda app, text: app.signal(1, text),
-    "budgets": lambda app, text: app.budgets(text),
-    "raise_budget": lambda app, text: app.raise_budget(text, 5),
-    "raise_budget for a scope": lambda app, text: app.raise_budget("usd", 5, scope=text),
-    "raise_budget by an author": lambda app, text: app.raise_budget("usd", 5, author=text),
-    "source": lambda app, text: app.source(text),
-    "enable_source": lambda app, text: app.enable_source(text),
-    "disable_source": lambda app, text: app.disable_source(text),
-    "cache": lambda app, text: app.cache(text),
-    "clear_cache": lambda app, text: app.clear_cache(text),
-    "clear_cache of a key": lambda app, text: app.clear_cache(text, "key"),
-    "pause a queue": lambda app, text: app.pause(queue=text or "\n"),
-    "pause a source": lambda app, text: app.pause(source=text or "\n"),
-    "resume a pipeline": lambda app, text: app.resume(pipeline=text or "\n"),
-    "pause_schedule": lambda app, text: app.pause_schedule(text),
-    "resume_schedule": lambda app, text: app.resume_schedule(text),
-    "run_now": lambda app, text: app.run_now(text),
-    "setting": lambda app, text: app.setting(text),
-    "set": lambda app, text: app.set(text, 1),
-    "set by an author": lambda app, text: app.set("concurrency", 5, author=text),
-    "unset": lambda app, text: app.unset(text),
+    "tasks by kind": lambda app, text: app.tasks.list(kind=text),
+    "tasks by key": lambda app, text: app.tasks.list(key=text),
+    "tasks by kind and key": lambda app, text: app.tasks.list(kind="job", key=text),
+    "tasks by status": lambda app, text: app.tasks.list(status=text),
+    "batches by status": lambda app, text: app.batches.list(status=text),
+    "batch_status": lambda app, text: app.batches.get(text),
+    "cancel": lambda app, text: app.tasks.cancel(1, text if not isinstance(text, str) else 0),  # type: ignore[arg-type]
+    "cancel_lineage": lambda app, text: app.lineages.cancel(1, text if not isinstance(text, str) else 0),  # type: ignore[arg-type]
+    "retry": lambda app, text: app.tasks.retry(1, stage=text),
+    "signal": lambda app, text: app.tasks.signal(1, text),
+    "budgets": lambda app, text: app.budgets.list(text),
+    "raise_budget": lambda app, text: app.budgets.set_limit(text, 5),
+    "raise_budget for a scope": lambda app, text: app.budgets.set_limit("usd", 5, scope=text),
+    "raise_budget by an author": lambda app, text: app.budgets.set_limit("usd", 5, author=text),
+    "source": lambda app, text: app.sources.get(text),
+    "enable_source": lambda app, text: app.sources.enable(text),
+    "disable_source": lambda app, text: app.sources.disable(text),
+    "cache": lambda app, text: app.cache.list(text),
+    "clear_cache": lambda app, text: app.cache.clear(text),
+    "clear_cache of a key": lambda app, text: app.cache.clear(text, "key"),
+    "pause a queue": lambda app, text: app.workers.pause(queue=text or "\n"),
+    "pause a source": lambda app, text: app.workers.pause(source=text or "\n"),
+    "resume a pipeline": lambda app, text: app.workers.resume(pipeline=text or "\n"),
+    "pause_schedule": lambda app, text: app.schedules.pause(text),
+    "resume_schedule": lambda app, text: app.schedules.resume(text),
+    "run_now": lambda app, text: app.schedules.run_now(text),
+    "setting": lambda app, text: app.settings.get(text),
+    "set": lambda app, text: app.settings.set(text, 1),
+    "set by an author": lambda app, text: app.settings.set("concurrency", 5, author=text),
+    "unset": lambda app, text: app.settings.unset(text),
     "batch": lambda app, text: app.batch(text),
 }
 NO_LIMITS = [*NO_NUMBERS, 5]
 LIMITS: dict[str, Ask] = {
     "enqueue": lambda app, limits: app.enqueue(Job(), limits=limits),
     "batch": lambda app, limits: app.batch("one", limits=limits),
-    "raise_limits": lambda app, limits: app.raise_limits(1, limits),
+    "raise_limits": lambda app, limits: app.lineages.raise_limits(1, limits),
     "envelope": lambda app, limits: app.envelope(limits),
 }
 
@@ -176,13 +176,13 @@ def test_what_are_no_limits_is_refused_as_such(harness: Harness, name: str) -> N
 
 
 def test_a_depth_to_look_from_is_a_whole_number(harness: Harness) -> None:
-    refused(lambda app, depth: app.tasks(min_depth=depth), harness.app, [*NO_NUMBERS, -1])
-    assert len(harness.app.tasks(min_depth=0)) == 1
-    assert harness.app.tasks(min_depth=10**400) == []
+    refused(lambda app, depth: app.tasks.list(min_depth=depth), harness.app, [*NO_NUMBERS, -1])
+    assert len(harness.app.tasks.list(min_depth=0)) == 1
+    assert harness.app.tasks.list(min_depth=10**400) == []
 
 
 def test_only_payloads_are_looked_for(harness: Harness) -> None:
-    refused(lambda app, payload: app.find(payload), harness.app, [*NO_NUMBERS, None], PayloadError)
+    refused(lambda app, payload: app.tasks.find(payload), harness.app, [*NO_NUMBERS, None], PayloadError)
 
 
 def test_a_time_to_begin_at_is_a_datetime(harness: Harness) -> None:
@@ -198,15 +198,15 @@ def test_a_price_is_a_number(harness: Harness) -> None:
 
 def test_a_number_that_is_one_of_an_enumeration_is_that_number(harness: Harness) -> None:
     app = harness.app
-    assert app.task(Number.ONE).id == app.why(Number.ONE).task == 1
-    assert len(app.tasks(limit=Number.ONE)) == 1
+    assert app.tasks.get(Number.ONE).id == app.why(Number.ONE).task == 1
+    assert len(app.tasks.list(limit=Number.ONE)) == 1
     app.enqueue(Job(), limits=Limits(max_depth=Number.ONE, max_tasks=Number.ONE, max_children=Number.ONE))
 
 
 @pytest.mark.parametrize("name", ["share", "watch_chain", "watch_budget"])
 def test_a_setting_that_is_a_number_is_one_that_can_be_stored(harness: Harness, name: str) -> None:
     values = [10**400, -(10**400), 10**5_000, float("inf"), "x", None, Mute()]
-    refused(lambda app, value: app.set(name, value), harness.app, values)
+    refused(lambda app, value: app.settings.set(name, value), harness.app, values)
 
 
 def test_progress_is_told_in_numbers(start: Start) -> None:
@@ -230,7 +230,7 @@ def test_progress_is_told_in_numbers(start: Start) -> None:
     harness = start(job)
     harness.app.enqueue(Job())
     harness.drain()
-    progress = harness.app.task(1).progress
+    progress = harness.app.tasks.get(1).progress
     assert progress is not None
     assert (progress.done, progress.total, progress.note) == (7, 7, "seven and a half")
 
@@ -242,15 +242,15 @@ def test_progress_is_told_in_numbers(start: Start) -> None:
 )  # fmt: skip
 def test_the_largest_threshold_of_an_alert_can_be_looked_at(harness: Harness, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}=.* to ([0-9,]+)$") as refusal:
-        harness.app.set(name, 10**400)
-    harness.app.set("check", "36500d")
-    harness.app.set(name, int(str(refusal.value).rpartition(" ")[2].replace(",", "")))
-    assert harness.app.watch_now() == []
+        harness.app.settings.set(name, 10**400)
+    harness.app.settings.set("check", "36500d")
+    harness.app.settings.set(name, int(str(refusal.value).rpartition(" ")[2].replace(",", "")))
+    assert harness.app.alerts.look() == []
 
 
 def test_a_look_returns_all_alerts_that_last(start: Start) -> None:
     rules = [Watch(f"rule {number}", "SELECT 1", above=0, advice="Do something.") for number in range(101)]
-    assert len(start(watches=rules).app.watch_now()) == 101
+    assert len(start(watches=rules).app.alerts.look()) == 101
 
 
 def test_a_line_that_is_none_keeps_no_other_from_being_imported(harness: Harness) -> None:
@@ -262,6 +262,6 @@ def test_a_line_that_is_none_keeps_no_other_from_being_imported(harness: Harness
         {"id": 1, "created_at": "\ud800"},
         {"id": 2, "created_at": Mute()},
     ]
-    imported = harness.app.import_items([*odd, {"id": 3, "name": "x"}], kind="job")
+    imported = harness.app.tasks.import_items([*odd, {"id": 3, "name": "x"}], kind="job")
     assert ([problem.line for problem in imported.problems], imported.total) == ([1, 2, 3, 4, 5, 6], 1)
-    refused(lambda app, name: app.import_items([], kind="job", name=name), harness.app, NO_TEXTS)
+    refused(lambda app, name: app.tasks.import_items([], kind="job", name=name), harness.app, NO_TEXTS)

@@ -320,7 +320,7 @@ def test_asking_the_app_for_work_inside_a_write_is_an_error_of_the_stage(start: 
     harness.drain()
     assert harness.task(task).status is Status.FAILED
     assert "ctx.write" in (harness.task(task).reason or "")
-    assert harness.app.counts()[Status.PENDING] == 0
+    assert harness.app.stats.counts()[Status.PENDING] == 0
 
 
 Refuse = Callable[[Harness, str], None]

@@ -175,7 +175,7 @@ def test_the_application_is_told_of_every_failed_attempt_after_its_commit(start:
     told: list[tuple[Failure, Status]] = []
 
     def tell(failure: Failure) -> None:
-        told.append((failure, harness.app.task(failure.task).status))
+        told.append((failure, harness.app.tasks.get(failure.task).status))
 
     harness = start(failing(), on_failure=tell)
     task = harness.enqueue(Job())
@@ -252,7 +252,7 @@ def test_whatever_a_stage_logs_says_which_task_it_belongs_to(
         tasks = [harnessed.enqueue(Job(name)) for name in "ab"]
         harnessed.run(until_idle=True)
         logging.getLogger("shop").warning("out of stock")
-        lineages = [str(harnessed.task(one.id).lineage) for one in tasks]
+        lineages = [str(harnessed.tasks.get(one.id).lineage) for one in tasks]
     records = [one for one in caplog.records if one.name == "shop"]
     known = {(one.onceward_task, one.onceward_kind, one.onceward_lineage) for one in records[:2]}  # type: ignore[attr-defined]
     assert known == {(task.id, "job", lineage) for task, lineage in zip(tasks, lineages, strict=True)}

@@ -55,7 +55,7 @@ def test_the_application_is_told_of_what_has_cost_a_child_its_life(
     command = [sys.executable, "-m", "onceward", "run", "failing:app", "--processes", "1", "--until-idle"]
     done = subprocess.run(command, cwd=tmp_path, check=True, timeout=120, capture_output=True, text=True)
     told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
-    reason = app.task(task.id).reason
+    reason = app.tasks.get(task.id).reason
     app.close()
     [line] = [line for line in done.stderr.splitlines() if "task failed" in line]
     assert f"task={task.id}" in line

@@ -92,30 +92,30 @@ def test_what_is_paused_stays_in_line_until_it_is_resumed(start: Start, what: di
     harness = start(notes(seen, queue="slow"))
     tasks = [harness.app.enqueue(Note(number)).id for number in range(3)]
     harness.app.enqueue(Note(9), after="1h")
-    assert harness.app.pause(**what, author="ann") == scope
+    assert harness.app.workers.pause(**what, author="ann") == scope
     harness.drain()
     assert seen == []
     assert [harness.task(task).status for task in tasks] == [Status.PENDING] * 3
-    [pause] = harness.app.pauses()
+    [pause] = harness.app.workers.pauses()
     assert (pause.scope, pause.author) == (scope, "ann")
     why = harness.app.why(tasks[0])
     assert (why.cause, why.paused_scope) == (Cause.PAUSED, scope)
     assert "paused by an operator" in why.sentence
-    harness.app.resume(**what)
+    harness.app.workers.resume(**what)
     harness.drain()
     assert sorted(seen) == [0, 1, 2, 9]
-    assert harness.app.pauses() == []
+    assert harness.app.workers.pauses() == []
 
 
 def test_one_pause_does_not_hold_the_others(start: Start, web: Web) -> None:
     seen: list[int] = []
     harness = start(notes(seen), web.pipeline(Source("web", per=host)))
     harness.app.enqueue_many([Note(1), Fetch("a/1"), Fetch("b/1")])
-    harness.app.pause(source="web/a")
+    harness.app.workers.pause(source="web/a")
     harness.drain()
     assert (seen, web.asked) == ([1], ["b/1"])
-    harness.app.pause(pipeline="note")
-    harness.app.resume(source="web/a")
+    harness.app.workers.pause(pipeline="note")
+    harness.app.workers.resume(source="web/a")
     harness.app.enqueue(Note(2))
     harness.drain()
     assert (seen, web.asked) == ([1], ["b/1", "a/1"])
@@ -124,16 +124,16 @@ def test_one_pause_does_not_hold_the_others(start: Start, web: Web) -> None:
 def test_a_paused_source_is_a_closed_gate_with_all_its_instances(start: Start, web: Web) -> None:
     harness = start(web.pipeline(Source("web", per=host)))
     first = harness.app.enqueue(Fetch("a/1")).id
-    harness.app.pause(source="web")
+    harness.app.workers.pause(source="web")
     harness.drain()
     later = harness.app.enqueue(Fetch("new/1")).id  # an instance that was not there yet
     harness.drain()
     assert web.asked == []
-    assert [one.state for one in harness.app.source("web")] == [SourceState.HELD] * 2
+    assert [one.state for one in harness.app.sources.get("web")] == [SourceState.HELD] * 2
     for task in (first, later):
         why = harness.app.why(task)
         assert (why.cause, why.paused_scope) == (Cause.PAUSED, "source:web")
-    harness.app.resume(source="web")
+    harness.app.workers.resume(source="web")
     harness.drain()
     assert sorted(web.asked) == ["a/1", "new/1"]
 
@@ -149,14 +149,14 @@ def test_a_call_to_a_paused_source_puts_its_stage_off(start: Start) -> None:
 
     harness = start(pipeline)
     with pytest.raises(ConfigError, match="there is no source 'mail'"):
-        harness.app.pause(source="mail")  # no stage has it, and no call was made
+        harness.app.workers.pause(source="mail")  # no stage has it, and no call was made
     harness.app.enqueue(Note(1))
     harness.drain()
-    harness.app.pause(source="mail")
+    harness.app.workers.pause(source="mail")
     task = harness.app.enqueue(Note(2)).id
     harness.drain(wait_for_due=False)
     assert (sent, harness.task(task).status, harness.task(task).failures) == ([1], Status.PENDING, 0)
-    harness.app.resume(source="mail")
+    harness.app.workers.resume(source="mail")
     harness.drain()
     assert sent == [1, 2]
 
@@ -169,7 +169,7 @@ def test_a_task_stops_between_two_stages_when_its_pipeline_is_paused(start: Star
     @pipeline.stage
     def first(ctx: Context[Note]) -> None:
         ran.append("first")
-        operators[0].app.pause(pipeline="note")
+        operators[0].app.workers.pause(pipeline="note")
         harness.clock.advance(1)  # by then every worker has asked again what is paused
 
     @pipeline.stage
@@ -182,7 +182,7 @@ def test_a_task_stops_between_two_stages_when_its_pipeline_is_paused(start: Star
     harness.drain()
     assert ran == ["first"]
     assert harness.task(task).status is Status.PENDING
-    harness.app.resume(pipeline="note")
+    harness.app.workers.resume(pipeline="note")
     harness.drain()
     assert ran == ["first", "second"]
     assert harness.task(task).failures == 0
@@ -191,18 +191,18 @@ def test_a_task_stops_between_two_stages_when_its_pipeline_is_paused(start: Star
 def test_a_pause_is_paused_once_and_has_a_name(start: Start) -> None:
     harness = start(notes([]))
     app = harness.app
-    app.pause(queue="default")
+    app.workers.pause(queue="default")
     with pytest.raises(IllegalTransition, match="the queue default is paused already"):
-        app.pause(queue="default")
+        app.workers.pause(queue="default")
     with pytest.raises(IllegalTransition, match="everything is not paused"):
-        app.resume()
+        app.workers.resume()
     with pytest.raises(ConfigError, match="there is no pipeline 'nope'; this app has: note"):
-        app.pause(pipeline="nope")
+        app.workers.pause(pipeline="nope")
     with pytest.raises(ConfigError, match="one of pipeline, queue at a time"):
-        app.pause(pipeline="note", queue="default")
+        app.workers.pause(pipeline="note", queue="default")
     with pytest.raises(ConfigError, match="has a name"):
-        app.pause(queue="")
-    app.resume(queue="default")
+        app.workers.pause(queue="")
+    app.workers.resume(queue="default")
 
 
 # Sources
@@ -211,10 +211,10 @@ def test_a_pause_is_paused_once_and_has_a_name(start: Start) -> None:
 def test_sources_tell_how_they_stand(start: Start, web: Web) -> None:
     source = Source("web", per=host, rate="60/min", burst=3, concurrency=2, breaker=Breaker(failures=2, pause="5m"))
     harness = start(web.pipeline(source))
-    assert harness.app.sources() == []
+    assert harness.app.sources.list() == []
     harness.app.enqueue_many([Fetch(f"a/{number}") for number in range(4)])
     harness.drain(wait_for_due=False)
-    [status] = harness.app.sources()
+    [status] = harness.app.sources.list()
     assert (status.name, status.source, status.instance) == ("web/a", "web", "a")
     assert (status.state, status.is_healthy, status.enabled) == (SourceState.OPEN, True, True)
     assert (status.calls, status.failures, status.tokens, status.burst) == (3, 0, 0, 3)
@@ -227,7 +227,7 @@ def test_sources_tell_how_they_stand(start: Start, web: Web) -> None:
     harness.drain(wait_for_due=False)
     harness.clock.advance(2)
     harness.drain(wait_for_due=False)
-    [status] = harness.app.source("web/a")
+    [status] = harness.app.sources.get("web/a")
     assert (status.state, status.streak, status.opened) == (SourceState.PAUSED, 2, 1)
     assert status.last_error == "ConnectionError: refused"
     assert status.why == "paused after 2 failures in a row"
@@ -235,16 +235,16 @@ def test_sources_tell_how_they_stand(start: Start, web: Web) -> None:
     assert status.last_success_at is not None
     assert status.last_failure_at is not None
     harness.clock.advance(300)
-    [status] = harness.app.source("web")
+    [status] = harness.app.sources.get("web")
     assert (status.state, status.is_healthy) == (SourceState.HALF_OPEN, False)
 
 
 def test_a_source_of_the_code_is_shown_before_it_was_used(start: Start, web: Web) -> None:
     harness = start(web.pipeline(Source("web", rate="60/min", burst=3)))
-    [status] = harness.app.sources()
+    [status] = harness.app.sources.list()
     assert (status.name, status.tokens, status.calls, status.is_known) == ("web", 3, 0, True)
     with pytest.raises(SourceNotFound, match="there is no source 'mail'; this app has: web"):
-        harness.app.source("mail")
+        harness.app.sources.get("mail")
 
 
 def test_an_operator_enables_what_was_disabled(start: Start, web: Web) -> None:
@@ -253,15 +253,15 @@ def test_an_operator_enables_what_was_disabled(start: Start, web: Web) -> None:
     web.is_down = True
     harness.drain()
     assert len(web.asked) == 3
-    [status] = harness.app.source("web")
+    [status] = harness.app.sources.get("web")
     assert (status.state, status.why) == (SourceState.DISABLED, "disabled after 3 failures in a row")
     harness.clock.advance(60)
     harness.drain(wait_for_due=False)
     why = harness.app.why(task)
     assert (why.cause, why.gate) in ((Cause.SOURCE, "web"), (Cause.NO_WORKER, None))
     web.is_down = False
-    assert harness.app.enable_source("web") == ["web"]
-    [status] = harness.app.source("web")
+    assert harness.app.sources.enable("web") == ["web"]
+    [status] = harness.app.sources.get("web")
     assert (status.state, status.streak, status.paused_until) == (SourceState.OPEN, 0, None)
     harness.drain()
     assert harness.task(task).status is Status.SUCCEEDED
@@ -270,21 +270,21 @@ def test_an_operator_enables_what_was_disabled(start: Start, web: Web) -> None:
 def test_an_operator_disables_a_source_with_all_its_instances(start: Start, web: Web) -> None:
     harness = start(web.pipeline(Source("web", per=host)))
     with pytest.raises(SourceNotFound, match="no instance of source 'web' was used yet"):
-        harness.app.disable_source("web")
+        harness.app.sources.disable("web")
     harness.app.enqueue_many([Fetch("a/1"), Fetch("b/1")])
     harness.drain()
-    assert harness.app.disable_source("web") == ["web/a", "web/b"]
+    assert harness.app.sources.disable("web") == ["web/a", "web/b"]
     harness.app.enqueue_many([Fetch("a/2"), Fetch("b/2")])
     harness.drain()
     assert len(web.asked) == 2
-    harness.app.enable_source("web/b")
+    harness.app.sources.enable("web/b")
     harness.drain()
     assert web.asked[2:] == ["b/2"]
-    assert {one.name: one.state for one in harness.app.sources()} == {
+    assert {one.name: one.state for one in harness.app.sources.list()} == {
         "web/a": SourceState.DISABLED,
         "web/b": SourceState.OPEN,
     }
-    harness.app.enable_source("web")
+    harness.app.sources.enable("web")
     harness.drain()
     assert web.asked[3:] == ["a/2"]
 
@@ -301,7 +301,7 @@ def test_approve_is_a_signal(start: Start) -> None:
     task = harness.app.enqueue(Note(1)).id
     harness.drain()
     assert harness.task(task).status is Status.WAITING
-    harness.app.approve(task)
+    harness.app.tasks.approve(task)
     harness.drain()
     assert harness.task(task).status is Status.SUCCEEDED
 
@@ -338,7 +338,7 @@ def test_why_names_a_source_that_is_left_alone(start: Start, web: Web) -> None:
     why = harness.app.why(tasks[1])
     assert (why.cause, why.gate) == (Cause.SOURCE, "web")
     assert why.sentence == ("source web is left alone for 5m: paused after a failure (ConnectionError: refused)")
-    harness.app.disable_source("web")
+    harness.app.sources.disable("web")
     assert harness.app.why(tasks[1]).sentence == (
         "source web is disabled until an operator enables it: disabled by an operator"
     )
@@ -372,14 +372,14 @@ def test_gates_that_nobody_needs_are_pruned(start: Start, web: Web) -> None:
     harness.app.enqueue_many([Fetch("a/1"), Fetch("b/1"), Note(1)])
     harness.drain()
     assert len(gates(harness)) == 5
-    harness.app.disable_source("web/b")
+    harness.app.sources.disable("web/b")
     harness.app.enqueue(Fetch("b/2"))
     harness.drain()
-    assert harness.app.prune("1d").gates == 3, "those of keys: they are made anew when they are needed"
+    assert harness.app.tasks.prune("1d").gates == 3, "those of keys: they are made anew when they are needed"
     harness.clock.advance(3 * 86_400)
-    assert harness.app.prune("1d").gates == 1, "that of an instance nobody has asked since"
+    assert harness.app.tasks.prune("1d").gates == 1, "that of an instance nobody has asked since"
     assert set(gates(harness)) == {"=note", "web/b"}
-    harness.app.enable_source("web")
+    harness.app.sources.enable("web")
     harness.drain()
     assert web.asked[-1] == "b/2"
 
@@ -400,7 +400,7 @@ def test_places_of_what_was_cancelled_are_swept(start: Start) -> None:
     @pipeline.stage
     def work(ctx: Context[Note]) -> None:
         inside.append(len(sql(harness, "SELECT task FROM onceward_slot")))
-        harnesses[0].app.cancel(ctx.task.id)
+        harnesses[0].app.tasks.cancel(ctx.task.id)
 
     harness = start(pipeline)
     harnesses.append(start(pipeline))

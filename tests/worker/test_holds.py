@@ -74,7 +74,7 @@ def batches(
 
 
 def only(app: App, name: str | None = None) -> BudgetStatus:
-    [status] = app.budgets(name)
+    [status] = app.budgets.list(name)
     return status
 
 
@@ -94,7 +94,7 @@ def test_a_hold_stays_over_many_polls_and_is_settled_by_a_later_stage(start: Sta
     harness.drain(wait_for_due=False)
     assert figures(harness) == amounts("0", "2", "2")
     assert figures(harness, "tokens") == amounts("0", "100", "100")
-    held = sorted(harness.app.holds(), key=lambda one: one.budget)
+    held = sorted(harness.app.budgets.holds(), key=lambda one: one.budget)
     assert [(one.task, one.kind, one.name, one.budget, one.amount, one.state) for one in held] == [
         (task.id, "work", "batch", "tokens", Decimal(100), "held"),
         (task.id, "work", "batch", "usd", Decimal(2), "held"),
@@ -105,7 +105,7 @@ def test_a_hold_stays_over_many_polls_and_is_settled_by_a_later_stage(start: Sta
     assert harness.task(task).cost == Decimal("1.5")
     assert figures(harness) == amounts("1.5", "0", "0")
     assert figures(harness, "tokens") == amounts("40", "0", "0")
-    assert harness.app.holds() == []
+    assert harness.app.budgets.holds() == []
 
 
 def test_what_is_released_is_free_again(start: Start) -> None:
@@ -122,7 +122,7 @@ def test_a_hold_that_does_not_fit_waits_for_the_budget_and_is_woken_when_it_does
     waiting = harness.task(tasks[2])
     assert (waiting.status, waiting.waiting_for, waiting.failures) == (Status.WAITING, "budget:usd", 0)
     assert only(harness.app).waiting == 1
-    assert harness.app.holds()[-1].state == "waiting"
+    assert harness.app.budgets.holds()[-1].state == "waiting"
     assert "to hold 2.00 USD as 'batch'; a limit of 6.00 USD would do" in waiting.reason  # type: ignore[operator]
     harness.drain()
     assert statuses(harness, tasks) == ["succeeded"] * 3
@@ -137,10 +137,10 @@ def test_a_hold_that_waits_is_not_woken_before_there_is_enough_for_it(start: Sta
     harness.drain()
     assert statuses(harness, [first, second]) == ["succeeded", "waiting"]
     assert words(harness, second) == ["parked"]
-    harness.app.raise_budget("usd", "5.49")
+    harness.app.budgets.set_limit("usd", "5.49")
     harness.drain()
     assert words(harness, second) == ["parked"]
-    harness.app.raise_budget("usd", "5.50")
+    harness.app.budgets.set_limit("usd", "5.50")
     harness.drain()
     assert harness.task(second).status is Status.SUCCEEDED
 
@@ -158,10 +158,10 @@ def test_a_stage_that_draws_from_the_budget_it_holds_of_is_not_woken_again_and_a
     harness = start(pipeline)
     task = harness.enqueue(Work(1))
     harness.drain()
-    harness.app.raise_budget("usd", "5.99")
+    harness.app.budgets.set_limit("usd", "5.99")
     harness.drain()
     assert (harness.task(task).waiting_for, runs) == ("budget:usd", [1])
-    harness.app.raise_budget("usd", 6)
+    harness.app.budgets.set_limit("usd", 6)
     harness.drain()
     assert (harness.task(task).status, runs) == (Status.SUCCEEDED, [1, 1])
 
@@ -227,20 +227,20 @@ def test_a_hold_that_its_task_leaves_behind_is_spent(start: Start, ending: str) 
     task = harness.enqueue(Work(1, ending=ending))
     harness.drain(wait_for_due=ending != "cancel")
     if ending == "cancel":
-        harness.app.cancel(task.id)
+        harness.app.tasks.cancel(task.id)
         harness.drain()
     assert figures(harness) == amounts("2", "0", "0")
-    assert harness.app.holds()[0].state == "lost"
+    assert harness.app.budgets.holds()[0].state == "lost"
 
 
 def test_a_task_that_is_opened_again_settles_what_had_counted_as_spent(start: Start) -> None:
     harness = start(batches())
     task = harness.enqueue(Work(1))
     harness.drain(wait_for_due=False)
-    harness.app.cancel(task.id)
+    harness.app.tasks.cancel(task.id)
     harness.drain()
     assert figures(harness) == amounts("2", "0", "0")
-    harness.app.retry(task.id)
+    harness.app.tasks.retry(task.id)
     harness.drain()
     assert harness.task(task).status is Status.SUCCEEDED
     assert figures(harness) == amounts("1.5", "0", "0")
@@ -250,9 +250,9 @@ def test_a_stage_that_holds_again_after_its_task_had_ended_sets_the_same_aside_a
     harness = start(batches())
     task = harness.enqueue(Work(1))
     harness.drain(wait_for_due=False)
-    harness.app.cancel(task.id)
+    harness.app.tasks.cancel(task.id)
     harness.drain()
-    harness.app.retry(task.id, stage="submit")
+    harness.app.tasks.retry(task.id, stage="submit")
     harness.drain(wait_for_due=False)
     assert figures(harness) == amounts("0", "2", "2")
     harness.drain()
@@ -263,12 +263,12 @@ def test_a_fresh_run_holds_anew_and_what_the_run_before_held_is_spent(start: Sta
     harness = start(batches())
     task = harness.enqueue(Work(1))
     harness.drain(wait_for_due=False)
-    harness.app.cancel(task.id)
-    harness.app.retry(task.id, fresh=True)
+    harness.app.tasks.cancel(task.id)
+    harness.app.tasks.retry(task.id, fresh=True)
     harness.drain()
     assert harness.task(task).status is Status.SUCCEEDED
     assert figures(harness) == amounts("3.5", "0", "0")
-    assert harness.app.holds() == []
+    assert harness.app.budgets.holds() == []
 
 
 def test_a_pruned_task_leaves_no_hold(start: Start) -> None:
@@ -276,9 +276,9 @@ def test_a_pruned_task_leaves_no_hold(start: Start) -> None:
     harness.enqueue(Work(1, ending="nothing"))
     harness.drain()
     harness.clock.advance(40 * 86_400)
-    harness.app.prune(older_than="1d")
+    harness.app.tasks.prune(older_than="1d")
     harness.drain()
-    assert harness.app.holds() == []
+    assert harness.app.budgets.holds() == []
     assert figures(harness) == amounts("2", "0", "0")
 
 
@@ -338,7 +338,7 @@ def test_a_hold_of_money_draws_on_the_budget_of_its_lineage(start: Start) -> Non
     task = harness.enqueue(Work(1), limits=Limits(budget="1"))
     harness.drain()
     assert harness.task(task).waiting_for == f"budget:lineage/{harness.task(task).lineage}"
-    harness.app.raise_limits(task.id, Limits(budget="2"))
+    harness.app.lineages.raise_limits(task.id, Limits(budget="2"))
     harness.drain()
     assert harness.task(task).status is Status.SUCCEEDED
     assert figures(harness, "lineage") == figures(harness) == amounts("1.5", "0", "0")

@@ -148,7 +148,7 @@ def test_a_stage_that_is_tried_again_asks_for_the_same_child(start: Start) -> No
     assert isinstance(first, Enqueued)
     assert isinstance(second, Enqueued)
     assert (first.created, second.created, second.existing) == (True, False, first.id)
-    assert len(harness.app.tasks()) == 2
+    assert len(harness.app.tasks.list()) == 2
 
 
 def test_a_stage_that_is_tried_again_knows_what_arrived_before(start: Start) -> None:
@@ -226,7 +226,7 @@ def test_the_sender_may_have_ended_meanwhile_but_not_been_cancelled(start: Start
     if ending == "succeeded":
         harness.drain()
     else:
-        harness.app.cancel(root.id)
+        harness.app.tasks.cancel(root.id)
     assert harness.task(root).status.word == ending
 
     with incoming(headers_of(harness.task(root))):
@@ -391,11 +391,11 @@ def test_a_batch_waits_for_what_arrived_for_its_tasks(start: Start) -> None:
 
     harness.drain(wait_for_due=False)
     assert harness.task(root).status.word == "succeeded"
-    assert not harness.app.batches()[0].has_ended
+    assert not harness.app.batches.list()[0].has_ended
     harness.drain()
 
-    assert harness.app.batches()[0].has_ended
-    assert harness.app.batches()[0].total == 2
+    assert harness.app.batches.list()[0].has_ended
+    assert harness.app.batches.list()[0].total == 2
 
 
 def test_many_servers_at_once_keep_the_limits_of_one_lineage_exactly(start: Start, store_url: str) -> None:
@@ -404,7 +404,10 @@ def test_many_servers_at_once_keep_the_limits_of_one_lineage_exactly(start: Star
     answers: list[Enqueued] = []
 
     def serve(number: int) -> None:
-        with App(store_url, harness.app.registry).on(store_url, clock=harness.clock) as app, incoming(headers_of(root)):
+        with (
+            App(store_url, harness.app._registry).on(store_url, clock=harness.clock) as app,
+            incoming(headers_of(root)),
+        ):
             for page in range(6):  # the first two are the same for all
                 key = f"http://a/{page}" if page < 2 else f"http://a/{number}/{page}"
                 answers.append(app.enqueue(Page(key)))
@@ -419,7 +422,7 @@ def test_many_servers_at_once_keep_the_limits_of_one_lineage_exactly(start: Star
     assert sum(answer.created for answer in answers) == 20
     assert sum(answer.existing is not None for answer in answers) == 2 * 5
     assert sum(not answer for answer in answers) == 36 - 20 - 10
-    assert len(harness.app.tasks(kind="page", limit=100)) == 20
+    assert len(harness.app.tasks.list(kind="page", limit=100)) == 20
 
 
 def test_it_can_be_part_of_a_transaction_of_the_servers_own(start: Start) -> None:
@@ -437,6 +440,6 @@ def test_it_can_be_part_of_a_transaction_of_the_servers_own(start: Start) -> Non
     session.close()
 
     assert dropped.created
-    assert [task.key for task in harness.app.tasks(kind="page")] == ["http://a/2"]
+    assert [task.key for task in harness.app.tasks.list(kind="page")] == ["http://a/2"]
     assert harness.task(kept).parent == root.id
     assert words(harness, root.id) == ["spawned"], "once"

@@ -45,7 +45,7 @@ def ticked(harness: Harness, minutes: int = 6, tasks: int = 10) -> None:
 
 def an_hour(harness: Harness, count: int, first: int = 0) -> None:
     """One look, one tick and so many pages; then an hour goes by."""
-    harness.app.watch_now()
+    harness.app.alerts.look()
     ticked(harness)
     harness.app.enqueue_many([Page(first + number) for number in range(count)])
     harness.drain()
@@ -79,7 +79,7 @@ def test_what_was_before_the_first_look_does_not_count(start: Start) -> None:
 
 def test_less_than_an_hour_is_an_hour(start: Start) -> None:
     harness = start(pages())
-    harness.app.watch_now()
+    harness.app.alerts.look()
     ticked(harness)
     harness.app.enqueue_many([Page(number) for number in range(3)])
     harness.drain()
@@ -118,7 +118,7 @@ def test_before_anybody_has_looked_calls_are_unknown(start: Start) -> None:
 
 def test_without_ticks_nothing_is_typical(start: Start) -> None:
     harness = start(pages())
-    harness.app.watch_now()
+    harness.app.alerts.look()
     assert measured(harness).typical is None
 
 
@@ -131,12 +131,12 @@ def test_totals_are_noted_once_an_hour_and_kept_for_a_week(start: Start) -> None
 
     first = harness.clock.now()
     for _ in range(26):
-        harness.app.watch_now()
+        harness.app.alerts.look()
         harness.advance("5m")
     assert noted() == [first, first + 65 * 60_000]
     harness.advance("6d")
-    harness.app.watch_now()
+    harness.app.alerts.look()
     assert noted()[0] == first
     harness.advance("1d")
-    harness.app.watch_now()
+    harness.app.alerts.look()
     assert first not in noted()

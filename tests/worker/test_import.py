@@ -53,14 +53,14 @@ def line(number: int, status: str = "pending", **more: Any) -> str:
 
 
 def by_key(harness: Harness) -> dict[str | None, Any]:
-    return {task.key: task for task in harness.app.tasks(limit=1_000)}
+    return {task.key: task for task in harness.app.tasks.list(limit=1_000)}
 
 
 def test_what_was_open_is_done_here_and_what_has_ended_stays_ended(start: Start) -> None:
     harness = start(listings())
     words_of_theirs = ["PENDING", "processing", "SUCCESS", "failed", "Filtered", "skipped", "canceled"]
 
-    report = harness.app.import_items((line(n, word) for n, word in enumerate(words_of_theirs)), kind="listing")
+    report = harness.app.tasks.import_items((line(n, word) for n, word in enumerate(words_of_theirs)), kind="listing")
 
     assert report.ok
     assert (report.lines, report.total, report.existing) == (7, 7, 0)
@@ -68,7 +68,7 @@ def test_what_was_open_is_done_here_and_what_has_ended_stays_ended(start: Start)
         "pending": 2, "succeeded": 1, "filtered": 1, "skipped": 1, "failed": 1, "cancelled": 1,
     }  # fmt: skip
     harness.drain()
-    tasks = sorted(harness.app.tasks(), key=lambda task: str(task.key))
+    tasks = sorted(harness.app.tasks.list(), key=lambda task: str(task.key))
     assert [task.status.word for task in tasks] == [
         "succeeded", "succeeded", "succeeded", "failed", "filtered", "skipped", "cancelled",
     ]  # fmt: skip
@@ -88,7 +88,7 @@ def test_where_an_item_came_from_and_the_details_of_its_error_are_kept_in_its_lo
         "ancestry_chain": ["root", "mid"],
         "error_details": {"host": "a", "tries": 3, "password": "hunter2hunter2"},
     }
-    harness.app.import_items([line(1, "failed", **more), line(2, depth=None, error_details={})], kind="listing")
+    harness.app.tasks.import_items([line(1, "failed", **more), line(2, depth=None, error_details={})], kind="listing")
     failed, plain = (harness.task(by_key(harness)[f"http://a/{number}"].id) for number in (1, 2))
     assert failed.reason == "503"
     note = str(failed.history[0].note)
@@ -104,26 +104,26 @@ def test_a_second_import_adds_nothing(start: Start) -> None:
     harness = start(listings())
     lines = [line(1), line(2, "success"), line(1, "failed")]
 
-    first = harness.app.import_items(lines, kind="listing")
-    before = {task.id: task.lineage for task in harness.app.tasks()}
+    first = harness.app.tasks.import_items(lines, kind="listing")
+    before = {task.id: task.lineage for task in harness.app.tasks.list()}
     harness.drain()
-    second = harness.app.import_items(lines, kind="listing")
+    second = harness.app.tasks.import_items(lines, kind="listing")
 
     assert (first.total, first.existing) == (2, 1)
     assert (second.total, second.existing, second.ok) == (0, 3, True)
-    assert {task.id: task.lineage for task in harness.app.tasks()} == before
+    assert {task.id: task.lineage for task in harness.app.tasks.list()} == before
 
 
 def test_it_stays_imported_when_its_task_is_long_gone(start: Start) -> None:
     harness = start(listings())
-    harness.app.import_items([line(1, "success")], kind="listing")
+    harness.app.tasks.import_items([line(1, "success")], kind="listing")
     harness.advance("40d")
-    assert harness.app.prune("30d").tasks == 1
+    assert harness.app.tasks.prune("30d").tasks == 1
 
-    again = harness.app.import_items([line(1, "success")], kind="listing")
+    again = harness.app.tasks.import_items([line(1, "success")], kind="listing")
 
     assert (again.total, again.existing) == (0, 1)
-    assert harness.app.tasks() == []
+    assert harness.app.tasks.list() == []
 
 
 def test_without_an_id_an_item_is_known_by_its_key(start: Start) -> None:
@@ -131,19 +131,19 @@ def test_without_an_id_an_item_is_known_by_its_key(start: Start) -> None:
     lines = [{"url": "http://a/1", "title": "first"}, {"url": "http://a/1", "title": "second"}, {"url": "http://a/2"}]
     texts = [{"text": "a"}, {"text": "a", "stars": 1}, {"text": "a"}]
 
-    assert harness.app.import_items(lines, kind="listing").total == 2
-    assert harness.app.import_items(texts, kind="note").total == 2
-    assert harness.app.import_items([*lines, {"url": "http://a/3"}], kind="listing").total == 1
+    assert harness.app.tasks.import_items(lines, kind="listing").total == 2
+    assert harness.app.tasks.import_items(texts, kind="note").total == 2
+    assert harness.app.tasks.import_items([*lines, {"url": "http://a/3"}], kind="listing").total == 1
 
 
 def test_ids_are_apart_by_kind_and_by_the_name_of_the_import(start: Start) -> None:
     harness = start(listings(), notes())
     one = {"id": 1, "url": "http://a/1", "text": "a"}
 
-    assert harness.app.import_items([one], kind="listing").total == 1
-    assert harness.app.import_items([one], kind="note").total == 1
-    assert harness.app.import_items([{**one, "id": "1"}], kind="note").total == 0
-    assert harness.app.import_items([one], kind="note", name="the other system").total == 1
+    assert harness.app.tasks.import_items([one], kind="listing").total == 1
+    assert harness.app.tasks.import_items([one], kind="note").total == 1
+    assert harness.app.tasks.import_items([{**one, "id": "1"}], kind="note").total == 0
+    assert harness.app.tasks.import_items([one], kind="note", name="the other system").total == 1
 
 
 def test_many_imports_of_one_file_at_once_make_each_item_once(start: Start, store_url: str) -> None:
@@ -152,8 +152,8 @@ def test_many_imports_of_one_file_at_once_make_each_item_once(start: Start, stor
     totals: list[int] = []
 
     def run(order: int) -> None:
-        with App(store_url, harness.app.registry).on(store_url, clock=harness.clock) as app:
-            totals.append(app.import_items(lines[:: order % 2 * 2 - 1], kind="listing").total)
+        with App(store_url, harness.app._registry).on(store_url, clock=harness.clock) as app:
+            totals.append(app.tasks.import_items(lines[:: order % 2 * 2 - 1], kind="listing").total)
 
     threads = [threading.Thread(target=run, args=(order,)) for order in range(4)]
     for thread in threads:
@@ -163,7 +163,7 @@ def test_many_imports_of_one_file_at_once_make_each_item_once(start: Start, stor
 
     assert sum(totals) == 200
     assert len(totals) == 4
-    assert sum(harness.app.counts().values()) == 200
+    assert sum(harness.app.stats.counts().values()) == 200
 
 
 def test_times_are_kept_in_every_form_they_come_in(start: Start) -> None:
@@ -172,10 +172,10 @@ def test_times_are_kept_in_every_form_they_come_in(start: Start) -> None:
     forms = ["2025-01-02T12:00:00Z", "2025-01-02T13:00:00+01:00", "2025-01-02 12:00", noon.timestamp(), 1735819200000]
     lines = [line(n, "success", created_at=form, completed_at=form) for n, form in enumerate(forms)]
 
-    assert harness.app.import_items(lines, kind="listing").problems == ()
+    assert harness.app.tasks.import_items(lines, kind="listing").problems == ()
 
-    assert {(task.created_at, task.ended_at) for task in harness.app.tasks()} == {(noon, noon)}
-    assert {task.started_at for task in harness.app.tasks()} == {None}
+    assert {(task.created_at, task.ended_at) for task in harness.app.tasks.list()} == {(noon, noon)}
+    assert {task.started_at for task in harness.app.tasks.list()} == {None}
 
 
 def test_a_time_that_cannot_be_is_put_right(start: Start) -> None:
@@ -187,7 +187,7 @@ def test_a_time_that_cannot_be_is_put_right(start: Start) -> None:
         line(3, "failed", created_at="2025-01-02T12:00Z"),
     ]
 
-    harness.app.import_items(lines, kind="listing")
+    harness.app.tasks.import_items(lines, kind="listing")
 
     tasks = by_key(harness)
     assert tasks["http://a/1"].ended_at == tasks["http://a/1"].created_at
@@ -204,7 +204,9 @@ def test_a_line_that_does_not_parse_is_told_by_its_number_and_the_rest_is_import
     ]  # fmt: skip
     told: list[tuple[int, str]] = []
 
-    report = harness.app.import_items(lines, kind="listing", on_problem=lambda one: told.append((one.line, one.reason)))
+    report = harness.app.tasks.import_items(
+        lines, kind="listing", on_problem=lambda one: told.append((one.line, one.reason))
+    )
 
     assert (report.lines, report.total, report.bad, report.ok) == (15, 2, 12, False)
     assert [(one.line, one.reason) for one in report.problems] == told
@@ -229,11 +231,13 @@ def test_fields_and_words_of_theirs_can_be_mapped(start: Start) -> None:
     ]
     fields = {"id": "_key", "kind": "type", "url": "job.link", "title": "name", "status": "state", "reason": "why"}
 
-    report = harness.app.import_items(lines, fields=fields, statuses={"shelved": "cancelled", "success": "pending"})
+    report = harness.app.tasks.import_items(
+        lines, fields=fields, statuses={"shelved": "cancelled", "success": "pending"}
+    )
 
     assert report.created == {"pending": 1, "cancelled": 1}
     assert [one.reason for one in report.problems] == ["kind is 'poem'; this app knows: listing, note"]
-    tasks = {task.kind: task for task in harness.app.tasks()}
+    tasks = {task.kind: task for task in harness.app.tasks.list()}
     assert tasks["listing"].payload == Listing("http://a/1", "One")
     assert (tasks["listing"].reason, tasks["note"].payload) == ("[1]", Note("hello", 4))
 
@@ -241,24 +245,24 @@ def test_fields_and_words_of_theirs_can_be_mapped(start: Start) -> None:
 def test_what_cannot_be_meant_is_refused_before_anything_is_read(start: Start) -> None:
     harness = start(listings())
     with pytest.raises(UnknownKind):
-        harness.app.import_items([], kind="poem")
+        harness.app.tasks.import_items([], kind="poem")
     with pytest.raises(ConfigError, match=r"nothing is called link here; there are ancestry, created_at, .*url"):
-        harness.app.import_items([], kind="listing", fields={"link": "url"})
+        harness.app.tasks.import_items([], kind="listing", fields={"link": "url"})
     with pytest.raises(ConfigError, match="'asleep' is no status"):
-        harness.app.import_items([], kind="listing", statuses={"parked": "asleep"})
+        harness.app.tasks.import_items([], kind="listing", statuses={"parked": "asleep"})
     with pytest.raises(ConfigError, match="imported as pending, or it has ended"):
-        harness.app.import_items([], kind="listing", statuses={"parked": "running"})
+        harness.app.tasks.import_items([], kind="listing", statuses={"parked": "running"})
     with pytest.raises(ConfigError, match="needs the pipelines"):
-        App("sqlite:///:memory:").import_items([])
+        App("sqlite:///:memory:").tasks.import_items([])
 
 
 def test_an_imported_failure_can_be_retried(start: Start) -> None:
     harness = start(listings())
-    harness.app.import_items([line(1, "failed", error="timed out", title="One")], kind="listing")
-    [task] = harness.app.tasks()
+    harness.app.tasks.import_items([line(1, "failed", error="timed out", title="One")], kind="listing")
+    [task] = harness.app.tasks.list()
     assert task.reason == "timed out"
 
-    harness.app.retry(task.id)
+    harness.app.tasks.retry(task.id)
     harness.drain()
 
     assert harness.task(task.id).results == {"read": "One"}
@@ -273,7 +277,7 @@ def test_work_that_is_unique_everywhere_sees_what_was_imported(start: Start) -> 
         line(2, "success", created_at=now - 40 * 86_400_000),
         line(3),
     ]
-    harness.app.import_items(lines, kind="listing")
+    harness.app.tasks.import_items(lines, kind="listing")
 
     fresh, stale, open_one = harness.app.enqueue_many([Listing(f"http://a/{n}") for n in (1, 2, 3)])
 
@@ -286,15 +290,15 @@ def test_open_work_that_is_unique_everywhere_is_not_doubled_by_an_import(start: 
     lines = [line(1), line(2), line(3, "failed")]
     lines += [json.dumps({"id": "another", "url": "http://a/2"}), json.dumps({"id": "third", "url": "http://a/3"})]
 
-    report = harness.app.import_items(lines, kind="listing")
-    again = harness.app.import_items(lines, kind="listing")
+    report = harness.app.tasks.import_items(lines, kind="listing")
+    again = harness.app.tasks.import_items(lines, kind="listing")
     harness.drain()
 
     assert (report.created, report.existing) == ({"pending": 2, "failed": 1}, 2)
     assert (again.total, again.existing) == (0, 5)
     assert harness.app.read(identities_of_nobody) == 0
     assert harness.task(there).status is Status.SUCCEEDED
-    assert len(harness.app.tasks()) == 4
+    assert len(harness.app.tasks.list()) == 4
 
 
 def identities_of_nobody(connection: Connection) -> int:
@@ -307,7 +311,7 @@ def test_an_item_that_has_ended_is_kept_beside_open_work_and_takes_nothing_from_
     harness = start(listings(unique="everywhere", fresh_for="30d"))
     there = harness.enqueue(Listing("http://a/1"))
 
-    report = harness.app.import_items([line(1, "success", created_at=harness.clock.now())], kind="listing")
+    report = harness.app.tasks.import_items([line(1, "success", created_at=harness.clock.now())], kind="listing")
 
     assert report.created == {"succeeded": 1}
     assert harness.enqueue(Listing("http://a/1")).existing == there.id
@@ -316,7 +320,7 @@ def test_an_item_that_has_ended_is_kept_beside_open_work_and_takes_nothing_from_
 def test_an_open_item_on_the_stop_list_is_skipped_with_that_reason(start: Start) -> None:
     harness = start(listings(), stop_list=StopList(domains=["bad.example"]))
 
-    harness.app.import_items([{"url": "http://bad.example/1"}, {"url": "http://a/1"}], kind="listing")
+    harness.app.tasks.import_items([{"url": "http://bad.example/1"}, {"url": "http://a/1"}], kind="listing")
 
     tasks = by_key(harness)
     assert tasks["http://a/1"].status is Status.PENDING
@@ -326,7 +330,9 @@ def test_an_open_item_on_the_stop_list_is_skipped_with_that_reason(start: Start)
 
 def test_an_open_item_whose_title_is_on_the_stop_list_is_skipped_too(start: Start) -> None:
     harness = start(listings(), stop_list=StopList(keywords=["unpaid"]))
-    harness.app.import_items([{"url": "http://a/1", "title": "Unpaid cook"}, {"url": "http://a/2"}], kind="listing")
+    harness.app.tasks.import_items(
+        [{"url": "http://a/1", "title": "Unpaid cook"}, {"url": "http://a/2"}], kind="listing"
+    )
     tasks = by_key(harness)
     assert tasks["http://a/1"].status is Status.SKIPPED
     assert tasks["http://a/1"].reason == "the keyword 'unpaid' in its title is on the stop list"
@@ -336,7 +342,7 @@ def test_an_open_item_whose_title_is_on_the_stop_list_is_skipped_too(start: Star
 def test_what_is_due_later_waits(start: Start) -> None:
     harness = start(listings())
     later = harness.clock.now() + 3_600_000
-    harness.app.import_items([line(1, due_at=later), line(2, due_at=1)], kind="listing")
+    harness.app.tasks.import_items([line(1, due_at=later), line(2, due_at=1)], kind="listing")
 
     harness.drain(wait_for_due=False)
 
@@ -350,7 +356,7 @@ def test_a_stage_cannot_begin_lineages_by_an_import(start: Start) -> None:
     @note.stage
     def read(ctx: Context[Note]) -> str:
         with pytest.raises(ConfigError, match="begins lineages of its own"):
-            harness.app.import_items([{"text": "a"}], kind="note")
+            harness.app.tasks.import_items([{"text": "a"}], kind="note")
         return "refused"
 
     harness = start(note)
@@ -362,21 +368,23 @@ def test_a_stage_cannot_begin_lineages_by_an_import(start: Start) -> None:
 
 def test_large_payloads_are_imported_too(start: Start) -> None:
     harness = start(listings())
-    harness.app.import_items([line(1, title="x" * 10_000)], kind="listing")
+    harness.app.tasks.import_items([line(1, title="x" * 10_000)], kind="listing")
     harness.drain()
 
-    [task] = harness.app.tasks()
+    [task] = harness.app.tasks.list()
     assert harness.task(task.id).results == {"read": "x" * 10_000}
 
 
 def test_more_lines_than_fit_into_one_transaction(start: Start) -> None:
     harness = start(listings())
-    report = harness.app.import_items((line(n, "success" if n % 2 else "queued") for n in range(1_201)), kind="listing")
+    report = harness.app.tasks.import_items(
+        (line(n, "success" if n % 2 else "queued") for n in range(1_201)), kind="listing"
+    )
 
     assert report.created == {"pending": 601, "succeeded": 600}
     [(standing,)] = harness.app.read(lambda conn: conn.execute("SELECT count(*) FROM onceward_ready").fetchall())
     assert standing == 601
-    assert harness.app.counts()[Status.PENDING] == 601
+    assert harness.app.stats.counts()[Status.PENDING] == 601
 
 
 def test_the_words_of_the_older_systems_are_all_known() -> None:

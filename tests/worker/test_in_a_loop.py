@@ -36,7 +36,7 @@ def test_a_worker_in_the_midst_of_a_loop_says_what_to_do(store_url: str, run: Ca
     with app_of(store_url) as app:
         app.enqueue(Job())
         asyncio.run(notebook())
-        assert app.task(1).status is Status.SUCCEEDED
+        assert app.tasks.get(1).status is Status.SUCCEEDED
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_calls_that_hang_in_the_threads_of_the_loop_hold_up_no_read_and_no_work(
     with App(store_url, [job]) as app:
         app.enqueue(Job())
         app.run(until_idle=True)
-        assert app.task(1).results["fill"] == 1
+        assert app.tasks.get(1).results["fill"] == 1
 
 
 def count_tasks(connection: Connection) -> int:

@@ -81,8 +81,8 @@ def test_while_it_waits_it_holds_no_slot_and_says_for_what(start: Start) -> None
     harness.drain()
     task = harness.task(order)
     assert (task.status, task.waiting_for, task.stage) == (Status.WAITING, "children", "gather")
-    [item] = [one for one in harness.app.tasks(kind="item") if one.status is Status.WAITING]
-    harness.app.signal(item.id, "go")
+    [item] = [one for one in harness.app.tasks.list(kind="item") if one.status is Status.WAITING]
+    harness.app.tasks.signal(item.id, "go")
     harness.drain()
     assert harness.task(order).results["gather"] == {"fine": "succeeded", "waiting": "succeeded"}
 
@@ -93,16 +93,16 @@ def test_what_a_task_waits_for_outlives_the_time_for_which_ended_tasks_are_kept(
     order = harness.enqueue(Order(["fine", "waiting"]))
     harness.drain()
     harness.advance("40d")
-    assert harness.app.prune("30d").tasks == 0
-    [item] = [one for one in harness.app.tasks(kind="item") if one.status is Status.WAITING]
-    harness.app.signal(item.id, "go")
+    assert harness.app.tasks.prune("30d").tasks == 0
+    [item] = [one for one in harness.app.tasks.list(kind="item") if one.status is Status.WAITING]
+    harness.app.tasks.signal(item.id, "go")
     harness.drain()
     assert harness.task(order).results["gather"] == {"fine": "succeeded", "waiting": "succeeded"}
     assert said == [2]
 
-    assert harness.app.prune("30d").tasks == 0, "the order may be opened again, and asks for all of them"
+    assert harness.app.tasks.prune("30d").tasks == 0, "the order may be opened again, and asks for all of them"
     harness.advance("40d")
-    assert harness.app.prune("30d").tasks == 3
+    assert harness.app.tasks.prune("30d").tasks == 3
 
 
 def test_so_does_what_it_was_linked_to(start: Start) -> None:
@@ -110,12 +110,12 @@ def test_so_does_what_it_was_linked_to(start: Start) -> None:
     item = harness.enqueue(Item("waiting"))
     order = harness.enqueue(Order(["waiting"]))
     harness.drain()
-    harness.app.pause(pipeline="order")
-    harness.app.signal(item.id, "go")
+    harness.app.workers.pause(pipeline="order")
+    harness.app.tasks.signal(item.id, "go")
     harness.drain()
     harness.advance("40d")
-    assert harness.app.prune("30d").tasks == 0
-    harness.app.resume(pipeline="order")
+    assert harness.app.tasks.prune("30d").tasks == 0
+    harness.app.workers.resume(pipeline="order")
     harness.drain()
     assert harness.task(order).results["gather"] == {"waiting": "succeeded"}
 
@@ -124,8 +124,8 @@ def test_a_child_that_is_cancelled_counts_as_ended(start: Start) -> None:
     harness = start(orders([]), items())
     order = harness.enqueue(Order(["waiting"]))
     harness.drain()
-    [item] = harness.app.tasks(kind="item")
-    harness.app.cancel(item.id)
+    [item] = harness.app.tasks.list(kind="item")
+    harness.app.tasks.cancel(item.id)
     harness.drain()
     assert harness.task(order).results["gather"] == {"waiting": "cancelled"}
 
@@ -206,11 +206,11 @@ def test_a_parent_waits_for_the_task_that_a_duplicate_was_folded_into(start: Sta
     harness = start(made, parts, items())
     harness.enqueue(Order(["left", "right"]))
     harness.drain()
-    assert [task.waiting_for for task in harness.app.tasks(kind="part")] == ["children"] * 2
-    [item] = harness.app.tasks(kind="item")
-    harness.app.signal(item.id, "go")
+    assert [task.waiting_for for task in harness.app.tasks.list(kind="part")] == ["children"] * 2
+    [item] = harness.app.tasks.list(kind="item")
+    harness.app.tasks.signal(item.id, "go")
     harness.drain()
-    assert [task.results["gather"] for one in harness.app.tasks(kind="part") if (task := harness.task(one))] == [
+    assert [task.results["gather"] for one in harness.app.tasks.list(kind="part") if (task := harness.task(one))] == [
         ["succeeded"],
         ["succeeded"],
     ]
@@ -268,12 +268,12 @@ def test_a_parent_that_is_opened_again_does_not_wait_twice(start: Start) -> None
     harness = start(orders([]), items())
     order = harness.enqueue(Order(["waiting"]))
     harness.drain()
-    harness.app.retry(order.id)
+    harness.app.tasks.retry(order.id)
     harness.drain()
     assert harness.task(order).status is Status.SUCCEEDED
     assert harness.task(order).results["gather"] == {"waiting": "waiting"}
-    [item] = harness.app.tasks(kind="item")
-    harness.app.signal(item.id, "go")
+    [item] = harness.app.tasks.list(kind="item")
+    harness.app.tasks.signal(item.id, "go")
     harness.drain()
     assert words(harness, order).count("woken") == 0
 
@@ -284,11 +284,11 @@ def test_a_parent_that_was_cancelled_while_it_waited_waits_again(start: Start, s
     order = harness.enqueue(Order(["waiting", "fine"])).id
     harness.drain()
     for _ in range(2):
-        harness.app.cancel(order)
-        harness.app.retry(order, stage=stage)
+        harness.app.tasks.cancel(order)
+        harness.app.tasks.retry(order, stage=stage)
         harness.drain()
         assert harness.task(order).status is Status.WAITING
-    harness.app.signal(one_that_waits(harness), "go")
+    harness.app.tasks.signal(one_that_waits(harness), "go")
     harness.drain()
     assert harness.task(order).results["gather"] == {"waiting": "succeeded", "fine": "succeeded"}
     assert words(harness, order).count("woken") == 1
@@ -298,10 +298,10 @@ def test_a_parent_that_was_cancelled_and_whose_children_have_ended_goes_on(start
     harness = start(orders([]), items())
     order = harness.enqueue(Order(["waiting"])).id
     harness.drain()
-    harness.app.cancel(order)
-    harness.app.signal(one_that_waits(harness), "go")
+    harness.app.tasks.cancel(order)
+    harness.app.tasks.signal(one_that_waits(harness), "go")
     harness.drain()
-    harness.app.retry(order)
+    harness.app.tasks.retry(order)
     harness.drain()
     assert harness.task(order).results["gather"] == {"waiting": "succeeded"}
 
@@ -310,28 +310,28 @@ def test_a_parent_that_an_operator_let_go_on_does_not_wait_again(start: Start) -
     harness = start(orders([]), items())
     order = harness.enqueue(Order(["waiting"])).id
     harness.drain()
-    harness.app.retry(order)  # while it waits: it need not any more
-    harness.app.cancel(order)
-    harness.app.retry(order)
+    harness.app.tasks.retry(order)  # while it waits: it need not any more
+    harness.app.tasks.cancel(order)
+    harness.app.tasks.retry(order)
     harness.drain()
     assert harness.task(order).results["gather"] == {"waiting": "waiting"}
 
 
 def one_that_waits(harness: Harness) -> int:
     """The item that waits for its signal."""
-    return next(task.id for task in harness.app.tasks(kind="item") if task.key == "waiting")
+    return next(task.id for task in harness.app.tasks.list(kind="item") if task.key == "waiting")
 
 
 def test_a_child_that_is_quarantined_wakes_its_parent(start: Start) -> None:
     harness = start(orders([]), items())
     order = harness.enqueue(Order(["waiting"]))
     harness.drain()
-    [item] = harness.app.tasks(kind="item")
+    [item] = harness.app.tasks.list(kind="item")
     session = harness.app._store.session()
     hands = Hands(session)
     hands.kinds = {"item", "order"}
     hands.now = harness.clock.now()
-    harness.app.signal(item.id, "go")
+    harness.app.tasks.signal(item.id, "go")
     for number in range(3):
         worker = hands.worker(f"unlucky {number}")
         leases = hands.claim(worker)

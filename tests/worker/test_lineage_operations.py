@@ -71,7 +71,7 @@ def tree_pipeline(broken: set[str] | None = None, ran: list[str] | None = None) 
 
 def by_key(harness: Harness, task: Any) -> dict[str, Any]:
     """The tasks of a lineage, by their keys."""
-    return {branch.key: branch for branch in harness.app.lineage(task.id).walk()}
+    return {branch.key: branch for branch in harness.app.lineages.get(task.id).walk()}
 
 
 def statuses_of(harness: Harness, task: Any) -> dict[str, str]:
@@ -98,10 +98,10 @@ def test_cancelling_a_lineage_cancels_all_that_is_open(start: Start) -> None:
     harness = start(slow_tree())
     root = harness.enqueue(Node("r"))
     harness.drain(wait_for_due=False)
-    open_ones = [branch.id for branch in harness.app.lineage(root.id).walk() if not branch.status.is_terminal]
+    open_ones = [branch.id for branch in harness.app.lineages.get(root.id).walk() if not branch.status.is_terminal]
     assert len(open_ones) == 2
 
-    cancelled = harness.app.cancel_lineage(root.id, "enough")
+    cancelled = harness.app.lineages.cancel(root.id, "enough")
 
     assert cancelled == open_ones
     assert statuses_of(harness, root) == {
@@ -110,7 +110,7 @@ def test_cancelling_a_lineage_cancels_all_that_is_open(start: Start) -> None:
     }  # fmt: skip
     assert harness.task(open_ones[0]).reason == "enough"
     assert words(harness, open_ones[0]) == ["cancelled"]
-    assert harness.app.cancel_lineage(root.id) == []
+    assert harness.app.lineages.cancel(root.id) == []
 
 
 def test_cancelling_a_part_leaves_the_rest_alone_and_wakes_who_joins_it(start: Start) -> None:
@@ -132,7 +132,7 @@ def test_cancelling_a_part_leaves_the_rest_alone_and_wakes_who_joins_it(start: S
     family = by_key(harness, root)
     assert [family[key].status.word for key in ("r", "ra", "rb")] == ["waiting"] * 3
 
-    cancelled = harness.app.cancel_lineage(family["ra"].id)
+    cancelled = harness.app.lineages.cancel(family["ra"].id)
 
     assert cancelled == [family[key].id for key in ("ra", "raa", "rab")]
     harness.drain()
@@ -146,11 +146,11 @@ def test_cancelling_a_part_leaves_the_rest_alone_and_wakes_who_joins_it(start: S
 def test_a_lineage_that_is_not_there_is_said_to_be_so(start: Start) -> None:
     app = start(tree_pipeline()).app
     with pytest.raises(TaskNotFound):
-        app.cancel_lineage(4711)
+        app.lineages.cancel(4711)
     with pytest.raises(LineageNotFound):
-        app.pause_lineage(uuid.UUID(int=7))
+        app.lineages.pause(uuid.UUID(int=7))
     with pytest.raises(ConfigError, match="neither the number of a task nor the id of a lineage"):
-        app.retry_lineage("apples")
+        app.lineages.retry("apples")
 
 
 # Retry
@@ -164,11 +164,11 @@ def test_all_failed_tasks_of_a_part_are_retried(start: Start) -> None:
     family = by_key(harness, root)
     broken.clear()
 
-    assert harness.app.retry_lineage(family["ra"].id) == (sorted([family["ra"].id, family["raa"].id]), {})
+    assert harness.app.lineages.retry(family["ra"].id) == (sorted([family["ra"].id, family["raa"].id]), {})
     harness.drain()
 
     assert {key for key, word in statuses_of(harness, root).items() if word == "failed"} == {"rbb"}
-    assert harness.app.retry_lineage(str(harness.app.lineage(root.id).id)).tasks == [family["rbb"].id]
+    assert harness.app.lineages.retry(str(harness.app.lineages.get(root.id).id)).tasks == [family["rbb"].id]
     harness.drain()
     assert set(statuses_of(harness, root).values()) == {"succeeded"}
 
@@ -198,7 +198,7 @@ def test_one_that_cannot_be_retried_does_not_keep_the_others_from_it(
     again = harness.enqueue(Node("rb"))  # somebody else is at that work now
     broken.clear()
 
-    retried = harness.app.retry_lineage(root.id)
+    retried = harness.app.lineages.retry(root.id)
 
     assert retried.tasks == [root.id, family["ra"].id, family["rc"].id]
     taken = f"task {family['rb'].id} cannot be opened again: task {again.id} is at the same work now"
@@ -216,17 +216,17 @@ def test_nothing_of_a_paused_lineage_runs_before_it_is_resumed(start: Start) -> 
     root = harness.enqueue(Node("r"))
     other = harness.enqueue(Node("other", depth=0))
 
-    assert harness.app.pause_lineage(root.id) == 1
+    assert harness.app.lineages.pause(root.id) == 1
     harness.drain()
     assert ran == ["other"]
     assert harness.task(other).status is Status.SUCCEEDED
     assert harness.task(root).status is Status.PENDING
-    assert harness.app.lineage(root.id).is_paused
+    assert harness.app.lineages.get(root.id).is_paused
 
-    assert harness.app.resume_lineage(root.id) == 1
+    assert harness.app.lineages.resume(root.id) == 1
     harness.drain()
     assert set(statuses_of(harness, root).values()) == {"succeeded"}
-    assert not harness.app.lineage(root.id).is_paused
+    assert not harness.app.lineages.get(root.id).is_paused
     assert words(harness, root)[:2] == ["paused", "resumed"]
 
 
@@ -239,7 +239,7 @@ def test_a_running_stage_ends_in_good_order_and_the_task_goes_no_further(start: 
         ran.append(f"first {ctx.payload.name}")
         if ctx.payload.name == "r":
             ctx.spawn(Node("child"))
-            harness.app.pause_lineage(ctx.task.id)
+            harness.app.lineages.pause(ctx.task.id)
         return "kept"
 
     @node.stage
@@ -254,9 +254,9 @@ def test_a_running_stage_ends_in_good_order_and_the_task_goes_no_further(start: 
     assert ran == ["first r"]
     assert harness.task(root).results == {"first": "kept"}
     assert statuses_of(harness, root) == {"r": "pending", "child": "pending"}
-    assert harness.app.lineage(root.id).paused == 2
+    assert harness.app.lineages.get(root.id).paused == 2
 
-    harness.app.resume_lineage(root.id)
+    harness.app.lineages.resume(root.id)
     harness.drain()
     assert sorted(ran) == ["first child", "first r", "second child", "second r"]
     assert set(statuses_of(harness, root).values()) == {"succeeded"}
@@ -275,7 +275,7 @@ def test_whatever_brings_a_task_back_does_not_run_it_while_it_is_paused(start: S
         if len(ran) == 1:
             if way == "join":
                 ctx.spawn(Node("child"))
-            harness.app.pause_lineage(ctx.task.id)
+            harness.app.lineages.pause(ctx.task.id)
             if way == "retry":
                 raise Retryable("not yet", after="1m")
             if way == "poll":
@@ -295,13 +295,13 @@ def test_whatever_brings_a_task_back_does_not_run_it_while_it_is_paused(start: S
     root = harness.enqueue(Node("r"))
     harness.drain()
     if way == "signal":
-        harness.app.signal(root.id, "approved")
+        harness.app.tasks.signal(root.id, "approved")
         harness.drain()
     harness.advance("1h")
     harness.drain()
     assert ran == ["first"]
 
-    harness.app.resume_lineage(root.id)
+    harness.app.lineages.resume(root.id)
     harness.drain()
     assert harness.task(root).status is Status.SUCCEEDED
     again = {"retry": 2, "poll": 2, "signal": 2}.get(way, 1)
@@ -325,17 +325,17 @@ def test_a_part_is_paused_while_the_rest_goes_on(start: Start) -> None:
     root = harness.enqueue(Node("r"))
     harness.drain(wait_for_due=False)
     family = by_key(harness, root)
-    harness.app.pause_lineage(family["ra"].id)
+    harness.app.lineages.pause(family["ra"].id)
     harness.drain()
     assert ran == ["r", "rb", "rba"]
     assert harness.app.why(family["ra"].id).cause == "paused"
 
     with pytest.raises(IllegalTransition, match="paused already"):
-        harness.app.pause_lineage(family["ra"].id)
-    harness.app.pause_lineage(root.id)  # the rest of it too
+        harness.app.lineages.pause(family["ra"].id)
+    harness.app.lineages.pause(root.id)  # the rest of it too
     with pytest.raises(IllegalTransition, match=rf"because task {root.id} is: resume that"):
-        harness.app.resume_lineage(family["ra"].id)
-    assert harness.app.resume_lineage(root.id) == 1
+        harness.app.lineages.resume(family["ra"].id)
+    assert harness.app.lineages.resume(root.id) == 1
     harness.drain()
     assert ran == ["r", "rb", "rba", "ra", "raa"]
 
@@ -347,21 +347,21 @@ def test_a_task_that_is_retried_in_a_paused_part_stays_paused(start: Start) -> N
     harness.drain()
     family = by_key(harness, root)
     with pytest.raises(IllegalTransition, match="nothing to pause"):
-        harness.app.pause_lineage(root.id)
-    harness.app.retry(family["rb"].id)
-    harness.app.pause_lineage(root.id)
+        harness.app.lineages.pause(root.id)
+    harness.app.tasks.retry(family["rb"].id)
+    harness.app.lineages.pause(root.id)
     broken.clear()
 
-    harness.app.retry(family["raa"].id)
+    harness.app.tasks.retry(family["raa"].id)
     harness.drain()
     assert statuses_of(harness, root)["raa"] == "pending"
     assert harness.app.why(family["raa"].id).paused_by == root.id
 
-    assert harness.app.resume_lineage(root.id) == 2
+    assert harness.app.lineages.resume(root.id) == 2
     harness.drain()
     assert set(statuses_of(harness, root).values()) == {"succeeded"}
     with pytest.raises(IllegalTransition, match="not paused"):
-        harness.app.resume_lineage(root.id)
+        harness.app.lineages.resume(root.id)
 
 
 def test_what_arrives_from_afar_for_a_task_of_a_paused_lineage_is_paused(start: Start) -> None:
@@ -371,16 +371,16 @@ def test_what_arrives_from_afar_for_a_task_of_a_paused_lineage_is_paused(start: 
     root = harness.enqueue(Node("r", depth=1))
     harness.drain()
     family = by_key(harness, root)
-    harness.app.retry(family["rb"].id)
-    harness.app.pause_lineage(root.id)
+    harness.app.tasks.retry(family["rb"].id)
+    harness.app.lineages.pause(root.id)
     assert not by_key(harness, root)["ra"].is_paused
-    lineage = harness.app.lineage(root.id).id
+    lineage = harness.app.lineages.get(root.id).id
     with incoming({"baggage": f"onceward.lineage={lineage},onceward.task={family['ra'].id},onceward.depth=1"}):
         late = harness.enqueue(Node("late", depth=0))
     harness.drain()
     assert "late" not in ran
     assert harness.app.why(late.id).paused_by == root.id
-    harness.app.resume_lineage(root.id)
+    harness.app.lineages.resume(root.id)
     harness.drain()
     assert harness.task(late).status is Status.SUCCEEDED
 
@@ -388,9 +388,9 @@ def test_what_arrives_from_afar_for_a_task_of_a_paused_lineage_is_paused(start: 
 def test_a_paused_lineage_can_be_cancelled_and_keeps_nobody_from_ending(start: Start) -> None:
     harness = start(tree_pipeline())
     root = harness.enqueue(Node("r"))
-    harness.app.pause_lineage(root.id)
-    assert harness.app.backlog().ready_tasks == 0
-    assert harness.app.cancel_lineage(root.id) == [root.id]
+    harness.app.lineages.pause(root.id)
+    assert harness.app.stats.backlog().ready_tasks == 0
+    assert harness.app.lineages.cancel(root.id) == [root.id]
     harness.drain()
     assert harness.task(root).status is Status.CANCELLED
 
@@ -400,11 +400,11 @@ def test_a_worker_that_runs_until_nothing_is_left_does_not_wait_for_what_is_paus
     ran: list[str] = []
     with App(store_url, [tree_pipeline(ran=ran)]) as app:
         ready, later = app.enqueue(Node("ready", depth=0)), app.enqueue(Node("later", depth=0), after="1h")
-        app.pause_lineage(ready.id)
-        app.pause_lineage(later.id)
+        app.lineages.pause(ready.id)
+        app.lineages.pause(later.id)
         app.run(until_idle=True)
         assert ran == []
-        app.resume_lineage(ready.id)
+        app.lineages.resume(ready.id)
         app.run(until_idle=True)
         assert ran == ["ready"]
         assert_verified(app)
@@ -473,21 +473,21 @@ def test_children_that_come_to_be_meanwhile_are_paused_or_resumed_too(
         if ctx.payload.name == "rc":
             ctx.spawn(Node("rcc"), after="1m")
             if not is_pause:
-                harness.app.pause_lineage(root.id)
+                harness.app.lineages.pause(root.id)
             ctx.write(held.hold)
 
     harness = start(node)
     root = harness.enqueue(Node("r"))
     if is_pause:
-        assert held.meanwhile(harness, store_url, lambda app: app.pause_lineage(root.id)) == 1
+        assert held.meanwhile(harness, store_url, lambda app: app.lineages.pause(root.id)) == 1
         harness.drain()
         assert ran == ["r", "rc"]
-        harness.app.resume_lineage(root.id)
+        harness.app.lineages.resume(root.id)
     else:
-        assert held.meanwhile(harness, store_url, lambda app: app.resume_lineage(root.id)) == 1
+        assert held.meanwhile(harness, store_url, lambda app: app.lineages.resume(root.id)) == 1
     harness.drain()
     assert ran == ["r", "rc", "rcc"]
-    assert harness.app.lineage(root.id).paused == 0
+    assert harness.app.lineages.get(root.id).paused == 0
 
 
 def test_children_that_come_to_be_meanwhile_are_cancelled_too(start: Start, store_url: str) -> None:
@@ -507,7 +507,7 @@ def test_children_that_come_to_be_meanwhile_are_cancelled_too(start: Start, stor
 
     harness = start(node)
     root = harness.enqueue(Node("r"))
-    held.meanwhile(harness, store_url, lambda app: app.cancel_lineage(root.id))
+    held.meanwhile(harness, store_url, lambda app: app.lineages.cancel(root.id))
     harness.drain()
     assert ran == ["r"]
     assert statuses_of(harness, root)["child"] == "cancelled"
@@ -525,9 +525,9 @@ def test_children_that_come_to_be_meanwhile_get_the_new_limits(start: Start, sto
 
     harness = start(node)
     root = harness.enqueue(Node("r"), limits=Limits(max_depth=1))
-    held.meanwhile(harness, store_url, lambda app: app.raise_limits(root.id, Limits(max_depth=3)))
+    held.meanwhile(harness, store_url, lambda app: app.lineages.raise_limits(root.id, Limits(max_depth=3)))
     harness.drain()
-    assert harness.app.lineage(root.id).deepest == 3
+    assert harness.app.lineages.get(root.id).deepest == 3
 
 
 def wait_for_a_lock(url: str) -> None:
@@ -556,15 +556,15 @@ def test_an_operator_raises_the_limits_of_a_lineage(start: Start) -> None:
     harness = start(chain())
     root = harness.enqueue(Node("r"), limits=Limits(max_depth=2, max_tasks=50))
     harness.drain()
-    assert harness.app.lineage(root.id).deepest == 2
+    assert harness.app.lineages.get(root.id).deepest == 2
 
-    now_has = harness.app.raise_limits(root.id, Limits(max_depth=4))
+    now_has = harness.app.lineages.raise_limits(root.id, Limits(max_depth=4))
     assert (now_has.max_depth, now_has.max_tasks) == (4, 50)
-    last = max(branch.id for branch in harness.app.lineage(root.id).walk())
-    harness.app.retry(last, fresh=True)
+    last = max(branch.id for branch in harness.app.lineages.get(root.id).walk())
+    harness.app.tasks.retry(last, fresh=True)
     harness.drain()
 
-    lineage = harness.app.lineage(root.id)
+    lineage = harness.app.lineages.get(root.id)
     assert (lineage.deepest, lineage.max_depth) == (4, 4)
     assert harness.task(root).history[-1].event.word == "limits raised"
     assert harness.task(root).history[-1].note == "max_depth 2 → 4"
@@ -575,22 +575,22 @@ def test_max_tasks_and_the_deadline_can_be_raised_and_nothing_lowered(start: Sta
     root = harness.enqueue(Node("r"), limits=Limits(max_tasks=2, deadline="1h"))
     harness.drain()
     harness.advance("2h")
-    harness.app.raise_limits(root.id, Limits(max_tasks=4, deadline="3h"))
-    last = max(branch.id for branch in harness.app.lineage(root.id).walk())
-    harness.app.retry(last, fresh=True)
+    harness.app.lineages.raise_limits(root.id, Limits(max_tasks=4, deadline="3h"))
+    last = max(branch.id for branch in harness.app.lineages.get(root.id).walk())
+    harness.app.tasks.retry(last, fresh=True)
     harness.drain()
-    lineage = harness.app.lineage(root.id)
+    lineage = harness.app.lineages.get(root.id)
     assert (lineage.tasks, lineage.tasks_counted, lineage.max_tasks) == (4, 4, 4)
     with pytest.raises(ConfigError, match="raised here, not lowered: max_tasks is 4"):
-        harness.app.raise_limits(root.id, Limits(max_tasks=3))
+        harness.app.lineages.raise_limits(root.id, Limits(max_tasks=3))
 
 
 def test_limits_can_be_raised_before_a_root_has_spawned(start: Start) -> None:
     harness = start(chain())
     root = harness.enqueue(Node("r"))
-    harness.app.raise_limits(root.id, Limits(max_depth=12))
+    harness.app.lineages.raise_limits(root.id, Limits(max_depth=12))
     harness.drain()
-    assert harness.app.lineage(root.id).deepest == 12
+    assert harness.app.lineages.get(root.id).deepest == 12
 
 
 def test_a_root_that_has_not_run_knows_its_raised_limits_at_once(start: Start) -> None:
@@ -605,7 +605,7 @@ def test_a_root_that_has_not_run_knows_its_raised_limits_at_once(start: Start) -
 
     harness = start(node, config=Config(max_depth=0))
     root = harness.enqueue(Node("r"))
-    harness.app.raise_limits(root.id, Limits(max_depth=1))
+    harness.app.lineages.raise_limits(root.id, Limits(max_depth=1))
     harness.drain()
     family = by_key(harness, root)
     assert set(family) == {"r", "rx"}
@@ -627,18 +627,18 @@ def test_what_somebody_has_narrowed_stays_narrow(start: Start) -> None:
     root = harness.enqueue(Node("r"), limits=Limits(max_depth=4))
     harness.drain()
     assert set(by_key(harness, root)) == {"r", "rn", "rnn", "rw", "rwn", "rwnn", "rwnnn"}
-    harness.app.raise_limits(root.id, Limits(max_depth=5))
-    harness.app.retry(by_key(harness, root)["rwnnn"].id, fresh=True)
-    harness.app.retry(by_key(harness, root)["rnn"].id, fresh=True)
+    harness.app.lineages.raise_limits(root.id, Limits(max_depth=5))
+    harness.app.tasks.retry(by_key(harness, root)["rwnnn"].id, fresh=True)
+    harness.app.tasks.retry(by_key(harness, root)["rnn"].id, fresh=True)
     harness.drain()
     assert "rwnnnn" in by_key(harness, root)
     assert "rnnn" not in by_key(harness, root)
 
     narrow = by_key(harness, root)["rn"].id
     with pytest.raises(ConfigError, match="raise that first"):
-        harness.app.raise_limits(narrow, Limits(max_depth=9))
-    harness.app.raise_limits(narrow, Limits(max_depth=3, max_tasks=3))
-    harness.app.retry(by_key(harness, root)["rnn"].id, fresh=True)
+        harness.app.lineages.raise_limits(narrow, Limits(max_depth=9))
+    harness.app.lineages.raise_limits(narrow, Limits(max_depth=3, max_tasks=3))
+    harness.app.tasks.retry(by_key(harness, root)["rnn"].id, fresh=True)
     harness.drain()
     assert "rnnn" in by_key(harness, root)
     assert "rnnnn" not in by_key(harness, root)

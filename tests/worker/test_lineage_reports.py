@@ -87,7 +87,7 @@ def crawled(start: Start) -> tuple[Harness, Any, Any]:
 def test_a_lineage_is_a_tree_with_its_refusals_links_and_limits(start: Start) -> None:
     harness, root, acme = crawled(start)
 
-    lineage = harness.app.lineage(root.id)
+    lineage = harness.app.lineages.get(root.id)
 
     assert [(one.key, one.depth, one.status.word, one.attempts) for one in lineage.walk()] == [
         ("home", 0, "succeeded", 1),
@@ -112,25 +112,25 @@ def test_a_lineage_is_a_tree_with_its_refusals_links_and_limits(start: Start) ->
 
 def test_a_lineage_is_found_by_any_of_its_tasks_and_by_its_id(start: Start) -> None:
     harness, root, _ = crawled(start)
-    lineage = harness.app.lineage(root.id)
+    lineage = harness.app.lineages.get(root.id)
     deep = max(one.id for one in lineage.walk())
     for name in (deep, str(deep), lineage.id, str(lineage.id)):
-        assert harness.app.lineage(name) == lineage
+        assert harness.app.lineages.get(name) == lineage
     jobs = next(one for one in lineage.walk() if one.key == "jobs")
-    part = harness.app.lineage(jobs.id, subtree=True)
+    part = harness.app.lineages.get(jobs.id, subtree=True)
     assert [one.key for one in part.walk()] == ["jobs", "job 1", "job 2"]
     assert (part.is_whole, part.root, part.tasks, part.tasks_counted) == (False, jobs, 3, 5)
     with pytest.raises(TaskNotFound):
-        harness.app.lineage(4_711)
+        harness.app.lineages.get(4_711)
     with pytest.raises(LineageNotFound):
-        harness.app.lineage(uuid.UUID(int=1))
+        harness.app.lineages.get(uuid.UUID(int=1))
 
 
 def test_a_root_that_has_not_spawned_is_a_lineage_with_the_limits_it_will_have(start: Start) -> None:
     harness = start(*crawler())
-    lineage = harness.app.lineage(harness.enqueue(Page("about")).id)
+    lineage = harness.app.lineages.get(harness.enqueue(Page("about")).id)
     assert (lineage.tasks, lineage.tasks_counted, lineage.max_depth, lineage.max_tasks) == (1, 1, 10, 10_000)
-    assert harness.app.lineages() == []
+    assert harness.app.lineages.list() == []
 
 
 def test_a_large_lineage_is_read_in_few_queries_and_can_be_cut(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,13 +139,13 @@ def test_a_large_lineage_is_read_in_few_queries_and_can_be_cut(start: Start, mon
     many = harness.enqueue(Page("many", tuple(f"page {number}" for number in range(300))))
     harness.drain()
     asked = count_queries(harness.app, monkeypatch)
-    harness.app.lineage(few.id)
+    harness.app.lineages.get(few.id)
     for_few = asked()
-    lineage = harness.app.lineage(many.id)
+    lineage = harness.app.lineages.get(many.id)
     assert asked() - for_few == for_few
     assert len(list(lineage.walk())) == 301
 
-    cut = harness.app.lineage(many.id, limit=10)
+    cut = harness.app.lineages.get(many.id, limit=10)
     assert [one.id for one in cut.walk()] == [one.id for one in lineage.walk()][:10]
     assert (cut.left_out, cut.tasks) == (291, 301)
 
@@ -154,7 +154,7 @@ def test_refusals_that_are_only_counted_are_told(start: Start) -> None:
     harness = start(*crawler())
     root = harness.enqueue(Page("loop", ("loop",) * 103))
     harness.drain()
-    lineage = harness.app.lineage(root.id)
+    lineage = harness.app.lineages.get(root.id)
     assert (len(lineage.root.refusals), lineage.root.refusals_only_counted, lineage.refusals) == (100, 3, 103)
 
 
@@ -165,13 +165,13 @@ def test_lineages_are_listed_newest_or_largest_first(start: Start) -> None:
     small = harness.enqueue(Page("small", ("d",)))
     alone = harness.enqueue(Page("alone"))
     harness.drain()
-    assert [(one.root, one.tasks_counted) for one in harness.app.lineages()] == [(small.id, 2), (large.id, 4)]
-    assert [one.root for one in harness.app.lineages(largest=True)] == [large.id, small.id]
-    assert [one.root for one in harness.app.lineages(1)] == [small.id]
-    [_, first] = harness.app.lineages()
+    assert [(one.root, one.tasks_counted) for one in harness.app.lineages.list()] == [(small.id, 2), (large.id, 4)]
+    assert [one.root for one in harness.app.lineages.list(largest=True)] == [large.id, small.id]
+    assert [one.root for one in harness.app.lineages.list(1)] == [small.id]
+    [_, first] = harness.app.lineages.list()
     assert (first.kind, first.key, first.status, first.deepest) == ("page", "large", Status.SUCCEEDED, 1)
     assert first.counts == {Status.SUCCEEDED: 4}
-    assert alone.id not in [one.root for one in harness.app.lineages()]
+    assert alone.id not in [one.root for one in harness.app.lineages.list()]
 
 
 def test_a_narrower_scope_is_no_lineage_of_its_own(start: Start) -> None:
@@ -185,7 +185,7 @@ def test_a_narrower_scope_is_no_lineage_of_its_own(start: Start) -> None:
     harness = start(page)
     root = harness.enqueue(Page("home"))
     harness.drain()
-    assert [one.root for one in harness.app.lineages()] == [root.id]
+    assert [one.root for one in harness.app.lineages.list()] == [root.id]
 
 
 # Asking for work
@@ -193,38 +193,38 @@ def test_a_narrower_scope_is_no_lineage_of_its_own(start: Start) -> None:
 
 def test_work_is_found_where_it_is_active_done_or_refused(start: Start) -> None:
     harness, root, acme = crawled(start)
-    mine = harness.app.lineage(root.id).id
-    about = harness.app.find(Page("about"))
+    mine = harness.app.lineages.get(root.id).id
+    about = harness.app.tasks.find(Page("about"))
     assert about
     assert about.active is None
     assert about.done is not None
     assert about.done.key == "about"
     assert [one.rule.value in ("duplicate", "done") for one in about.refusals] == [True]
 
-    deep = harness.app.find(Page("deep"), mine)
+    deep = harness.app.tasks.find(Page("deep"), mine)
     assert (bool(deep), deep.is_refused, [one.rule.value for one in deep.refusals]) == (False, True, ["depth"])
 
-    company = harness.app.find(Company("acme"))
+    company = harness.app.tasks.find(Company("acme"))
     assert company.active is not None
     assert company.active.id == acme.id
-    assert harness.app.find(Company("acme"), mine).tasks == ()
+    assert harness.app.tasks.find(Company("acme"), mine).tasks == ()
 
     again = harness.enqueue(Page("about"))
-    assert [task.id for task in harness.app.find(Page("about")).tasks] == [again.id, about.done.id]
-    assert [task.id for task in harness.app.find(Page("about"), str(mine)).tasks] == [about.done.id]
-    nothing = harness.app.find(Page("nowhere"))
+    assert [task.id for task in harness.app.tasks.find(Page("about")).tasks] == [again.id, about.done.id]
+    assert [task.id for task in harness.app.tasks.find(Page("about"), str(mine)).tasks] == [about.done.id]
+    nothing = harness.app.tasks.find(Page("nowhere"))
     assert (nothing.tasks, nothing.refusals, nothing.is_refused) == ((), (), False)
     with pytest.raises(ConfigError, match="not the id of a lineage"):
-        harness.app.find(Page("about"), "17")
+        harness.app.tasks.find(Page("about"), "17")
 
 
 def test_tasks_are_filtered_by_lineage_depth_and_identity(start: Start) -> None:
     harness, root, acme = crawled(start)
-    mine = harness.app.lineage(root.id)
+    mine = harness.app.lineages.get(root.id)
     newest_first = sorted((one.id for one in mine.walk()), reverse=True)
 
     def found(**filters: Any) -> list[int]:
-        return [task.id for task in harness.app.tasks(**filters)]
+        return [task.id for task in harness.app.tasks.list(**filters)]
 
     assert found(lineage=mine.id) == newest_first
     assert found(lineage=str(mine.id), status="failed") == [one.id for one in mine.walk() if one.key == "job 2"]
@@ -290,7 +290,7 @@ def test_why_tells_of_signals_children_and_other_code(start: Start) -> None:
     assert why(harness, for_ever) == (Cause.SIGNAL, "it waits for the signal 'approved'")
     assert harness.app.why(held.id).until is not None
     assert harness.app.why(for_ever.id).until is None
-    children = tuple(child.id for child in harness.app.lineage(parent.id).root.children)
+    children = tuple(child.id for child in harness.app.lineages.get(parent.id).root.children)
     answer = harness.app.why(parent.id)
     assert (answer.cause, answer.open_children) == (Cause.CHILDREN, children)
     named = ", ".join(f"task {child}" for child in children[:5])
@@ -320,7 +320,7 @@ def test_why_climbs_to_what_the_tasks_below_wait_for_and_says_what_unblocks_them
     assert (answer.cause, answer.command) == (Cause.CHILDREN, None)
     assert (asks.cause, asks.command) == (Cause.SIGNAL, f"onceward signal {asks.task} 'the price'")
     assert (costly.cause, costly.command) == (Cause.BUDGET, "onceward budgets usd --limit 1.2")
-    harness.app.raise_budget("usd", "1.2")
+    harness.app.budgets.set_limit("usd", "1.2")
     harness.drain(wait_for_due=False)
     told = harness.app.why(costly.task)
     assert told.cause is Cause.ENDED
@@ -342,7 +342,7 @@ def test_why_follows_a_batch_to_its_open_tasks(start: Start) -> None:
     harness = start(page)
     harness.enqueue(Page("home", ("slow",)))
     harness.drain()
-    tasks = {task.key: task.id for task in harness.app.tasks()}
+    tasks = {task.key: task.id for task in harness.app.tasks.list()}
     slow, summary = tasks["slow"], tasks["summary"]
     answer = harness.app.why(summary)
     assert (answer.cause, answer.sentence) == (Cause.BATCH, f"it waits for batch 'night' to end: task {slow} open")
@@ -397,7 +397,7 @@ def test_why_tells_of_the_end_a_pause_workers_and_the_line(start: Start) -> None
     assert why(harness, first) == (Cause.IN_LINE, "it is ready and stands in line as the first; 1 worker would take it")
     answer = harness.app.why(second.id)
     assert (answer.cause, answer.ahead, answer.workers) == (Cause.IN_LINE, 1, ("bee",))
-    harness.app.pause_lineage(first.id)
+    harness.app.lineages.pause(first.id)
     assert why(harness, first) == (Cause.PAUSED, "it is paused")
     assert harness.app.why(second.id).ahead == 0
     harness.advance("1h")  # the bee is silent for longer than its lease
@@ -526,7 +526,7 @@ def vast(request: pytest.FixtureRequest) -> Iterator[App]:
 
 def test_the_failed_tasks_of_a_lineage_are_found_by_index(vast: App) -> None:
     lineage = fill(vast, 200_000)
-    assert len(vast.tasks(lineage=lineage, status="failed", limit=1_000)) == 100
+    assert len(vast.tasks.list(lineage=lineage, status="failed", limit=1_000)) == 100
     given = {
         "lineage": lineage, "before": 1 << 62, "status": 7, "kind": None, "min_depth": None, "key": None,
         "prefix": None, "limit": 20, "identity": b"i" * 16,
@@ -549,6 +549,6 @@ def test_the_failed_tasks_of_a_lineage_are_found_by_index(vast: App) -> None:
 @pytest.mark.torture
 def test_the_failed_tasks_of_a_lineage_are_found_in_50_ms_among_five_million(vast: App) -> None:
     lineage = fill(vast, 5_000_000)
-    assert len(vast.tasks(lineage=lineage, status="failed", limit=1_000)) == 100
-    assert best_ms(lambda: vast.tasks(lineage=lineage, status="failed")) < 50
-    assert best_ms(lambda: vast.lineage(lineage)) < 500
+    assert len(vast.tasks.list(lineage=lineage, status="failed", limit=1_000)) == 100
+    assert best_ms(lambda: vast.tasks.list(lineage=lineage, status="failed")) < 50
+    assert best_ms(lambda: vast.lineages.get(lineage)) < 500

@@ -122,7 +122,7 @@ def test_nobody_goes_on_from_a_commit_that_is_gone(place: Callable[[Pipeline[Any
     app.run(until_idle=True)
     assert calls == ["first", "second", "first", "second"]
     assert notes(app) == [(task.id, "first"), (task.id, "second")]
-    done = app.task(task.id)
+    done = app.tasks.get(task.id)
     assert (done.status, done.failures, done.crashes) == (Status.SUCCEEDED, 0, 0)
     assert [one.event.word for one in done.history] == ["released", "stage committed", "finished"]
 
@@ -176,18 +176,18 @@ def test_what_was_ended_and_is_running_again_does_not_stay_with_a_worker_that_kn
 
     def watch() -> None:
         """What the worker says of itself when it is idle: then the copy takes the place of the database."""
-        if len(calls) == 1 and app.task(task.id).status is Status.SUCCEEDED:
+        if len(calls) == 1 and app.tasks.get(task.id).status is Status.SUCCEEDED:
             here[0].copy.restore()
-            assert app.task(task.id).status is Status.RUNNING
+            assert app.tasks.get(task.id).status is Status.RUNNING
             watching.append("restored")
-        elif len(calls) == 2 and app.task(task.id).status is Status.SUCCEEDED:
+        elif len(calls) == 2 and app.tasks.get(task.id).status is Status.SUCCEEDED:
             processes[0].request_stop()
 
     watching: list[str] = []
     run_beside(app, processes, watch)
     assert watching == ["restored"]
     assert calls == [task.id, task.id]
-    assert app.task(task.id).status is Status.SUCCEEDED
+    assert app.tasks.get(task.id).status is Status.SUCCEEDED
 
 
 def test_what_others_had_cancelled_and_is_running_again_runs_though_no_commit_of_its_worker_is_gone(
@@ -205,7 +205,7 @@ def test_what_others_had_cancelled_and_is_running_again_runs_though_no_commit_of
         if len(calls) > 1:
             return
         here[0].copy.take()
-        here[0].app.cancel(ctx.task.id)
+        here[0].app.tasks.cancel(ctx.task.id)
         patience_until = time.monotonic() + 30
         while ctx.alive():
             assert time.monotonic() < patience_until
@@ -221,9 +221,9 @@ def test_what_others_had_cancelled_and_is_running_again_runs_though_no_commit_of
         if heard.is_set() and not restored:
             # No transaction of the worker's own is gone, and a heartbeat just then must not find its row missing.
             here[0].copy.restore(but=["onceward_worker", "onceward_receipt"])
-            restored.append(app.task(task.id).status)
+            restored.append(app.tasks.get(task.id).status)
             give_up_at.append(time.monotonic() + 20)
-        elif restored and (app.task(task.id).status is Status.SUCCEEDED or time.monotonic() > give_up_at[0]):
+        elif restored and (app.tasks.get(task.id).status is Status.SUCCEEDED or time.monotonic() > give_up_at[0]):
             processes[0].request_stop()
 
     restored: list[Status] = []
@@ -231,7 +231,7 @@ def test_what_others_had_cancelled_and_is_running_again_runs_though_no_commit_of
     run_beside(app, processes, watch)
     assert restored == [Status.RUNNING]
     assert calls == [task.id, task.id]
-    done = app.task(task.id)
+    done = app.tasks.get(task.id)
     assert (done.failures, done.crashes) == (0, 0)
     assert [one.event.word for one in done.history] == ["released", "finished"]
     assert "leases that were lost stand again" in caplog.text
@@ -240,7 +240,7 @@ def test_what_others_had_cancelled_and_is_running_again_runs_though_no_commit_of
 
 def run_beside(app: App, processes: list[WorkerProcess], watch: Callable[[], None]) -> None:
     """Work in a thread, and look at it every now and then until it has ended."""
-    thread = threading.Thread(target=lambda: app.work(Orders(), on_start=processes.append))
+    thread = threading.Thread(target=lambda: app._work(Orders(), on_start=processes.append))
     thread.start()
     while thread.is_alive():
         watch()

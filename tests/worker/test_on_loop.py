@@ -44,7 +44,7 @@ def test_a_blocking_call_on_an_event_loop_names_what_to_use_once(
         async def serve() -> None:
             for _ in range(2):
                 task = app.enqueue(Job()).id
-                app.task(task)
+                app.tasks.get(task)
             with app.batch("night") as batch:
                 batch.add(Job("more"))
 
@@ -53,7 +53,7 @@ def test_a_blocking_call_on_an_event_loop_names_what_to_use_once(
     assert "app.enqueue blocks" in first
     assert "use: await app.aenqueue(…)" in first
     assert "test_on_loop.py:" in first
-    assert "use: await asyncio.to_thread(app.task, …)" in second
+    assert "use: await app.tasks.aget(…)" in second
     assert "use: async with" in third
 
 
@@ -64,7 +64,7 @@ def test_awaited_calls_and_those_off_the_loop_are_silent(store_url: str, caplog:
             task = await app.aenqueue(Job())
             await app.aenqueue_many([Job("a"), Job("b")])
             await app.aread(lambda connection: connection.execute("SELECT 1").fetchall())
-            await asyncio.to_thread(app.task, task.id)
+            await asyncio.to_thread(app.tasks.get, task.id)
             async with app.batch("night") as batch:
                 batch.add(Job("more"))
 
@@ -77,7 +77,7 @@ def test_a_call_insists_for_as_long_as_the_setting_says() -> None:
     began = time.monotonic()
     with App("postgresql://127.0.0.1:1/nowhere", [jobs], config=Config(database_wait="0.2s")) as app:
         with pytest.raises(StoreUnavailable):
-            app.counts()
+            app.stats.counts()
         with pytest.raises(StoreUnavailable):
             app.enqueue(Job())
     assert time.monotonic() - began < 30  # of 60 seconds each

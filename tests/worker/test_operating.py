@@ -76,8 +76,8 @@ def script() -> Script:
 def test_a_pending_task_is_cancelled_and_never_runs(start: Start, script: Script) -> None:
     harness = start(script.pipeline, migrations=[NOTES])
     task, later = harness.enqueue(Job()), harness.enqueue(Job(), after="1h")
-    harness.app.cancel(task.id, "not wanted any more")
-    harness.app.cancel(later.id)
+    harness.app.tasks.cancel(task.id, "not wanted any more")
+    harness.app.tasks.cancel(later.id)
     harness.drain()
     assert script.calls == []
     cancelled = harness.task(task)
@@ -97,7 +97,7 @@ def test_a_task_that_waits_is_cancelled(start: Start, script: Script, error: Bas
     task = harness.enqueue(Job())
     harness.drain(wait_for_due=False)
     assert harness.task(task).status is status
-    harness.app.cancel(task.id)
+    harness.app.tasks.cancel(task.id)
     harness.advance("2h")
     harness.drain()
     assert harness.task(task).status is Status.CANCELLED
@@ -122,7 +122,7 @@ def test_nothing_of_a_running_task_commits_after_cancel_has_answered(
     start: Start, script: Script, after: BaseException | None
 ) -> None:
     def act(ctx: Context[Job]) -> None:
-        harness.app.cancel(ctx.task.id, "stop")
+        harness.app.tasks.cancel(ctx.task.id, "stop")
         with pytest.raises(LeaseLost, match="belongs to another attempt now; nothing was kept"):
             ctx.checkpoint("too late")
         with pytest.raises(LeaseLost):
@@ -148,9 +148,9 @@ def test_what_has_ended_cannot_be_cancelled(start: Start, script: Script) -> Non
     task = harness.enqueue(Job())
     harness.drain()
     with pytest.raises(IllegalTransition, match="a task that is succeeded cannot become cancelled"):
-        harness.app.cancel(task.id)
+        harness.app.tasks.cancel(task.id)
     with pytest.raises(TaskNotFound, match=f"there is no task {task.id + 1_000}"):
-        harness.app.cancel(task.id + 1_000)
+        harness.app.tasks.cancel(task.id + 1_000)
     assert words(harness, task)[-1] == "finished"
 
 
@@ -166,7 +166,7 @@ def test_a_task_is_opened_again_and_keeps_its_finished_stages(
     task = harness.enqueue(Job())
     harness.drain()
     assert harness.task(task).status.is_terminal
-    harness.app.retry(task.id)
+    harness.app.tasks.retry(task.id)
     opened = harness.task(task)
     assert (opened.status, opened.reason, opened.ended_at, opened.run) == (Status.PENDING, None, None, 1)
     script.act = lambda ctx: None
@@ -179,8 +179,8 @@ def test_a_task_is_opened_again_and_keeps_its_finished_stages(
 def test_a_cancelled_task_is_opened_again(start: Start, script: Script) -> None:
     harness = start(script.pipeline, migrations=[NOTES])
     task = harness.enqueue(Job())
-    harness.app.cancel(task.id)
-    harness.app.retry(task.id)
+    harness.app.tasks.cancel(task.id)
+    harness.app.tasks.retry(task.id)
     harness.drain()
     assert script.calls == ["first", "second", "third"]
     assert harness.task(task).status is Status.SUCCEEDED
@@ -190,7 +190,7 @@ def test_a_fresh_run_forgets_everything(start: Start, script: Script) -> None:
     harness = start(script.pipeline, migrations=[NOTES])
     task = harness.enqueue(Job())
     harness.drain()
-    harness.app.retry(task.id, fresh=True)
+    harness.app.tasks.retry(task.id, fresh=True)
     assert (harness.task(task).run, harness.task(task).results) == (2, {})
     harness.drain()
     assert script.calls == ["first", "second", "third"] * 2
@@ -202,7 +202,7 @@ def test_a_task_is_opened_again_from_a_stage_on(start: Start, script: Script) ->
     harness = start(script.pipeline, migrations=[NOTES])
     task = harness.enqueue(Job())
     harness.drain()
-    harness.app.retry(task.id, stage=script.stages[1])
+    harness.app.tasks.retry(task.id, stage=script.stages[1])
     assert harness.task(task).results == {"first": 1}
     harness.drain()
     assert script.calls == ["first", "second", "third", "second", "third"]
@@ -215,11 +215,11 @@ def test_a_task_cannot_be_opened_at_a_stage_whose_predecessors_have_no_result(st
     task = harness.enqueue(Job())
     harness.drain()
     with pytest.raises(ConfigError, match=f"task {task.id} cannot start at 'third': 'second' has no stored result"):
-        harness.app.retry(task.id, stage="third")
+        harness.app.tasks.retry(task.id, stage="third")
     with pytest.raises(ConfigError, match="there is no stage 'fourth'; the stages are first, second, third"):
-        harness.app.retry(task.id, stage="fourth")
+        harness.app.tasks.retry(task.id, stage="fourth")
     with pytest.raises(ConfigError, match="fresh=True or stage=, not both"):
-        harness.app.retry(task.id, fresh=True, stage="first")
+        harness.app.tasks.retry(task.id, fresh=True, stage="first")
     assert harness.task(task).status is Status.FAILED
 
 
@@ -228,7 +228,7 @@ def test_what_has_not_ended_cannot_be_opened_again(start: Start, script: Script)
 
     def act(ctx: Context[Job]) -> None:
         with pytest.raises(IllegalTransition) as error:
-            harness.app.retry(ctx.task.id)
+            harness.app.tasks.retry(ctx.task.id)
         refused.append(str(error.value))
         raise Retryable("busy", after="1h")
 
@@ -236,13 +236,13 @@ def test_what_has_not_ended_cannot_be_opened_again(start: Start, script: Script)
     harness = start(script.pipeline, migrations=[NOTES])
     task = harness.enqueue(Job())
     with pytest.raises(IllegalTransition, match="a task that is pending cannot become pending by being reopened"):
-        harness.app.retry(task.id)
+        harness.app.tasks.retry(task.id)
     harness.drain(wait_for_due=False)
     assert refused == ["a task that is running cannot become pending by being reopened"]
     with pytest.raises(IllegalTransition, match="a task that is retryable cannot become pending by being reopened"):
-        harness.app.retry(task.id, fresh=True)
+        harness.app.tasks.retry(task.id, fresh=True)
     with pytest.raises(TaskNotFound):
-        harness.app.retry(task.id + 1_000)
+        harness.app.tasks.retry(task.id + 1_000)
 
 
 def test_a_waiting_task_may_be_opened_again(start: Start, script: Script) -> None:
@@ -251,7 +251,7 @@ def test_a_waiting_task_may_be_opened_again(start: Start, script: Script) -> Non
     task = harness.enqueue(Job())
     harness.drain()
     script.act = lambda ctx: None
-    harness.app.retry(task.id)
+    harness.app.tasks.retry(task.id)
     harness.drain()
     assert harness.task(task).status is Status.SUCCEEDED
 
@@ -267,7 +267,7 @@ def test_retries_begin_anew_with_an_operators_retry(start: Start, script: Script
     task = harness.enqueue(Job())
     harness.drain()
     assert script.calls.count("second") == 4
-    harness.app.retry(task.id)
+    harness.app.tasks.retry(task.id)
     harness.drain()
     assert script.calls.count("second") == 8
     assert harness.task(task).reason == "failed after 3 retries: ValueError: nor so"
@@ -281,20 +281,20 @@ def test_tasks_are_found_by_status_kind_and_key(start: Start, script: Script) ->
     done = harness.enqueue(Job("done"))
     harness.drain()
     later = harness.enqueue(Job("later"), after="1h")
-    assert [task.id for task in harness.app.tasks()] == [later.id, done.id]
-    assert [task.id for task in harness.app.tasks(status="succeeded")] == [done.id]
-    assert [task.id for task in harness.app.tasks(status=Status.PENDING, kind="job")] == [later.id]
-    assert harness.app.tasks(kind="other") == []
-    assert harness.app.tasks(limit=1)[0].payload == Job("later")
-    assert harness.app.counts()[Status.SUCCEEDED] == harness.app.counts()[Status.PENDING] == 1
+    assert [task.id for task in harness.app.tasks.list()] == [later.id, done.id]
+    assert [task.id for task in harness.app.tasks.list(status="succeeded")] == [done.id]
+    assert [task.id for task in harness.app.tasks.list(status=Status.PENDING, kind="job")] == [later.id]
+    assert harness.app.tasks.list(kind="other") == []
+    assert harness.app.tasks.list(limit=1)[0].payload == Job("later")
+    assert harness.app.stats.counts()[Status.SUCCEEDED] == harness.app.stats.counts()[Status.PENDING] == 1
     assert later
-    assert not harness.app.tasks(stuck=True)
+    assert not harness.app.tasks.list(stuck=True)
 
 
 def test_a_status_that_is_none_is_refused(start: Start, script: Script) -> None:
     harness = start(script.pipeline, migrations=[NOTES])
     with pytest.raises(ConfigError, match="'done' is no status; there are: pending, running"):
-        harness.app.tasks(status="done")
+        harness.app.tasks.list(status="done")
 
 
 def test_the_history_of_a_task_names_its_workers(start: Start, script: Script) -> None:
@@ -314,8 +314,8 @@ def test_the_history_of_a_task_names_its_workers(start: Start, script: Script) -
 def test_a_number_that_no_database_holds_is_that_of_no_task(start: Start, number: int) -> None:
     app = start().app
     asks: list[Callable[[int], object]] = [
-        app.task, app.why, app.cancel, app.retry, lambda task: app.retry(task, fresh=True),
-        lambda task: app.signal(task, "go"),
+        app.tasks.get, app.why, app.tasks.cancel, app.tasks.retry, lambda task: app.tasks.retry(task, fresh=True),
+        lambda task: app.tasks.signal(task, "go"),
     ]  # fmt: skip
     for ask in asks:
         with pytest.raises(TaskNotFound, match=f"there is no task {number}"):

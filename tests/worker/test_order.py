@@ -124,13 +124,13 @@ def test_a_due_time_that_cannot_be_meant_is_refused(start: Start) -> None:
         harness.enqueue(Job("x"), at=datetime(2026, 1, 1, tzinfo=UTC), after="1h")
     with pytest.raises(BadDuration, match="'soon' is not a duration"):
         harness.enqueue(Job("x"), after="soon")
-    assert sum(harness.app.counts().values()) == 0
+    assert sum(harness.app.stats.counts().values()) == 0
 
 
 def test_what_is_put_off_to_the_end_of_time_can_be_looked_at(start: Start) -> None:
     harness = start(noting([]))
     task = harness.enqueue(Job("some day"), at=datetime.max.replace(tzinfo=UTC))
-    [listed] = harness.app.tasks()
+    [listed] = harness.app.tasks.list()
     assert listed.due_at == harness.task(task).due_at == harness.app.why(task.id).until
     assert listed.due_at is not None
     assert listed.due_at.year == 9_999
@@ -262,10 +262,10 @@ def test_an_operator_starts_a_task_again_in_the_queue_of_its_stage(start: Start)
     harness = start(two_queues(done))
     task = harness.enqueue(Job("x"))
     harness.drain()
-    harness.app.retry(task.id, stage="render")
+    harness.app.tasks.retry(task.id, stage="render")
     assert harness.task(task).queue == "heavy"
     harness.drain()
-    harness.app.retry(task.id, fresh=True)
+    harness.app.tasks.retry(task.id, fresh=True)
     assert harness.task(task).queue == "default"
     harness.drain()
     assert done == ["fetch", "render", "save", "render", "save", "fetch", "render", "save"]
@@ -305,5 +305,5 @@ def test_names_of_kinds_and_queues_may_have_commas(store_url: str, tmp_path: Pat
     script.write_text(SCRIPT.format(url=store_url))
     ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
     with App(store_url) as app:
-        [task] = app.tasks(kind="buy, sell")
+        [task] = app.tasks.list(kind="buy, sell")
     assert (ended.returncode, task.status) == (0, Status.SUCCEEDED), ended.stderr

@@ -158,9 +158,9 @@ def test_a_task_is_fresh_until_something_of_it_is_stored(start: Start) -> None:
     task = harness.enqueue(Book())
     harness.drain()
     assert fresh == [True, True, False, False]
-    harness.app.retry(task.id)
+    harness.app.tasks.retry(task.id)
     harness.drain()
-    harness.app.retry(task.id, fresh=True)
+    harness.app.tasks.retry(task.id, fresh=True)
     harness.drain()
     assert fresh[4:] == [False, True, True, False, False]
 
@@ -182,9 +182,9 @@ def test_the_idempotency_key_changes_with_task_stage_and_fresh_run_only(start: S
     harness = start(book)
     one, other = harness.enqueue(Book()), harness.enqueue(Book())
     harness.drain()
-    harness.app.retry(one.id, stage="first")
+    harness.app.tasks.retry(one.id, stage="first")
     harness.drain()
-    harness.app.retry(one.id, fresh=True)
+    harness.app.tasks.retry(one.id, fresh=True)
     harness.drain()
     assert set(keys) == {(one.id, stage, run) for stage in ("first", "second") for run in (1, 2)} | {
         (other.id, "first", 1),
@@ -317,7 +317,10 @@ def test_the_effects_of_a_checkpoint_that_failed_are_those_of_the_next(start: St
     harness.drain(attempts=1)
     assert harness.task(task).status is Status.SUCCEEDED
     assert [text for _, text in notes(harness.app)] == ["first", "second", "third"]
-    assert sorted(one.key for one in harness.app.tasks() if one.parent == task.id) == ['{"pages":1}', '{"pages":2}']
+    assert sorted(one.key for one in harness.app.tasks.list() if one.parent == task.id) == [
+        '{"pages":1}',
+        '{"pages":2}',
+    ]
 
 
 def test_of_a_stage_one_result_and_one_cursor_are_stored_however_often_it_runs(start: Start) -> None:
@@ -337,7 +340,7 @@ def test_of_a_stage_one_result_and_one_cursor_are_stored_however_often_it_runs(s
     harness = start(book)
     task = harness.enqueue(Book())
     harness.drain()
-    harness.app.retry(task.id, stage="read")
+    harness.app.tasks.retry(task.id, stage="read")
     harness.drain()
     rows = harness.app.read(
         lambda connection: sorted(

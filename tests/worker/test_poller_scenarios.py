@@ -129,7 +129,7 @@ class Poller:
 
     @property
     def batch(self) -> BatchStatus:
-        return self.harness.app.batch_status("job")
+        return self.harness.app.batches.get("job")
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_scenario_5_a_run_keeps_triggering_itself(store_url: str) -> None:
             reports.append(app.tick(max_tasks=10, chain=2, chain_left=left, trigger=triggered.append))
         assert [report.tasks for report in reports] == [10, 10, 10], "three runs, not more"
         assert [report.triggered for report in reports] == [True, True, False]
-    assert app.counts()[Status.SUCCEEDED] == 60
+    assert app.stats.counts()[Status.SUCCEEDED] == 60
     assert app.verify().ok
     app.close()
 

@@ -334,6 +334,6 @@ def test_what_ends_without_a_reason_says_so(start: Start, verdict: Any) -> None:
     """Every task that has not succeeded has a reason: `verify`, which looks after this test too, insists on it."""
     harness = start(failing([verdict("")], [], lambda: 0))
     ended, cancelled = harness.enqueue(Call(1)), harness.enqueue(Call(2))
-    harness.app.cancel(cancelled.id, reason="")
+    harness.app.tasks.cancel(cancelled.id, reason="")
     harness.drain()
     assert {harness.task(ended).reason, harness.task(cancelled).reason} == {"no reason was given"}

@@ -64,7 +64,7 @@ def test_a_stage_that_takes_too_long_has_failed_once(apps: Any) -> None:
     task = app.enqueue(Job())
     app.run(until_idle=True)
     blocked.set()
-    done = app.task(task.id)
+    done = app.tasks.get(task.id)
     assert done.status is Status.SUCCEEDED
     assert tries == ["awaited", "awaited", "blocking", "blocking"]
     reasons = [one.note for one in done.history if one.note]
@@ -88,8 +88,8 @@ def test_a_verdict_raised_while_being_cancelled_is_ignored(apps: Any) -> None:
     app = apps(job)
     task = app.enqueue(Job())
     app.run(until_idle=True)
-    assert app.task(task.id).status is Status.FAILED
-    assert app.task(task.id).reason == "failed after 0 retries: StageTimeout: stage 'slow' took longer than 0.03s"
+    assert app.tasks.get(task.id).status is Status.FAILED
+    assert app.tasks.get(task.id).reason == "failed after 0 retries: StageTimeout: stage 'slow' took longer than 0.03s"
 
 
 def test_checkpoints_start_the_time_limit_anew(apps: Any) -> None:
@@ -111,7 +111,7 @@ def test_checkpoints_start_the_time_limit_anew(apps: Any) -> None:
     app = apps(job)
     task = app.enqueue(Job())
     app.run(until_idle=True)
-    assert app.task(task.id).status is Status.SUCCEEDED
+    assert app.tasks.get(task.id).status is Status.SUCCEEDED
 
 
 def test_idle_is_when_nothing_runs_is_ready_or_due_later(apps: Any) -> None:
@@ -133,7 +133,7 @@ def test_idle_is_when_nothing_runs_is_ready_or_due_later(apps: Any) -> None:
     app.enqueue(Job("later"), after="100ms")
     app.run(until_idle=True)
     assert sorted(done) == ["later", "poll", "poll", "poll", "wait", "wait long"]
-    assert app.counts()[Status.WAITING] == 2
+    assert app.stats.counts()[Status.WAITING] == 2
 
 
 def test_what_runs_when_the_worker_is_stopped_is_given_back_and_burns_no_attempt(apps: Any) -> None:
@@ -152,12 +152,12 @@ def test_what_runs_when_the_worker_is_stopped_is_given_back_and_burns_no_attempt
 
     app = apps(job, grace="50ms")
     task = app.enqueue(Job())
-    app.work(Orders(), on_start=processes.append)
-    stopped = app.task(task.id)
+    app._work(Orders(), on_start=processes.append)
+    stopped = app.tasks.get(task.id)
     assert (stopped.status, stopped.failures, stopped.crashes) == (Status.PENDING, 0, 0)
     assert [one.event.word for one in stopped.history] == ["progressed", "released"]
     app.run(until_idle=True)
-    assert app.task(task.id).results == {"endless": "at last"}
+    assert app.tasks.get(task.id).results == {"endless": "at last"}
     assert seen == [(1, None), (1, "so far")]
 
 
@@ -177,8 +177,8 @@ def test_what_ends_within_the_grace_period_is_kept(apps: Any) -> None:
 
     app = apps(job, grace="10s")
     task = app.enqueue(Job())
-    app.work(Orders(), on_start=processes.append)
-    stopped = app.task(task.id)
+    app._work(Orders(), on_start=processes.append)
+    stopped = app.tasks.get(task.id)
     assert (stopped.status, stopped.stage, stopped.results) == (Status.PENDING, "never", {"short": "done"})
     assert [one.event.word for one in stopped.history] == ["stage committed", "released"]
 
@@ -189,13 +189,13 @@ def test_a_running_stage_is_told_that_its_task_was_cancelled(apps: Any, is_async
     told: list[str] = []
 
     def blocking(ctx: Context[Job]) -> None:
-        app.cancel(ctx.task.id, "stop")
+        app.tasks.cancel(ctx.task.id, "stop")
         while ctx.alive():
             threading.Event().wait(0.01)
         told.append("blocking")
 
     async def awaited(ctx: Context[Job]) -> None:
-        await asyncio.to_thread(app.cancel, ctx.task.id, "stop")
+        await asyncio.to_thread(app.tasks.cancel, ctx.task.id, "stop")
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -206,7 +206,7 @@ def test_a_running_stage_is_told_that_its_task_was_cancelled(apps: Any, is_async
     app = apps(job)
     task = app.enqueue(Job())
     app.run(until_idle=True)
-    assert (app.task(task.id).status, app.task(task.id).reason) == (Status.CANCELLED, "stop")
+    assert (app.tasks.get(task.id).status, app.tasks.get(task.id).reason) == (Status.CANCELLED, "stop")
     if is_async:
         assert told == ["awaited"]
 
@@ -237,7 +237,7 @@ def test_a_stage_in_a_thread_that_has_lost_its_lease_stops_at_the_next_use_of_it
 
     @job.stage
     def second(ctx: Context[Job]) -> None:
-        app.cancel(ctx.task.id, "stop")
+        app.tasks.cancel(ctx.task.id, "stop")
         while ctx.alive():
             threading.Event().wait(0.01)
         for name, use in uses.items():
@@ -269,7 +269,7 @@ def test_a_stage_that_goes_on_without_its_lease_loses_its_thread(apps: Any, monk
         if ctx.payload.name == "other":
             other_has_run.set()
             return True
-        app.cancel(ctx.task.id, "stop")
+        app.tasks.cancel(ctx.task.id, "stop")
         app.enqueue(Job("other"), root=True)
         heard.append(other_has_run.wait(20))
         has_ended.set()
@@ -282,7 +282,7 @@ def test_a_stage_that_goes_on_without_its_lease_loses_its_thread(apps: Any, monk
     app.run(until_idle=True)
     assert has_ended.wait(30)
     assert heard == [True]
-    assert [task.status for task in app.tasks()] == [Status.SUCCEEDED, Status.CANCELLED]
+    assert [task.status for task in app.tasks.list()] == [Status.SUCCEEDED, Status.CANCELLED]
 
 
 def test_a_stage_knows_its_fence_and_its_token(apps: Any) -> None:
@@ -324,7 +324,7 @@ def test_what_a_lost_thread_says_is_not_heard(apps: Any) -> None:
     app = apps(job)
     task = app.enqueue(Job())
     app.run(until_idle=True)
-    assert app.task(task.id).results == {"stuck": "in time"}
+    assert app.tasks.get(task.id).results == {"stuck": "in time"}
     assert notes(app) == []
     assert set(refused) <= {"StageEnded"}
 
@@ -340,7 +340,7 @@ def test_progress_that_cannot_be_shown_is_no_trouble(apps: Any) -> None:
     app = apps(job)
     task = app.enqueue(Job())
     app.run(until_idle=True)
-    assert app.task(task.id).status is Status.SUCCEEDED
+    assert app.tasks.get(task.id).status is Status.SUCCEEDED
 
 
 def test_what_one_run_is_given_is_not_for_the_next(apps: Any) -> None:

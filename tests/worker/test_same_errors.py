@@ -43,7 +43,7 @@ def test_a_task_that_was_retried_by_an_operator_and_fails_the_same_way_stops_at_
     task = harness.enqueue(Fetch("page", ("timed out after 30 s", "timed out after 31 s")))
     harness.drain()
     assert (harness.task(task).status, len(calls)) == (Status.FAILED, 3)
-    harness.app.retry(task.id)
+    harness.app.tasks.retry(task.id)
     harness.drain()
     assert len(calls) == 4
     assert harness.task(task).reason == f"failed the same way before (task {task.id}): OSError: timed out after 31 s"
@@ -54,7 +54,7 @@ def test_a_new_error_is_tried_again(start: Start) -> None:
     harness = start(fetches(Retry(retries=1), calls))
     task = harness.enqueue(Fetch("page", ("cut", "cut", "refused")))
     harness.drain()
-    harness.app.retry(task.id)
+    harness.app.tasks.retry(task.id)
     harness.drain()
     assert len(calls) == 4
     assert harness.task(task).reason == "failed after 1 retry: OSError: refused"
@@ -155,7 +155,7 @@ def test_a_storm_of_the_same_error_in_a_lineage_is_braked(start: Start) -> None:
     harness.enqueue(Crawl(tuple("abcdefgh")))
     other = harness.enqueue(Fetch("elsewhere", ("no route to host 5",)))
     harness.drain()
-    failed = [task for task in harness.app.tasks(kind="fetch") if task.id != other.id]
+    failed = [task for task in harness.app.tasks.list(kind="fetch") if task.id != other.id]
     braked = [task for task in failed if "fetch tasks of this lineage have failed the same way" in (task.reason or "")]
     assert {task.status for task in failed} == {Status.FAILED}
     assert sorted(task.key or "" for task in braked) == ["c", "d", "e", "f", "g", "h"]

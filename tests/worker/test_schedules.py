@@ -80,9 +80,9 @@ def test_a_schedule_fires_at_its_time_and_its_task_knows_which_one_that_is(start
     harness.drain()
     harness.drain()
     assert told == hours(1)
-    [task] = harness.app.tasks()
+    [task] = harness.app.tasks.list()
     assert (task.scheduled_at, task.parent, task.depth) == (hours(1)[0], None, 0)
-    [status] = harness.app.schedules()
+    [status] = harness.app.schedules.list()
     assert (status.name, status.kind, status.expression, status.tz, status.missed) == (
         "hourly", "report", "0 * * * *", "UTC", "once",
     )  # fmt: skip
@@ -114,7 +114,7 @@ def test_what_was_missed_while_nobody_worked(start: Start, missed: str, expected
     harness = start(report, schedules=[hourly(missed)], after=before)
     harness.drain()
     assert told == hours(*expected)
-    [status] = harness.app.schedules()
+    [status] = harness.app.schedules.list()
     assert (status.next_at, status.fired) == (hours(6)[0], len(expected))
     harness.advance("30m")
     harness.drain()
@@ -127,7 +127,7 @@ def test_thousands_of_missed_times_are_fired_in_portions(start: Start) -> None:
     looks = [look(harness) for _ in range(4)]
     assert [one.fired for one in looks] == [MOST_AT_ONCE, MOST_AT_ONCE, 7, 0]
     assert looks[0].next_at == START + (MOST_AT_ONCE + 1) * 60_000
-    tasks = sorted(harness.app.tasks(limit=2_000), key=lambda task: task.id)
+    tasks = sorted(harness.app.tasks.list(limit=2_000), key=lambda task: task.id)
     first = moment(START)
     assert [task.scheduled_at for task in tasks] == [
         first + timedelta(minutes=number + 1) for number in range(2 * MOST_AT_ONCE + 7)
@@ -142,7 +142,7 @@ def test_of_many_who_see_the_same_time_due_one_fires_it(start: Start) -> None:
     harness.advance("3h")
     [cron] = harness.app._schedules
     now, seen = harness.clock.now(), START + HOUR
-    session, begin = harness.app._session(), harness.app._begin_scheduled
+    session, begin = harness.app._session(), harness.app._schedules.begin
     fired = [session.transact(lambda: fire(cron, seen, cron.due(seen, now), begin, now)) for _ in range(3)]
     assert [one is not None for one in fired] == [True, False, False]
     harness.drain()
@@ -157,16 +157,16 @@ def test_what_was_paused_or_changed_since_it_was_seen_due_is_not_fired(start: St
 
     def fire_what_was_seen() -> Any:
         return harness.app._session().transact(
-            lambda: fire(cron, now, cron.due(now, now), harness.app._begin_scheduled, now)
+            lambda: fire(cron, now, cron.due(now, now), harness.app._schedules.begin, now)
         )
 
-    harness.app.pause_schedule("hourly")
+    harness.app.schedules.pause("hourly")
     assert fire_what_was_seen() is None
-    harness.app.resume_schedule("hourly")
+    harness.app.schedules.resume("hourly")
     with harness.app._lock:  # other code means other times, of which one is the same
         harness.app._session().transact(lambda: declare([hourly(tz="Europe/Berlin")], now - 1))
     assert fire_what_was_seen() is None
-    assert harness.app.tasks() == []
+    assert harness.app.tasks.list() == []
 
 
 def test_who_dies_before_the_commit_has_fired_nothing(start: Start) -> None:
@@ -176,12 +176,12 @@ def test_who_dies_before_the_commit_has_fired_nothing(start: Start) -> None:
     now = harness.clock.now()
 
     def die(*arguments: Any) -> Any:
-        yield from harness.app._begin_scheduled(*arguments)
+        yield from harness.app._schedules.begin(*arguments)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         harness.app._session().transact(lambda: fire(cron, now, cron.due(now, now), die, now))
-    assert harness.app.tasks() == []
+    assert harness.app.tasks.list() == []
     harness.drain()
     assert told == hours(1)
 
@@ -266,9 +266,9 @@ def test_work_that_is_unique_everywhere_is_not_enqueued_beside_itself(start: Sta
     open_one = harness.enqueue(Digest(), after="10h")
     harness.advance("2h")
     look(harness)
-    [task] = harness.app.tasks()
+    [task] = harness.app.tasks.list()
     assert (task.id, task.scheduled_at) == (open_one.id, None)
-    [status] = harness.app.schedules()
+    [status] = harness.app.schedules.list()
     assert (status.fired, status.last_task) == (2, open_one.id)
 
 
@@ -276,10 +276,10 @@ def test_what_the_stop_list_keeps_out_is_not_enqueued(start: Start) -> None:
     harness = start(report, schedules=[hourly()], stop_list=StopList(keywords=["sales"]))
     harness.advance("1h")
     harness.drain()
-    assert (told, harness.app.tasks()) == ([], [])
-    [status] = harness.app.schedules()
+    assert (told, harness.app.tasks.list()) == ([], [])
+    [status] = harness.app.schedules.list()
     assert (status.fired, status.last_task, status.next_at) == (1, None, hours(2)[0])
-    assert not harness.app.run_now("hourly")
+    assert not harness.app.schedules.run_now("hourly")
 
 
 class Fickle(Payload, kind="fickle"):
@@ -319,13 +319,13 @@ def test_a_paused_schedule_does_not_fire_and_has_missed_what_came_meanwhile(
     harness = start(report, schedules=[hourly(missed)])
     harness.advance("1h")
     harness.drain()
-    harness.app.pause_schedule("hourly")
+    harness.app.schedules.pause("hourly")
     harness.advance("3h30m")
     harness.drain()
     assert told == hours(1)
-    [status] = harness.app.schedules()
+    [status] = harness.app.schedules.list()
     assert (status.paused, status.next_at) == (True, hours(2)[0])
-    harness.app.resume_schedule("hourly")
+    harness.app.schedules.resume("hourly")
     harness.drain()
     assert told == hours(1, *expected)
 
@@ -333,22 +333,22 @@ def test_a_paused_schedule_does_not_fire_and_has_missed_what_came_meanwhile(
 def test_a_schedule_can_be_paused_before_any_worker_has_seen_it(store_url: str) -> None:
     clock = FakeClock()
     with App(store_url, [report], schedules=[hourly()], clock=clock) as app:
-        [status] = app.schedules()
+        [status] = app.schedules.list()
         assert (status.next_at, status.fired, status.is_known) == (hours(1)[0], 0, True)
-        app.pause_schedule("hourly")
+        app.schedules.pause("hourly")
         clock.advance("2h")
         assert fire_due(app._session(), app._schedules, clock.now()) == ScheduleLook(0, None)
-        assert app.schedules()[0].paused
+        assert app.schedules.list()[0].paused
 
 
 def test_run_now_enqueues_besides_the_times(start: Start) -> None:
     harness = start(report, schedules=[hourly()])
     harness.advance("10m")
-    begun = harness.app.run_now("hourly")
+    begun = harness.app.schedules.run_now("hourly")
     harness.drain()
     assert told == [moment(START + 600_000)]
     assert harness.task(begun).status.word == "succeeded"
-    [status] = harness.app.schedules()
+    [status] = harness.app.schedules.list()
     assert (status.next_at, status.last_at, status.fired) == (hours(1)[0], None, 0)
     harness.advance("50m")
     harness.drain()
@@ -357,11 +357,11 @@ def test_run_now_enqueues_besides_the_times(start: Start) -> None:
 
 def test_names_that_nobody_knows_are_refused(start: Start) -> None:
     harness = start(report, schedules=[hourly()])
-    for act in (harness.app.pause_schedule, harness.app.resume_schedule):
+    for act in (harness.app.schedules.pause, harness.app.schedules.resume):
         with pytest.raises(ScheduleNotFound, match="there is no schedule 'nightly'"):
             act("nightly")
     with pytest.raises(ConfigError, match="no schedule 'nightly' whose work it could enqueue; it has: hourly"):
-        harness.app.run_now("nightly")
+        harness.app.schedules.run_now("nightly")
 
 
 def test_a_stage_cannot_run_a_schedule(start: Start) -> None:
@@ -373,7 +373,7 @@ def test_a_stage_cannot_run_a_schedule(start: Start) -> None:
     @push.stage
     def press(ctx: Context[Push]) -> None:
         with pytest.raises(ConfigError, match="nothing for a stage"):
-            harness.app.run_now("hourly")
+            harness.app.schedules.run_now("hourly")
 
     harness = start(report, push, schedules=[hourly()])
     task = harness.enqueue(Push())
@@ -402,7 +402,7 @@ def test_another_way_with_missed_times_changes_no_time(start: Start) -> None:
     harness = start(report, schedules=[hourly("all")], after=before)
     harness.drain()
     assert told == hours(1, 2)
-    assert harness.app.schedules()[0].missed == "all"
+    assert harness.app.schedules.list()[0].missed == "all"
 
 
 def test_what_is_in_no_code_any_more_is_kept_and_not_fired(start: Start) -> None:
@@ -411,7 +411,7 @@ def test_what_is_in_no_code_any_more_is_kept_and_not_fired(start: Start) -> None
     harness = start(report, after=before)
     harness.drain()
     assert told == []
-    [status] = harness.app.schedules()
+    [status] = harness.app.schedules.list()
     assert (status.name, status.is_known, status.next_at) == ("hourly", False, hours(1)[0])
 
 
@@ -462,7 +462,7 @@ def working(store_url: str) -> Iterator[Callable[[App], None]]:
             stops.append(process.request_stop)
             is_there.set()
 
-        threads.append(threading.Thread(target=lambda: app.work(Orders(), on_start=started)))
+        threads.append(threading.Thread(target=lambda: app._work(Orders(), on_start=started)))
         threads[-1].start()
         assert is_there.wait(10)
 

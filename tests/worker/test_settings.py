@@ -80,26 +80,29 @@ def told(harness: Harness, name: str, again: int = 0) -> Any:
 
 
 def one(app: App, name: str) -> SettingValue:
-    [found] = [setting for setting in app.settings() if setting.name == name]
+    [found] = [setting for setting in app.settings.list() if setting.name == name]
     return found
 
 
 def test_a_stage_reads_the_default_and_then_what_was_set(asked: Harness) -> None:
     assert told(asked, "page_size") == 50
-    asked.app.set("page_size", 60, author="ann")
-    assert (told(asked, "page_size", 1), asked.app.setting("page_size")) == (60, 60)
-    assert asked.app.unset("page_size")
-    assert (told(asked, "page_size", 2), asked.app.setting("page_size")) == (50, 50)
-    assert not asked.app.unset("page_size")
+    asked.app.settings.set("page_size", 60, author="ann")
+    assert (told(asked, "page_size", 1), asked.app.settings.get("page_size")) == (60, 60)
+    assert asked.app.settings.unset("page_size")
+    assert (told(asked, "page_size", 2), asked.app.settings.get("page_size")) == (50, 50)
+    assert not asked.app.settings.unset("page_size")
 
 
 def test_every_type_is_read_as_what_it_is(asked: Harness) -> None:
-    assert asked.app.setting("wait") == timedelta(seconds=90)
-    asked.app.set("wait", timedelta(hours=2))
-    asked.app.set("weights", {"a": 2, "b": None})
-    assert (asked.app.setting("wait"), asked.app.setting("weights")) == (timedelta(hours=2), {"a": 2, "b": None})
-    asked.app.setting("weights")["a"] = 3
-    assert asked.app.setting("weights")["a"] == 2
+    assert asked.app.settings.get("wait") == timedelta(seconds=90)
+    asked.app.settings.set("wait", timedelta(hours=2))
+    asked.app.settings.set("weights", {"a": 2, "b": None})
+    assert (asked.app.settings.get("wait"), asked.app.settings.get("weights")) == (
+        timedelta(hours=2),
+        {"a": 2, "b": None},
+    )
+    asked.app.settings.get("weights")["a"] = 3
+    assert asked.app.settings.get("weights")["a"] == 2
     assert told(asked, "wait") == "2:00:00"
 
 
@@ -112,12 +115,12 @@ def test_a_setting_says_where_it_was_said_by_whom_and_when(asked: Harness) -> No
     before = one(asked.app, "page_size")
     assert (before.where, before.changed_at, before.changed_by) == ("code", None, None)
     asked.advance("1h")
-    asked.app.set("page_size", 60, author="ann")
+    asked.app.settings.set("page_size", 60, author="ann")
     first = one(asked.app, "page_size")
     assert (first.value, first.default, first.type, first.about) == (60, 50, "int", "Rows read at once.")
     assert (first.where, first.changed_by) == ("live", "ann")
     asked.advance("1h")
-    asked.app.set("page_size", 70, author="bob")
+    asked.app.settings.set("page_size", 70, author="bob")
     second = one(asked.app, "page_size")
     assert (second.value, second.changed_by) == (70, "bob")
     assert first.changed_at is not None
@@ -127,11 +130,11 @@ def test_a_setting_says_where_it_was_said_by_whom_and_when(asked: Harness) -> No
 
 def test_without_an_author_it_is_the_user_of_the_process(asked: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "carol")
-    asked.app.set("page_size", 60)
+    asked.app.settings.set("page_size", 60)
     assert one(asked.app, "page_size").changed_by == "carol"
     for author in ("", " ", "a\x00b", "x" * 201):
         with pytest.raises(ConfigError, match="it is who does this"):
-            asked.app.set("page_size", 60, author=author)
+            asked.app.settings.set("page_size", 60, author=author)
 
 
 @pytest.mark.parametrize(
@@ -152,12 +155,12 @@ def test_without_an_author_it_is_the_user_of_the_process(asked: Harness, monkeyp
 )
 def test_a_bad_value_is_refused_before_it_is_written(asked: Harness, name: str, value: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        asked.app.set(name, value)
-    assert [found for found in asked.app.settings() if found.where == "live"] == []
+        asked.app.settings.set(name, value)
+    assert [found for found in asked.app.settings.list() if found.where == "live"] == []
 
 
 def test_a_name_that_nobody_knows_cannot_be_asked_for_or_unset(asked: Harness) -> None:
-    for ask in (asked.app.setting, asked.app.unset):
+    for ask in (asked.app.settings.get, asked.app.settings.unset):
         with pytest.raises(ConfigError, match="there is no setting 'page_sise'"):
             ask("page_sise")
 
@@ -170,7 +173,7 @@ def test_live_is_above_the_environment_which_is_above_the_file(
     monkeypatch.setenv("ONCEWARD_CONCURRENCY", "8")
     monkeypatch.setenv("ONCEWARD_GRACE", "4s")
     with App(store_url, [asking], config=Config(poll="9s", keep="1d"), settings=[PAGE]) as app:
-        app.set("grace", "5s")
+        app.settings.set("grace", "5s")
         found = {
             name: (one(app, name).value, one(app, name).where) for name in ("keep", "poll", "concurrency", "grace")
         }
@@ -186,58 +189,58 @@ def test_live_is_above_the_environment_which_is_above_the_file(
 
 def test_a_live_profile_is_above_what_others_say_and_below_what_is_said_live(asked: Harness) -> None:
     app = asked.app
-    app.set("profile", "aggressive")
-    app.set("chain", 3)
+    app.settings.set("profile", "aggressive")
+    app.settings.set("chain", 3)
     assert (app.config.task_limit_ms, app.config.chain, app.config.call_retries) == (14_400_000, 3, 10)
     assert one(app, "task_limit").where == "live"
-    app.unset("profile")
+    app.settings.unset("profile")
     assert (app.config.task_limit_ms, app.config.chain, app.config.call_retries) == (7_200_000, 3, 6)
 
 
 def test_limits_of_lineages_change_while_workers_run(asked: Harness) -> None:
-    asked.app.set("max_children", 3)
+    asked.app.settings.set("max_children", 3)
     root = asked.enqueue(Root(5))
     asked.drain()
     assert asked.task(root).results["spread"] == 3
-    assert asked.app.lineage(root.id).max_children == 3
+    assert asked.app.lineages.get(root.id).max_children == 3
 
 
 def test_limits_given_to_a_root_are_completed_by_the_live_ones(asked: Harness, store_url: str) -> None:
-    asked.app.set("max_children", 3)
+    asked.app.settings.set("max_children", 3)
     with App(store_url, [asking, rooting]) as fresh:
         root = fresh.enqueue(Root(5), limits=Limits(max_tasks=100))
-        assert fresh.lineage(root.id).max_children == 3
+        assert fresh.lineages.get(root.id).max_children == 3
 
 
 def test_another_process_sees_a_change_within_a_second(asked: Harness, store_url: str) -> None:
     with App(store_url, [asking], settings=[PAGE]).on(store_url, clock=asked.clock) as other:
-        assert other.setting("page_size") == 50
-        asked.app.set("page_size", 60)
+        assert other.settings.get("page_size") == 50
+        asked.app.settings.set("page_size", 60)
         asked.advance(LOOK_EVERY_MS / 1_000)
-        assert other.setting("page_size") == 60
-        asked.app.set("concurrency", 7)
+        assert other.settings.get("page_size") == 60
+        asked.app.settings.set("concurrency", 7)
         asked.advance(LOOK_EVERY_MS / 1_000)
-        other.counts()  # whoever asks the database for anything learns of it
+        other.stats.counts()  # whoever asks the database for anything learns of it
         assert other.config.concurrency == 7
 
 
 def test_what_other_apps_declare_is_shown_and_may_be_taken_back(asked: Harness, store_url: str) -> None:
-    asked.app.set("page_size", 60, author="ann")
+    asked.app.settings.set("page_size", 60, author="ann")
     with App(store_url) as stranger:
         found = one(stranger, "page_size")
         assert (found.value, found.type, found.changed_by) == ("60", "unknown", "ann")
         with pytest.raises(ConfigError, match="there is no setting 'page_size'"):
-            stranger.set("page_size", 70)
-        assert stranger.unset("page_size")
+            stranger.settings.set("page_size", 70)
+        assert stranger.settings.unset("page_size")
 
 
 def test_live_values_that_no_longer_go_with_the_rest_are_left_out(asked: Harness, store_url: str) -> None:
-    asked.app.set("task_limit", "40m")
-    asked.app.set("concurrency", 7)
+    asked.app.settings.set("task_limit", "40m")
+    asked.app.settings.set("concurrency", 7)
     asked.app._transact(lambda: _write_past_the_checks("page_size", "many"))
     code = Config(stage_timeout="1h")
     with App(store_url, [asking], config=code, settings=[PAGE]) as app:
-        assert (app.setting("page_size"), app.setting("concurrency")) == (50, 7)
+        assert (app.settings.get("page_size"), app.settings.get("concurrency")) == (50, 7)
         assert app.config.task_limit_ms == 7_200_000  # 40m is less than a stage may take here
 
 
@@ -255,7 +258,7 @@ def test_of_two_who_contradict_each_other_at_the_same_time_one_is_refused(asked:
             app.prepare()
             barrier.wait()
             try:
-                app.set(name, value)
+                app.settings.set(name, value)
             except ConfigError as error:
                 outcomes.append(str(error))
             else:
@@ -272,15 +275,15 @@ def test_of_two_who_contradict_each_other_at_the_same_time_one_is_refused(asked:
             "done",
             "stage_timeout=50m is longer than task_limit=40m: a stage that took its time would never be tried again",
         ]
-        asked.app.unset("task_limit")
-        asked.app.unset("stage_timeout")
+        asked.app.settings.unset("task_limit")
+        asked.app.settings.unset("stage_timeout")
 
 
 def test_many_writers_of_one_setting_leave_one_of_their_values_with_its_author(asked: Harness, store_url: str) -> None:
     def change(number: int) -> None:
         with App(store_url, [asking], settings=[PAGE]) as app:
             for _ in range(5):
-                app.set("page_size", number, author=f"writer {number}")
+                app.settings.set("page_size", number, author=f"writer {number}")
 
     threads = [threading.Thread(target=change, args=(number,)) for number in range(1, 5)]
     for thread in threads:
@@ -292,10 +295,10 @@ def test_many_writers_of_one_setting_leave_one_of_their_values_with_its_author(a
 
 
 def test_what_run_is_told_is_above_the_live_value(asked: Harness) -> None:
-    asked.app.set("concurrency", 7)
+    asked.app.settings.set("concurrency", 7)
     asked.app._in_force.pin(concurrency=3)
     assert asked.app.config.concurrency == 3
-    asked.app.set("concurrency", 9)
+    asked.app.settings.set("concurrency", 9)
     assert asked.app.config.concurrency == 3
 
 
@@ -311,8 +314,8 @@ def test_a_process_that_may_run_more_than_it_began_with_finds_room_to_note_it(tm
 
 
 def test_the_table_says_the_type_of_a_live_setting_and_what_it_is_for(asked: Harness) -> None:
-    asked.app.set("wait", "2h")
-    asked.app.set("max_children", 7)
+    asked.app.settings.set("wait", "2h")
+    asked.app.settings.set("max_children", 7)
 
     def rows(connection: Any) -> list[Any]:
         query = "SELECT name, value, type, about FROM onceward_setting ORDER BY name"
@@ -358,7 +361,7 @@ def test_a_stage_is_tried_again_as_the_settings_say_where_its_pipeline_does_not(
 ) -> None:
     harness = start(failing(ValueError, retry=retry))
     for name, value in settings.items():
-        harness.app.set(name, value)
+        harness.app.settings.set(name, value)
     harness.clock.advance(2 * LOOK_EVERY_MS / 1_000)
     began = harness.clock.now()
     task = harness.enqueue(Fetch())
@@ -395,11 +398,11 @@ def test_a_source_is_left_alone_as_the_settings_say_where_it_does_not(
 
     harness = start(made)
     for name, value in settings.items():
-        harness.app.set(name, value)
+        harness.app.settings.set(name, value)
     harness.clock.advance(2 * LOOK_EVERY_MS / 1_000)
     harness.app.enqueue_many([Fetch(number) for number in range(8)])
     harness.drain(wait_for_due=False)
-    [found] = harness.app.sources()
+    [found] = harness.app.sources.list()
     assert (found.state, found.streak, len(began)) == (SourceState.PAUSED, failures, failures)
     assert found.paused_until is not None
     assert round((found.paused_until.timestamp() * 1_000 - harness.clock.now()) / 1_000) == pause_s

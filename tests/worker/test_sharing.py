@@ -94,7 +94,7 @@ def test_whoever_asks_meanwhile_shares_the_next_transaction(app: App, threads: T
     before = transactions(app)
     calls = [lambda place=place: app.enqueue(Note(f"n{place}")) for place in range(CALLERS)]
     made = [one.result(PATIENCE_S) for one in asking_together(app, calls, threads)]
-    assert [app.task(one.id).key for one in made] == [f"n{place}" for place in range(CALLERS)]
+    assert [app.tasks.get(one.id).key for one in made] == [f"n{place}" for place in range(CALLERS)]
     assert sorted(one.id for one in made) == [one.id for one in made], "in the order in which they came"
     assert transactions(app) == before + 1
 
@@ -110,7 +110,7 @@ def test_coroutines_share_transactions_with_each_other(app: App) -> None:
 
     before = transactions(app)
     made = asyncio.run(all_of_them())
-    assert [app.task(one.id).key for one in made] == [f"n{place}" for place in range(CALLERS)]
+    assert [app.tasks.get(one.id).key for one in made] == [f"n{place}" for place in range(CALLERS)]
     assert transactions(app) == before + 1
 
 
@@ -125,8 +125,8 @@ def test_a_coroutine_that_gives_up_before_its_turn_enqueues_nothing_and_holds_no
         return [await asked[0], await asked[2]]
 
     made = asyncio.run(one_gives_up())
-    assert [app.task(one.id).key for one in made] == ["n0", "n2"]
-    assert sum(app.counts().values()) == 2
+    assert [app.tasks.get(one.id).key for one in made] == ["n0", "n2"]
+    assert sum(app.stats.counts().values()) == 2
     assert app.enqueue(Note("later")).created
 
 
@@ -139,11 +139,11 @@ def test_one_that_the_database_refuses_fails_alone(app: App, threads: ThreadPool
         lambda: app.enqueue_many([Note("second"), Note("third")]),
     ]
     first, many, bad, others = asking_together(app, calls, threads)
-    assert app.task(first.result(PATIENCE_S).id).key == "first"
-    assert [app.task(one.id).key for one in others.result(PATIENCE_S)] == ["second", "third"]
+    assert app.tasks.get(first.result(PATIENCE_S).id).key == "first"
+    assert [app.tasks.get(one.id).key for one in others.result(PATIENCE_S)] == ["second", "third"]
     for failed in (many, bad):
         assert "not this one" in str(failed.exception(PATIENCE_S))
-    assert sum(app.counts().values()) == 3, "all of a call, or nothing"
+    assert sum(app.stats.counts().values()) == 3, "all of a call, or nothing"
 
 
 def test_a_group_whose_connection_is_killed_is_enqueued_once(
@@ -160,8 +160,8 @@ def test_a_group_whose_connection_is_killed_is_enqueued_once(
             until(lambda: other.execute(stuck).fetchone() is not None)
             other.execute(f"SELECT pg_terminate_backend(pid) FROM ({stuck}) AS stuck")
         made = [one.result(PATIENCE_S) for one in asked]
-        assert [app.task(one.id).key for one in made] == [f"n{place}" for place in range(CALLERS)]
-        assert sum(app.counts().values()) == CALLERS
+        assert [app.tasks.get(one.id).key for one in made] == [f"n{place}" for place in range(CALLERS)]
+        assert sum(app.stats.counts().values()) == CALLERS
 
 
 def test_a_database_that_cannot_be_reached_is_an_error_of_its_own_for_each(threads: ThreadPoolExecutor) -> None:

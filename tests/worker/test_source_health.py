@@ -68,7 +68,7 @@ def test_an_error_that_is_not_known_to_pass_neither_pauses_nor_disables_its_sour
     harness = start(fetching(web, lambda: next(errors)(), way))
     tasks = harness.app.enqueue_many([Fetch(number) for number in range(12)])
     harness.drain()
-    [found] = harness.app.sources()
+    [found] = harness.app.sources.list()
     assert (found.state, found.streak, found.failures, found.last_failure_at) == (SourceState.OPEN, 0, 0, None)
     assert {harness.task(task).status for task in tasks} == {Status.FAILED}
 
@@ -80,7 +80,7 @@ def test_an_error_that_is_known_to_pass_does(start: Start, way: str) -> None:
     harness = start(fetching(web, lambda: next(errors)(), way))
     harness.app.enqueue_many([Fetch(number) for number in range(6)])
     harness.drain(wait_for_due=False)
-    [found] = harness.app.sources()
+    [found] = harness.app.sources.list()
     assert (found.state, found.streak, found.failures) == (SourceState.DISABLED, 4, 4)
     assert list(errors) == [], "four were made, and no more"
 
@@ -93,11 +93,11 @@ def test_an_error_that_says_nothing_neither_ends_nor_lengthens_a_streak(start: S
     harness = start(fetching(web, lambda: next(raises), way))
     harness.app.enqueue_many([Fetch(number) for number in range(len(errors))])
     harness.drain(wait_for_due=False)
-    [found] = harness.app.sources()
+    [found] = harness.app.sources.list()
     assert (found.state, found.streak) == (SourceState.PAUSED, 3)
     harness.clock.advance(300)
     harness.drain(wait_for_due=False)
-    [found] = harness.app.sources()
+    [found] = harness.app.sources.list()
     assert (found.state, found.streak) == (SourceState.HALF_OPEN, 3), "two probes have said nothing: the next decides"
     assert next(raises, None) is None
 
@@ -191,7 +191,7 @@ def test_a_token_from_the_claim_is_of_no_use_once_the_source_has_closed(start: S
     @pipeline.stage(source=web, calls=2)
     def fetch(ctx: Context[Fetch]) -> None:
         if ctx.task.deferrals == 0:
-            harness.app.disable_source("web")  # as another process may
+            harness.app.sources.disable("web")  # as another process may
             harness.clock.advance(0.1)
         ctx.call(web, lambda: began.append(ctx.task.deferrals))
 
@@ -199,6 +199,6 @@ def test_a_token_from_the_claim_is_of_no_use_once_the_source_has_closed(start: S
     task = harness.enqueue(Fetch(1))
     harness.drain(wait_for_due=False)
     assert (began, harness.task(task).status) == ([], Status.PENDING)
-    harness.app.enable_source("web")
+    harness.app.sources.enable("web")
     harness.drain()
     assert (began, harness.task(task).failures) == ([1], 0)

@@ -90,7 +90,7 @@ def test_a_source_is_asked_no_more_often_than_it_allows(start: Start) -> None:
     harness.drain()
     assert [round((at - began) / 1_000) for at, _ in server.called] == [0, 0, 1, 2, 3, 4]
     assert [url for _, url in server.called] == [f"a/{number}" for number in range(6)]
-    assert all(task.status is Status.SUCCEEDED and not task.deferrals for task in harness.app.tasks())
+    assert all(task.status is Status.SUCCEEDED and not task.deferrals for task in harness.app.tasks.list())
 
 
 def test_each_instance_has_limits_of_its_own(start: Start) -> None:
@@ -149,7 +149,7 @@ def test_a_breaker_opens_after_failures_in_a_row_and_one_probe_closes_it(start: 
     server.is_down = False
     harness.clock.advance(300)
     harness.drain()
-    assert {task.status for task in harness.app.tasks(limit=50)} == {Status.SUCCEEDED}
+    assert {task.status for task in harness.app.tasks.list(limit=50)} == {Status.SUCCEEDED}
     assert gate(harness.app, "web")["streak"] == 0
     assert began
 
@@ -230,7 +230,7 @@ def test_a_dead_source_costs_the_others_nothing(start: Start) -> None:
     harness.app.enqueue_many([Fetch(f"a/{number}") for number in range(50)])
     harness.app.enqueue_many([Other(number) for number in range(50)])
     harness.drain(wait_for_due=False)
-    assert harness.app.counts()[Status.SUCCEEDED] == 50
+    assert harness.app.stats.counts()[Status.SUCCEEDED] == 50
     running_at_once = 50  # all of them were let in before the first had failed
     assert len(dead.called) <= running_at_once
 
@@ -252,7 +252,7 @@ def test_only_so_many_of_a_pipeline_run_at_once(start: Start) -> None:
     harness = start(pipeline)
     harness.app.enqueue_many([Other(number) for number in range(20)])
     harness.drain()
-    assert harness.app.counts()[Status.SUCCEEDED] == 20
+    assert harness.app.stats.counts()[Status.SUCCEEDED] == 20
     assert most[0] == 3
 
 
@@ -275,7 +275,7 @@ def test_only_so_many_with_one_key_run_at_once(start: Start) -> None:
     harness = start(pipeline)
     harness.app.enqueue_many([Fetch(f"k{number % 3}") for number in range(12)])
     harness.drain()
-    assert harness.app.counts()[Status.SUCCEEDED] == 12
+    assert harness.app.stats.counts()[Status.SUCCEEDED] == 12
     assert most == {"k0": 1, "k1": 1, "k2": 1}
 
 
@@ -303,7 +303,7 @@ def test_the_second_stage_may_be_the_governed_one(start: Start) -> None:
     harness.drain()
     assert seen == ["A/1", "A/2"]
     assert ms(harness)() - began >= 1_000
-    assert harness.app.counts()[Status.SUCCEEDED] == 2
+    assert harness.app.stats.counts()[Status.SUCCEEDED] == 2
 
 
 def test_who_was_paused_and_resumed_in_line_passes_no_closed_source_later(start: Start) -> None:
@@ -318,15 +318,15 @@ def test_who_was_paused_and_resumed_in_line_passes_no_closed_source_later(start:
         asked.append(ctx.payload.url)
 
     harness = start(fetch)
-    harness.app.disable_source("web")
+    harness.app.sources.disable("web")
     first = harness.enqueue(Fetch("first"))
-    harness.app.pause_lineage(first.id)
+    harness.app.lineages.pause(first.id)
     for number in range(1_000):  # so many that it comes to its second place in line after its first stage
         harness.enqueue(Fetch(str(number)))
-    harness.app.resume_lineage(first.id)
+    harness.app.lineages.resume(first.id)
     harness.drain()
     assert asked == []
-    harness.app.enable_source("web")
+    harness.app.sources.enable("web")
     harness.drain()
     assert len(asked) == len(set(asked)) == 1_001
 
@@ -351,7 +351,7 @@ def test_a_call_is_tried_again_within_its_stage_and_each_try_is_told(start: Star
     harness = start(pipeline)
     task = harness.app.enqueue(Fetch("a/1")).id
     harness.drain()
-    assert harness.app.task(task).status is Status.SUCCEEDED
+    assert harness.app.tasks.get(task).status is Status.SUCCEEDED
     assert len(server.called) == 1, "the stage ran once"
     assert gate(harness.app, "web")["failures"] == 3
     assert gate(harness.app, "web")["calls"] == 4
@@ -377,7 +377,7 @@ def test_a_call_that_never_succeeds_raises_a_transient_error(start: Start) -> No
     task = harness.app.enqueue(Fetch("a/1")).id
     harness.drain()
     assert tries == [3]
-    assert harness.app.task(task).reason == "failed after 0 retries: TimeoutError: slow"
+    assert harness.app.tasks.get(task).reason == "failed after 0 retries: TimeoutError: slow"
 
 
 def test_a_call_to_a_closed_source_puts_its_stage_off_and_costs_no_attempt(start: Start) -> None:
@@ -395,7 +395,7 @@ def test_a_call_to_a_closed_source_puts_its_stage_off_and_costs_no_attempt(start
     harness.drain()
     assert sorted(ran) == [1, 2]
     assert ms(harness)() - began >= 60_000
-    assert all(task.failures == 0 for task in harness.app.tasks())
+    assert all(task.failures == 0 for task in harness.app.tasks.list())
 
 
 def test_calls_that_were_not_made_give_their_tokens_back(start: Start) -> None:
@@ -552,16 +552,16 @@ def test_a_probe_that_is_put_off_by_another_source_decides_nothing(start: Start)
     harness = start(pipeline, others)
     task = harness.enqueue(Fetch("a/1"))
     harness.drain(wait_for_due=False)
-    harness.app.disable_source("other")
+    harness.app.sources.disable("other")
     is_down[0] = False
     harness.clock.advance(60)
     harness.drain(wait_for_due=False)
     assert "source other lets nobody pass" in str(harness.task(task).reason)
-    [status] = harness.app.source("own")
+    [status] = harness.app.sources.get("own")
     assert (status.state, status.streak, status.last_success_at) == (SourceState.HALF_OPEN, 1, None)
-    harness.app.enable_source("other")
+    harness.app.sources.enable("other")
     harness.drain()
-    [status] = harness.app.source("own")
+    [status] = harness.app.sources.get("own")
     assert (harness.task(task).status, status.state) == (Status.SUCCEEDED, SourceState.OPEN)
 
 
@@ -613,4 +613,4 @@ def test_code_that_takes_the_last_source_away_finds_the_tasks_that_stand_behind_
     assert statuses(harness, tasks) == ["succeeded", "succeeded", "succeeded"]
     harness.enqueue(Fetch("a/3"))
     harness.drain()
-    assert harness.app.counts()[Status.SUCCEEDED] == 4
+    assert harness.app.stats.counts()[Status.SUCCEEDED] == 4

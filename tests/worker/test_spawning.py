@@ -122,7 +122,7 @@ def test_children_come_to_be_with_their_stage_and_know_where_they_come_from(star
     )
     harness.drain()
     assert [bool(answer) for answer in answers] == [True, True]
-    top, *children = sorted(harness.app.tasks(), key=lambda task: task.id)
+    top, *children = sorted(harness.app.tasks.list(), key=lambda task: task.id)
     assert [(child.payload.name, child.parent, child.depth) for child in children] == [
         ("a", root.id, 1),
         ("b", root.id, 1),
@@ -171,7 +171,7 @@ def test_a_child_asked_for_again_is_the_same_child(start: Start) -> None:
     harness.drain()
     assert keys(harness) == {"home": 1, "child": 1}
     assert refusals(harness) == []
-    harness.app.retry(root.id, fresh=True)
+    harness.app.tasks.retry(root.id, fresh=True)
     harness.drain()
     assert keys(harness) == {"home": 1, "child": 1}
     assert refusals(harness) == []
@@ -220,7 +220,7 @@ def test_a_chain_ends_at_the_largest_depth(start: Start) -> None:
     harness = start(site(follow), config=Config(max_depth=4))
     harness.enqueue(Page("x"))
     harness.drain()
-    assert sorted(task.depth for task in harness.app.tasks()) == [0, 1, 2, 3, 4]
+    assert sorted(task.depth for task in harness.app.tasks.list()) == [0, 1, 2, 3, 4]
     assert [bool(answer) for answer in said] == [True, True, True, True, False]
     assert (said[-1].rule, said[-1].reason) == (
         Rule.DEPTH,
@@ -255,7 +255,7 @@ def test_a_pipeline_may_compare_keys_alone(start: Start, cycle: str, spawned: in
     harness = start(site(follow), images(cycle=cycle))
     harness.enqueue(Page("logo"))
     harness.drain()
-    assert len(harness.app.tasks(kind="image")) == spawned
+    assert len(harness.app.tasks.list(kind="image")) == spawned
     assert [rule for _, rule, _, _ in refusals(harness)] == ["cycle"] * (1 - spawned)
 
 
@@ -272,7 +272,7 @@ def test_work_of_a_lineage_is_done_once_whoever_asks_for_it(start: Start) -> Non
     harness.drain()
     assert keys(harness) == {"home": 1, "a": 1, "b": 1, "logo": 1}
     [(_, rule, reason, existing)] = refusals(harness)
-    [logo] = [task for task in harness.app.tasks() if task.key == "logo"]
+    [logo] = [task for task in harness.app.tasks.list() if task.key == "logo"]
     assert (rule, existing) == ("duplicate", logo.id)
     assert reason == f"page 'logo' is under way in this lineage: task {logo.id}"
 
@@ -292,7 +292,7 @@ def test_what_has_ended_in_a_lineage_is_not_done_again(start: Start) -> None:
     harness.enqueue(Page("home"))
     harness.drain()
     [(_, rule, reason, existing)] = refusals(harness)
-    [image] = harness.app.tasks(kind="image")
+    [image] = harness.app.tasks.list(kind="image")
     assert (rule, existing) == ("done", image.id)
     assert reason == f"image 'broken' was done in this lineage: task {image.id}, failed"
 
@@ -319,9 +319,9 @@ def test_a_cancelled_task_does_not_count(start: Start) -> None:
     harness = start(site(follow, wait))
     root = harness.enqueue(Page("home", ("slow",)))
     harness.drain(wait_for_due=False)
-    [slow] = [task for task in harness.app.tasks() if task.key == "slow"]
-    harness.app.cancel(slow.id)
-    harness.app.signal(root.id, "go")
+    [slow] = [task for task in harness.app.tasks.list() if task.key == "slow"]
+    harness.app.tasks.cancel(slow.id)
+    harness.app.tasks.signal(root.id, "go")
     harness.drain()
     assert keys(harness)["slow"] == 2
     assert refusals(harness) == []
@@ -341,15 +341,15 @@ def test_a_cancelled_task_is_not_opened_again_beside_the_one_that_took_its_place
     harness = start(site(follow, wait))
     root = harness.enqueue(Page("home", ("slow",)))
     harness.drain(wait_for_due=False)
-    [slow] = [task for task in harness.app.tasks() if task.key == "slow"]
-    harness.app.cancel(slow.id)
-    harness.app.signal(root.id, "go")
+    [slow] = [task for task in harness.app.tasks.list() if task.key == "slow"]
+    harness.app.tasks.cancel(slow.id)
+    harness.app.tasks.signal(root.id, "go")
     harness.drain(wait_for_due=False)
-    [other] = [task for task in harness.app.tasks() if task.key == "slow" and task.id != slow.id]
+    [other] = [task for task in harness.app.tasks.list() if task.key == "slow" and task.id != slow.id]
     with pytest.raises(IllegalTransition, match=f"task {other.id} is at the same work now"):
-        harness.app.retry(slow.id)
+        harness.app.tasks.retry(slow.id)
     harness.drain()
-    harness.app.retry(slow.id)
+    harness.app.tasks.retry(slow.id)
     harness.drain()
     assert {harness.task(task).status for task in (slow, other)} == {Status.SUCCEEDED}
 
@@ -362,7 +362,7 @@ def test_a_lineage_bomb_stops_at_exactly_its_limit(start: Start) -> None:
     harness = start(site(follow), config=Config(max_tasks=57))
     harness.enqueue(Page("0"))
     harness.drain()
-    assert sum(harness.app.counts().values()) == 57
+    assert sum(harness.app.stats.counts().values()) == 57
     assert lineage_row(harness)[:2] == (57, 57)
     assert {(rule, reason) for _, rule, reason, _ in refusals(harness)} == {
         ("limit", "its lineage has no room: max_tasks is 57")
@@ -384,7 +384,7 @@ def test_a_task_has_no_more_children_than_it_may(start: Start) -> None:
     harness = start(site(follow, more), config=Config(max_children=7))
     root = harness.enqueue(Page("home"))
     harness.drain()
-    assert sum(harness.app.counts().values()) == 8
+    assert sum(harness.app.stats.counts().values()) == 8
     assert [reason for _, _, reason, _ in refusals(harness)] == [
         "the spawning task has 7 children, and max_children is 7"
     ] * 3
@@ -499,7 +499,7 @@ def test_the_stop_list_looks_at_the_title_of_roots_as_at_that_of_children(start:
     assert (bool(bad), bad.reason) == (False, "its title 'A casino' is on the stop list")
     assert (bool(worse), worse.reason) == (False, "the keyword 'unpaid' in its title is on the stop list")
     assert [(answer.rule, answer.reason) for answer in answers] == [(Rule.STOPPED, bad.reason)]
-    assert [task.key for task in harness.app.tasks()] == ["1"]
+    assert [task.key for task in harness.app.tasks.list()] == ["1"]
 
 
 def test_no_more_than_a_hundred_refusals_of_a_task_are_kept_and_all_are_counted(start: Start) -> None:
@@ -545,7 +545,7 @@ def test_an_operator_can_be_asked_about_what_is_too_deep_or_stopped(start: Start
     root = harness.enqueue(Page("home", ("deep", "bad", "home")))
     harness.drain()
     assert answers == [True, True, False], "nobody is asked about a circle"
-    waiting = {task.key: task for task in harness.app.tasks(status="waiting") if task.id != root.id}
+    waiting = {task.key: task for task in harness.app.tasks.list(status="waiting") if task.id != root.id}
     assert {key: task.waiting_for for key, task in waiting.items()} == {
         "deep": "signal:approved",
         "bad": "signal:approved",
@@ -553,8 +553,8 @@ def test_an_operator_can_be_asked_about_what_is_too_deep_or_stopped(start: Start
     assert waiting["deep"].reason == "waits for approval: it would have depth 1, and the lineage's max_depth is 0"
     assert words(harness, waiting["deep"]) == ["parked"]
     assert harness.task(root).status is Status.WAITING
-    harness.app.signal(waiting["deep"].id, "approved")
-    harness.app.cancel(waiting["bad"].id)
+    harness.app.tasks.signal(waiting["deep"].id, "approved")
+    harness.app.tasks.cancel(waiting["bad"].id)
     harness.drain()
     assert harness.task(root).results["gather"] == ["succeeded", "cancelled"]
     assert [rule for _, rule, _, _ in refusals(harness)] == ["cycle"]
@@ -571,8 +571,8 @@ def test_limits_are_set_at_the_root_and_inherited(start: Start) -> None:
     harness.app.enqueue(Page("x"), limits=Limits(max_depth=2, max_tasks=50))
     harness.enqueue(Page("y"))
     harness.drain()
-    assert max(task.depth for task in harness.app.tasks(limit=100) if task.payload.name.startswith("xx")) == 2
-    assert max(task.depth for task in harness.app.tasks(limit=100) if task.payload.name.startswith("y")) == 10
+    assert max(task.depth for task in harness.app.tasks.list(limit=100) if task.payload.name.startswith("xx")) == 2
+    assert max(task.depth for task in harness.app.tasks.list(limit=100) if task.payload.name.startswith("y")) == 10
 
 
 def test_a_child_narrows_its_limits_for_all_that_come_from_it(start: Start) -> None:
@@ -587,10 +587,10 @@ def test_a_child_narrows_its_limits_for_all_that_come_from_it(start: Start) -> N
     harness = start(site(follow))
     harness.enqueue(Page("home"))
     harness.drain()
-    names = [task.payload.name for task in harness.app.tasks(limit=200)]
+    names = [task.payload.name for task in harness.app.tasks.list(limit=200)]
     assert len([name for name in names if name.startswith("narrow")]) == 4
     assert len([name for name in names if name.startswith("wide")]) == 31
-    narrow = next(task.id for task in harness.app.tasks(limit=200) if task.key == "narrow")
+    narrow = next(task.id for task in harness.app.tasks.list(limit=200) if task.key == "narrow")
     reason = f"its branch, which begins with task {narrow}, has no room: max_tasks is 4"
     assert {told for _, _, told, _ in refusals(harness)} == {reason}
 
@@ -668,7 +668,7 @@ def test_work_that_is_unique_everywhere_is_linked_across_lineages(start: Start) 
     harness = start(pages, images(unique="everywhere"))
     roots = [harness.enqueue(Page(name)) for name in "abc"]
     harness.drain()
-    assert len(harness.app.tasks(kind="image")) == 1
+    assert len(harness.app.tasks.list(kind="image")) == 1
     assert [harness.task(root).results["gather"] for root in roots] == ["succeeded: loaded logo"] * 3
     assert refusals(harness) == []
 
@@ -723,7 +723,7 @@ def test_enqueue_inside_a_stage_is_a_spawn_wherever_it_is_called(start: Start) -
     harness = start(site(follow, follow_async), images())
     root = harness.enqueue(Page("home"))
     harness.drain()
-    found = harness.app.tasks(kind="image")
+    found = harness.app.tasks.list(kind="image")
     assert {task.key for task in found} == {"plain", "thread", "loop", "task", "to thread"}
     assert {task.parent for task in found} == {root.id}
 
@@ -744,7 +744,7 @@ def test_a_task_that_is_spawned_has_no_id_before_its_stage_commits(start: Start)
     harness.enqueue(Page("home"))
     harness.drain()
     assert said == ["done"]
-    assert len(harness.app.tasks(kind="image")) == 1
+    assert len(harness.app.tasks.list(kind="image")) == 1
 
 
 def test_in_a_worker_process_nobody_makes_roots_by_accident(start: Start) -> None:
@@ -763,7 +763,7 @@ def test_a_stage_may_begin_a_lineage_of_its_own(start: Start) -> None:
     harness = start(site(follow), images())
     root = harness.enqueue(Page("home"))
     harness.drain()
-    [image] = harness.app.tasks(kind="image")
+    [image] = harness.app.tasks.list(kind="image")
     assert (image.parent, image.depth) == (None, 0)
     assert image.lineage != harness.task(root).lineage
 
@@ -816,7 +816,7 @@ def test_a_child_that_goes_by_another_key_has_an_outcome_under_that_too(start: S
     home = harness.enqueue(Page("home"))
     harness.drain()
     assert harness.task(home).status is Status.SUCCEEDED, harness.task(home).reason
-    [moved] = [task for task in harness.app.tasks() if task.key == "moved"]
+    [moved] = [task for task in harness.app.tasks.list() if task.key == "moved"]
     met = f"page 'new address' was done in this lineage: task {moved.id}, succeeded"
     assert seen == [("succeeded", None), ("refused", met)]
 
@@ -826,8 +826,8 @@ def test_an_alias_is_taken_over_from_a_task_that_was_cancelled(start: Start) -> 
         if ctx.payload.name == "home":
             ctx.spawn(Page("new address"), after="1h")
             ctx.checkpoint("asked")
-            [new] = [task for task in harness.app.tasks() if task.key == "new address"]
-            harness.app.cancel(new.id)
+            [new] = [task for task in harness.app.tasks.list() if task.key == "new address"]
+            harness.app.tasks.cancel(new.id)
             ctx.spawn(Page("moved"))
         elif ctx.payload.name == "moved":
             ctx.alias("new address")
@@ -894,8 +894,8 @@ def test_what_the_guard_must_know_is_kept_as_long_as_anything_of_the_lineage_is_
     root = harness.enqueue(Page("home", ("hub",)))
     harness.drain()
     harness.clock.advance("40d")
-    assert harness.app.prune().tasks == 2
-    harness.app.signal(root.id, "go")
+    assert harness.app.tasks.prune().tasks == 2
+    harness.app.tasks.signal(root.id, "go")
     harness.drain()
     assert keys(harness) == {"home": 1, "hub": 1, "other": 1}
     assert [rule for _, rule, _, _ in refusals(harness)] == ["done"]
@@ -925,7 +925,7 @@ def test_of_a_lineage_that_is_over_and_pruned_nothing_is_left(start: Start) -> N
     harness.drain()
     assert sum(left_of_lineages(harness)) > 0
     harness.clock.advance("40d")
-    harness.app.prune()
+    harness.app.tasks.prune()
     assert left_of_lineages(harness) == [0] * 7
 
 
@@ -967,7 +967,7 @@ def test_a_lineage_has_five_lines_of_refusals_a_minute_and_a_count_of_the_others
     assert len(lines) == 5 + 1
     assert all("key=" in line and "lineage=" in line for line in lines)
     harness.clock.advance("1m")
-    harness.app.retry(refusals(harness)[-1][0], fresh=True)
+    harness.app.tasks.retry(refusals(harness)[-1][0], fresh=True)
     harness.drain()
     later = [one.getMessage() for one in caplog.records if one.getMessage().startswith("spawn refused")][len(lines) :]
     assert ["not_shown_before=14" in line for line in later] == [True]

@@ -126,7 +126,7 @@ def begin(start: Start, fill: Fill, *others: Pipeline[Any], **options: Any) -> H
 
 
 def one(harness: Harness, kind: str) -> Task:
-    [task] = harness.app.tasks(kind=kind)
+    [task] = harness.app.tasks.list(kind=kind)
     return task
 
 
@@ -149,7 +149,7 @@ def test_what_is_added_are_children_of_the_stage_and_what_follows_is_one_that_wa
     harness = begin(start, fill, items(), reports(runs))
     opener = harness.enqueue(Opener()).id
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.status, batch.total, batch.open, batch.progress) == ("open", 3, 1, 2 / 3)
     follower = harness.task(one(harness, "report").id)
     assert (batch.then, runs) == (follower.id, [])
@@ -157,14 +157,14 @@ def test_what_is_added_are_children_of_the_stage_and_what_follows_is_one_that_wa
     assert follower.lineage == harness.task(opener).lineage
     why = harness.app.why(follower.id)
     assert (why.cause, why.sentence) == (Cause.BATCH, "it waits for batch 'night' to end: task 4 open")
-    children = {task.key: task for task in harness.app.tasks(kind="item")}
+    children = {task.key: task for task in harness.app.tasks.list(kind="item")}
     assert [(children[key].parent, children[key].depth) for key in ("a", "b", "a/1")] == [
         (opener, 1), (opener, 1), (children["a"].id, 2),
     ]  # fmt: skip
     assert_verified(harness.app)
-    harness.app.signal(children["b"].id, "go")
+    harness.app.tasks.signal(children["b"].id, "go")
     harness.drain()
-    assert (runs, harness.app.batch_status("night").status) == (["night"], "succeeded")
+    assert (runs, harness.app.batches.get("night").status) == (["night"], "succeeded")
     assert words(harness, follower.id) == ["parked", "woken", "finished"]
     assert harness.task(opener).status is Status.SUCCEEDED
 
@@ -180,7 +180,7 @@ def test_it_is_not_there_before_the_stage_commits_and_a_stage_that_fails_leaves_
         with pytest.raises(ConfigError, match="or in a stage when the stage commits"):
             _ = batch.tasks
         with pytest.raises(BatchNotFound):
-            app.batch_status("night")
+            app.batches.get("night")
         seen.append(repr(batch))
         raise ZeroDivisionError
 
@@ -188,7 +188,7 @@ def test_it_is_not_there_before_the_stage_commits_and_a_stage_that_fails_leaves_
     opener = harness.enqueue(Opener())
     harness.drain()
     assert (seen, harness.task(opener).status) == (["<batch 'night', 1 added>"] * 2, Status.FAILED)
-    assert (harness.app.batches(), len(harness.app.tasks())) == ([], 1)
+    assert (harness.app.batches.list(), len(harness.app.tasks.list())) == ([], 1)
 
 
 def test_an_error_in_its_block_adds_nothing(start: Start) -> None:
@@ -204,7 +204,11 @@ def test_an_error_in_its_block_adds_nothing(start: Start) -> None:
     harness = begin(start, fill)
     opener = harness.enqueue(Opener())
     harness.drain()
-    assert (harness.task(opener).status, harness.app.batches(), len(harness.app.tasks())) == (Status.SUCCEEDED, [], 1)
+    assert (harness.task(opener).status, harness.app.batches.list(), len(harness.app.tasks.list())) == (
+        Status.SUCCEEDED,
+        [],
+        1,
+    )
 
 
 def test_a_stage_that_is_tried_again_opens_it_once(start: Start) -> None:
@@ -217,7 +221,7 @@ def test_a_stage_that_is_tried_again_opens_it_once(start: Start) -> None:
     harness = begin(start, fill, items(), reports(runs))
     harness.enqueue(Opener())
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.status, batch.total, batch.then, runs) == ("succeeded", 2, one(harness, "report").id, ["night"])
 
 
@@ -226,7 +230,7 @@ def test_a_batch_that_a_checkpoint_has_opened_is_the_same_when_its_task_opens_it
         added = [Item("a", "waits"), *([Item("b")] if ctx.task.attempt > 1 else [])]
         night(*added, then=Report("night"), limits=Limits(max_tasks=3))(app, ctx)
         ctx.checkpoint("opened")
-        opened.append(app.batch_status("night").status)
+        opened.append(app.batches.get("night").status)
         if ctx.task.attempt == 1 and ctx.task.run == 1:
             raise ZeroDivisionError
 
@@ -236,15 +240,15 @@ def test_a_batch_that_a_checkpoint_has_opened_is_the_same_when_its_task_opens_it
     opener = harness.enqueue(Opener())
     harness.drain()
     assert (harness.task(opener).status, opened) == (Status.SUCCEEDED, ["open", "open"])
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.total, batch.open) == (2, 1)  # the second time it has got another child
-    harness.app.signal(next(task.id for task in harness.app.tasks(kind="item") if task.key == "a"), "go")
+    harness.app.tasks.signal(next(task.id for task in harness.app.tasks.list(kind="item") if task.key == "a"), "go")
     harness.drain()
-    assert (harness.app.batch_status("night").status, runs) == ("succeeded", ["night"])
-    harness.app.retry(opener.id, fresh=True)
+    assert (harness.app.batches.get("night").status, runs) == ("succeeded", ["night"])
+    harness.app.tasks.retry(opener.id, fresh=True)
     harness.drain()
     assert (harness.task(opener).status, opened[2:], runs) == (Status.SUCCEEDED, ["succeeded"], ["night"])
-    assert len(harness.app.tasks()) == 4
+    assert len(harness.app.tasks.list()) == 4
 
 
 def test_a_task_that_has_all_the_children_it_may_have_opens_its_batch_again(start: Start) -> None:
@@ -269,7 +273,7 @@ def test_a_name_that_somebody_else_has_is_an_error_of_the_stage(start: Start) ->
     assert sorted(statuses(harness, [first, second])) == ["failed", "succeeded"]
     failed = next(task for task in (first, second) if harness.task(task).status is Status.FAILED)
     assert "there is a batch 'night' already" in str(harness.task(failed).reason)
-    assert (len(harness.app.tasks()), harness.app.batch_status("night").total) == (4, 1)
+    assert (len(harness.app.tasks.list()), harness.app.batches.get("night").total) == (4, 1)
     with pytest.raises(ConfigError, match="there is a batch 'night' already"), harness.app.batch("night"):
         pass
 
@@ -289,7 +293,7 @@ def test_a_stage_opens_many_batches_and_none_of_them_twice(start: Start) -> None
     harness = begin(start, fill, items(), reports(runs))
     harness.enqueue(Opener())
     harness.drain()
-    found = {batch.name: (batch.status, batch.total) for batch in harness.app.batches()}
+    found = {batch.name: (batch.status, batch.total) for batch in harness.app.batches.list()}
     assert found == {"x": ("partial", 2), "y": ("partial", 2), "empty": ("succeeded", 0)}
     assert sorted(runs) == ["empty", "x", "y"]
 
@@ -309,7 +313,7 @@ def test_an_awaited_stage_opens_one_too_and_rows_go_with_it(start: Start) -> Non
     harness.enqueue(Opener())
     harness.drain()
     assert [text for _, text in notes(harness.app)] == ["opened"]
-    assert harness.app.batch_status("night").succeeded == 2
+    assert harness.app.batches.get("night").succeeded == 2
     assert one(harness, "report").status is Status.SUCCEEDED
 
 
@@ -322,7 +326,7 @@ def test_rows_that_are_refused_take_the_batch_with_them(start: Start) -> None:
     opener = harness.enqueue(Opener())
     harness.drain()
     assert words(harness, opener.id).count("retry scheduled") == 1
-    assert (harness.app.batch_status("night").total, len(harness.app.tasks())) == (1, 3)
+    assert (harness.app.batches.get("night").total, len(harness.app.tasks.list())) == (1, 3)
 
 
 def test_a_stage_that_has_ended_opens_none(start: Start) -> None:
@@ -348,7 +352,7 @@ def test_a_stage_that_has_ended_opens_none(start: Start) -> None:
             harness.app.batch("later", then=Report("later"))
     finally:
         current.reset(token)
-    assert [batch.name for batch in harness.app.batches()] == ["night"]
+    assert [batch.name for batch in harness.app.batches.list()] == ["night"]
 
 
 def test_bad_input_is_an_error_of_the_stage_at_once(start: Start) -> None:
@@ -365,7 +369,7 @@ def test_bad_input_is_an_error_of_the_stage_at_once(start: Start) -> None:
     harness = begin(start, fill)
     opener = harness.enqueue(Opener())
     harness.drain()
-    assert (harness.task(opener).status, harness.app.batches()) == (Status.SUCCEEDED, [])
+    assert (harness.task(opener).status, harness.app.batches.list()) == (Status.SUCCEEDED, [])
 
 
 def test_a_stage_that_is_called_by_a_test_tells_what_it_adds() -> None:
@@ -389,9 +393,9 @@ def test_whoever_dies_it_is_opened_once_and_followed_once(start: Start, point: s
     harness.enqueue(Opener())
     harness.crash(point, times=2)
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (harness.crashes, batch.status, batch.total) == (2, "succeeded", 2)
-    assert (len(harness.app.tasks(kind="report")), one(harness, "report").status) == (1, Status.SUCCEEDED)
+    assert (len(harness.app.tasks.list(kind="report")), one(harness, "report").status) == (1, Status.SUCCEEDED)
 
 
 # The rules of the lineage
@@ -410,7 +414,7 @@ def test_children_that_are_refused_are_not_in_it_and_the_refusals_are_kept(start
     harness.enqueue(Opener())
     harness.drain()
     assert said == [True, False, True, True, False]
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.status, batch.total) == ("succeeded", 1)
     assert sorted(refusals(harness)) == [(Rule.CYCLE, "opener"), (Rule.STOPPED, "item")]
 
@@ -420,7 +424,7 @@ def test_the_policy_of_a_pipeline_to_raise_holds_in_a_batch(start: Start) -> Non
     harness = begin(start, night(Item("a"), Item("casino")), item, stop_list=StopList(keywords=["casino"]))
     opener = harness.enqueue(Opener())
     harness.drain()
-    assert (harness.task(opener).status, harness.app.batches()) == (Status.FAILED, [])
+    assert (harness.task(opener).status, harness.app.batches.list()) == (Status.FAILED, [])
     assert "item 'casino' was not spawned" in str(harness.task(opener).reason)
 
 
@@ -433,14 +437,14 @@ def test_max_tasks_counts_all_tasks_of_the_batch_and_its_counter_goes_with_it(st
     harness = begin(start, fill)
     harness.enqueue(Opener())
     harness.drain()
-    assert harness.app.batch_status("night").total == 4
+    assert harness.app.batches.get("night").total == 4
     assert refusals(harness).count((Rule.LIMIT, "item")) == 5
     reasons = {reason for _, _, reason in _refusals(harness)}
     assert reasons == {"its batch has no room: max_tasks is 4"}
     assert one(harness, "report").status is Status.SUCCEEDED  # it is outside
     assert_verified(harness.app)
     harness.advance("2h")
-    pruned = harness.app.prune("1h")
+    pruned = harness.app.tasks.prune("1h")
     assert (pruned.tasks, pruned.batches) == (6, 1)
     assert _counters(harness) == 0
 
@@ -449,9 +453,9 @@ def test_a_counter_in_which_nothing_was_counted_goes_with_its_batch(start: Start
     harness = begin(start, night(Opener(), limits=Limits(max_tasks=4)))
     harness.enqueue(Opener())
     harness.drain()
-    assert harness.app.batch_status("night").total == 0
+    assert harness.app.batches.get("night").total == 0
     harness.advance("2h")
-    assert harness.app.prune("1h").batches == 1
+    assert harness.app.tasks.prune("1h").batches == 1
     assert _counters(harness) == 0
 
 
@@ -463,7 +467,7 @@ def test_other_limits_narrow_those_of_each_child(start: Start) -> None:
     harness = begin(start, night(Item("a", children=("b", "c")), limits=Limits(max_children=1)))
     harness.enqueue(Opener())
     harness.drain()
-    assert harness.app.batch_status("night").total == 2
+    assert harness.app.batches.get("night").total == 2
 
 
 # What follows
@@ -478,7 +482,7 @@ def test_what_can_never_follow_is_an_error_of_the_stage(start: Start, options: d
     harness.drain()
     assert harness.task(opener).status is Status.FAILED
     assert "what follows batch 'night' was not spawned" in str(harness.task(opener).reason)
-    assert (harness.app.batches(), len(harness.app.tasks())) == ([], 1)
+    assert (harness.app.batches.list(), len(harness.app.tasks.list())) == ([], 1)
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -495,11 +499,11 @@ def test_what_its_task_asks_for_besides_does_not_follow_and_the_batch_ends_witho
     harness.drain()
     report = one(harness, "report")
     assert report.status is (Status.SUCCEEDED if before else Status.WAITING)  # the same child, asked for again
-    assert harness.app.batch_status("night").then == (None if before else report.id)
+    assert harness.app.batches.get("night").then == (None if before else report.id)
     assert refusals(harness) == ([(Rule.DUPLICATE, "report")] if before else [])
-    harness.app.signal(one(harness, "item").id, "go")
+    harness.app.tasks.signal(one(harness, "item").id, "go")
     harness.drain()
-    assert harness.app.batch_status("night").status == "succeeded"
+    assert harness.app.batches.get("night").status == "succeeded"
     assert one(harness, "report").status is Status.SUCCEEDED
 
 
@@ -513,7 +517,7 @@ def test_two_batches_are_not_followed_by_one_task(start: Start) -> None:
     harness.enqueue(Opener())
     harness.drain()
     report = one(harness, "report")
-    assert [harness.app.batch_status(name).then for name in ("first", "second")] == [report.id, None]
+    assert [harness.app.batches.get(name).then for name in ("first", "second")] == [report.id, None]
     assert refusals(harness) == [(Rule.DUPLICATE, "report")]
 
 
@@ -521,7 +525,7 @@ def test_what_follows_takes_its_room_when_the_batch_opens(start: Start) -> None:
     harness = begin(start, night(Item("a"), Item("b"), Item("c"), then=Report("night")), items(**IN_PART), reports())
     harness.enqueue(Opener(), limits=Limits(max_tasks=3))
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.total, batch.refused, batch.status) == (1, 2, "partial")
     assert one(harness, "report").status is Status.SUCCEEDED
     assert refusals(harness) == [(Rule.LIMIT, "item")] * 2
@@ -532,7 +536,7 @@ def test_what_is_unique_everywhere_and_under_way_elsewhere_is_what_follows(start
     other = harness.app.enqueue(Report("night"), after="1h")
     harness.enqueue(Opener())
     harness.drain(wait_for_due=False)
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.status, batch.then, harness.task(other).status) == ("succeeded", other.id, Status.PENDING)
     harness.drain()
 
@@ -541,17 +545,17 @@ def test_where_a_child_would_wait_for_approval_what_follows_is_refused(start: St
     harness = begin(start, night(Item("a"), then=Report("night")), items(), reports(refused={"depth": "park"}))
     opener = harness.enqueue(Opener(), limits=Limits(max_depth=0))
     harness.drain()
-    assert (harness.task(opener).status, len(harness.app.tasks())) == (Status.FAILED, 1)
+    assert (harness.task(opener).status, len(harness.app.tasks.list())) == (Status.FAILED, 1)
 
 
 def test_what_follows_may_be_cancelled_and_comes_no_more(start: Start) -> None:
     harness = begin(start, night(Item("a", "waits"), then=Report("night")))
     harness.enqueue(Opener())
     harness.drain()
-    harness.app.cancel(one(harness, "report").id)
-    harness.app.signal(one(harness, "item").id, "go")
+    harness.app.tasks.cancel(one(harness, "report").id)
+    harness.app.tasks.signal(one(harness, "item").id, "go")
     harness.drain()
-    assert harness.app.batch_status("night").status == "succeeded"
+    assert harness.app.batches.get("night").status == "succeeded"
     assert one(harness, "report").status is Status.CANCELLED
 
 
@@ -561,7 +565,7 @@ def with_cancelled_follower(start: Start, runs: list[str]) -> tuple[Harness, int
     harness.enqueue(Opener())
     harness.drain()
     report = one(harness, "report").id
-    harness.app.cancel(report)
+    harness.app.tasks.cancel(report)
     return harness, report
 
 
@@ -569,10 +573,10 @@ def with_cancelled_follower(start: Start, runs: list[str]) -> tuple[Harness, int
 def test_what_follows_and_was_cancelled_waits_again_when_it_is_opened_again(start: Start, fresh: bool) -> None:
     runs: list[str] = []
     harness, report = with_cancelled_follower(start, runs)
-    harness.app.retry(report, fresh=fresh)
+    harness.app.tasks.retry(report, fresh=fresh)
     harness.drain()
     assert (harness.task(report).status, runs) == (Status.WAITING, [])
-    harness.app.signal(one(harness, "item").id, "go")
+    harness.app.tasks.signal(one(harness, "item").id, "go")
     harness.drain()
     assert (harness.task(report).status, runs) == (Status.SUCCEEDED, ["night"])
 
@@ -580,9 +584,9 @@ def test_what_follows_and_was_cancelled_waits_again_when_it_is_opened_again(star
 def test_what_follows_and_is_opened_again_after_its_batch_has_ended_runs(start: Start) -> None:
     runs: list[str] = []
     harness, report = with_cancelled_follower(start, runs)
-    harness.app.signal(one(harness, "item").id, "go")
+    harness.app.tasks.signal(one(harness, "item").id, "go")
     harness.drain()
-    harness.app.retry(report)
+    harness.app.tasks.retry(report)
     harness.drain()
     assert runs == ["night"]
 
@@ -591,8 +595,8 @@ def test_a_cancelled_lineage_takes_batch_and_follower_with_it(start: Start) -> N
     harness = begin(start, night(Item("a", "waits"), Item("b"), then=Report("night")))
     opener = harness.enqueue(Opener()).id
     harness.drain()
-    assert len(harness.app.cancel_lineage(opener)) == 2
-    batch = harness.app.batch_status("night")
+    assert len(harness.app.lineages.cancel(opener)) == 2
+    batch = harness.app.batches.get("night")
     assert (batch.status, batch.succeeded, batch.cancelled) == ("partial", 1, 1)
     assert one(harness, "report").status is Status.CANCELLED
     harness.drain()
@@ -603,9 +607,9 @@ def test_it_is_followed_although_the_task_that_has_opened_it_is_gone(start: Star
     opener = harness.enqueue(Opener()).id
     harness.drain()
     harness.advance("2h")
-    assert harness.app.prune("1h").tasks == 1
-    assert opener not in [task.id for task in harness.app.tasks()]
-    harness.app.signal(one(harness, "item").id, "go")
+    assert harness.app.tasks.prune("1h").tasks == 1
+    assert opener not in [task.id for task in harness.app.tasks.list()]
+    harness.app.tasks.signal(one(harness, "item").id, "go")
     harness.drain()
     assert one(harness, "report").status is Status.SUCCEEDED
 
@@ -616,7 +620,7 @@ def test_at_its_deadline_it_fails_with_its_tasks_and_is_followed(start: Start) -
     harness.drain()
     harness.advance("1h")
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.status, batch.reason, batch.failed) == ("failed", "batch exceeded 1 h", 1)
     assert one(harness, "report").status is Status.SUCCEEDED
 
@@ -648,7 +652,7 @@ def test_a_join_after_it_waits_for_its_tasks_and_for_what_follows(start: Start) 
     task = harness.enqueue(Opener())
     harness.drain()
     assert harness.task(task).result(gather) == ["item a succeeded", "item b failed", "report night succeeded"]
-    assert harness.app.batch_status("night").total == 3
+    assert harness.app.batches.get("night").total == 3
 
 
 def test_nobody_in_a_batch_waits_for_what_follows_it(start: Start) -> None:
@@ -683,14 +687,14 @@ def test_a_batch_inside_another_belongs_to_it_with_all_its_tasks_and_what_follow
     with harness.app.batch("outer", then=Report("outer")) as outer:
         outer.add(Opener())
     harness.drain()
-    inner, around = harness.app.batch_status("night"), harness.app.batch_status("outer")
+    inner, around = harness.app.batches.get("night"), harness.app.batches.get("outer")
     assert (inner.total, inner.open) == (2, 1)
     assert (around.total, around.open, around.succeeded) == (4, 2, 2)  # the opener, two items, what follows the inner
     assert_verified(harness.app)
-    harness.app.signal(next(task.id for task in harness.app.tasks(kind="item") if task.key == "a"), "go")
+    harness.app.tasks.signal(next(task.id for task in harness.app.tasks.list(kind="item") if task.key == "a"), "go")
     harness.drain()
-    assert [harness.app.batch_status(name).status for name in ("night", "outer")] == ["succeeded"] * 2
-    assert (runs, harness.app.batch_status("outer").total) == (["inner", "outer"], 4)
+    assert [harness.app.batches.get(name).status for name in ("night", "outer")] == ["succeeded"] * 2
+    assert (runs, harness.app.batches.get("outer").total) == (["inner", "outer"], 4)
 
 
 def test_without_anything_that_follows_the_outer_batch_waits_for_the_inner_one(start: Start) -> None:
@@ -698,16 +702,16 @@ def test_without_anything_that_follows_the_outer_batch_waits_for_the_inner_one(s
     with harness.app.batch("outer", then=Report("outer")) as outer:
         outer.add(Opener())
     harness.drain()
-    assert harness.app.batch_status("outer").open == 1
+    assert harness.app.batches.get("outer").open == 1
     task = one(harness, "item").id
-    harness.app.signal(task, "go")
+    harness.app.tasks.signal(task, "go")
     harness.drain()
-    assert [harness.app.batch_status(name).succeeded for name in ("night", "outer")] == [1, 2]
+    assert [harness.app.batches.get(name).succeeded for name in ("night", "outer")] == [1, 2]
     assert one(harness, "report").payload == Report("outer")
-    harness.app.retry(task)
+    harness.app.tasks.retry(task)
     harness.drain()
     harness.advance("2h")
-    assert harness.app.prune("1h").batches == 2  # the inner one, then the outer one
+    assert harness.app.tasks.prune("1h").batches == 2  # the inner one, then the outer one
 
 
 def test_a_task_that_is_opened_again_is_counted_in_every_batch_around_it_that_is_open(start: Start) -> None:
@@ -716,13 +720,13 @@ def test_a_task_that_is_opened_again_is_counted_in_every_batch_around_it_that_is
         outer.add(Opener())
         outer.add(Item("z", "waits"))
     harness.drain()
-    task = next(task.id for task in harness.app.tasks(kind="item") if task.key == "a")
-    harness.app.retry(task)
-    inner, around = harness.app.batch_status("night"), harness.app.batch_status("outer")
+    task = next(task.id for task in harness.app.tasks.list(kind="item") if task.key == "a")
+    harness.app.tasks.retry(task)
+    inner, around = harness.app.batches.get("night"), harness.app.batches.get("outer")
     assert (inner.status, inner.open, around.open, around.failed) == ("failed", 0, 2, 0)
     assert_verified(harness.app)
     harness.drain()
-    assert harness.app.batch_status("outer").failed == 1
+    assert harness.app.batches.get("outer").failed == 1
 
 
 def test_the_deadline_and_the_room_of_the_outer_batch_hold_in_the_inner_one(start: Start) -> None:
@@ -731,14 +735,14 @@ def test_the_deadline_and_the_room_of_the_outer_batch_hold_in_the_inner_one(star
     with harness.app.batch("outer", deadline="1h", limits=Limits(max_tasks=4)) as outer:
         outer.add(Opener())
     harness.drain()
-    assert (harness.app.batch_status("night").total, harness.app.batch_status("outer").total) == (2, 4)
+    assert (harness.app.batches.get("night").total, harness.app.batches.get("outer").total) == (2, 4)
     harness.advance("1h")
     harness.drain()
-    inner, around = harness.app.batch_status("night"), harness.app.batch_status("outer")
+    inner, around = harness.app.batches.get("night"), harness.app.batches.get("outer")
     assert (inner.status, inner.reason, around.status) == ("partial", None, "failed")
     assert one(harness, "report").reason == "batch exceeded 1 h"
     harness.advance("2h")
-    assert (harness.app.prune("1h").batches, _counters(harness)) == (2, 0)
+    assert (harness.app.tasks.prune("1h").batches, _counters(harness)) == (2, 0)
 
 
 # From another process
@@ -759,11 +763,13 @@ def test_a_request_that_is_served_for_a_task_opens_a_batch_of_its_children(start
 
     number, tasks = serve()
     assert serve() == (number, [])  # the request is sent again: it is the same batch
-    assert number == harness.app.batch_status("night").id
-    assert [(task.id, task.parent) for task in harness.app.tasks(kind="item")] == [(one, opener) for one in tasks[::-1]]
+    assert number == harness.app.batches.get("night").id
+    assert [(task.id, task.parent) for task in harness.app.tasks.list(kind="item")] == [
+        (one, opener) for one in tasks[::-1]
+    ]
     assert len(tasks) == 2
     harness.drain()
-    assert (harness.app.batch_status("night").succeeded, runs) == (2, ["night"])
+    assert (harness.app.batches.get("night").succeeded, runs) == (2, ["night"])
     assert harness.task(one(harness, "report").id).parent == opener
 
 
@@ -783,10 +789,10 @@ def test_a_request_that_cannot_be_served_so_opens_none(start: Start) -> None:
         harness.app.batch("x", then=Opener()),
     ):
         pass
-    harness.app.cancel(opener)
+    harness.app.tasks.cancel(opener)
     with incoming(sent[0]), pytest.raises(ConfigError, match="was cancelled"), harness.app.batch("x"):
         pass
-    assert harness.app.batches() == []
+    assert harness.app.batches.list() == []
     strange = {"baggage": "onceward.lineage=00000000-0000-4000-8000-000000000000,onceward.task=999"}
     with incoming(strange), pytest.raises(NoLineage), harness.app.batch("x"):
         pass
@@ -811,7 +817,7 @@ def test_members_of_a_batch_do_not_count_as_children_of_the_task_that_opens_it(s
     harness = begin(start, fill)
     opener = harness.app.enqueue(Opener(), limits=Limits(max_children=3))
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (harness.task(opener).status, batch.status, batch.succeeded, batch.refused) == (
         Status.SUCCEEDED, "succeeded", 12, 0
     )  # fmt: skip
@@ -829,7 +835,7 @@ def test_a_task_that_has_opened_a_batch_has_its_children_left_in_a_later_attempt
     opener = harness.app.enqueue(Opener(), limits=Limits(max_children=2))
     harness.drain()
     assert harness.task(opener).status is Status.SUCCEEDED
-    assert len(harness.app.tasks(kind="item")) == 7
+    assert len(harness.app.tasks.list(kind="item")) == 7
 
 
 @pytest.mark.parametrize(
@@ -853,7 +859,7 @@ def test_a_batch_that_cannot_take_all_of_it_fails_its_stage_for_good(
     opener = harness.app.enqueue(Opener(), limits=lineage)
     harness.drain()
     found = harness.task(opener)
-    assert (found.status, found.failures, harness.app.batches(), harness.app.tasks(kind="item")) == (
+    assert (found.status, found.failures, harness.app.batches.list(), harness.app.tasks.list(kind="item")) == (
         Status.FAILED, 0, [], []
     )  # fmt: skip
     assert re.search(f"batch 'night' cannot take all of its 12 tasks: .*{says}", str(found.reason))
@@ -868,7 +874,7 @@ def test_what_is_there_already_or_linked_folds_and_spoils_nothing(start: Start) 
     harness.app.enqueue(Item("c", "waits"))
     opener = harness.app.enqueue(Opener())
     harness.drain(wait_for_due=False)
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (harness.task(opener).status, batch.status, batch.refused) == (Status.SUCCEEDED, "succeeded", 0)
 
 
@@ -882,5 +888,5 @@ def test_a_stage_that_opens_its_batch_again_counts_each_refusal_once(start: Star
     harness = begin(start, fill, items(**IN_PART), reports())
     harness.enqueue(Opener())
     harness.drain()
-    batch = harness.app.batch_status("night")
+    batch = harness.app.batches.get("night")
     assert (batch.status, batch.succeeded, batch.refused) == ("partial", 3, 2)

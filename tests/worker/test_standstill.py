@@ -49,7 +49,7 @@ def run(sqlite_url: str, pipeline: Pipeline[Any]) -> int:
         app.prepare()
         task = app.enqueue(Job()).id
         app.run(until_idle=True)
-        assert app.task(task).status.word == "succeeded"
+        assert app.tasks.get(task).status.word == "succeeded"
     return task
 
 

@@ -79,5 +79,5 @@ def test_a_command_refuses_a_module_that_begins_work(call: str, tmp_path: Path) 
     assert code == 2
     assert f"pages calls {call.partition('(')[0]}() while a command imports it" in err
     app = App(f"sqlite:///{tmp_path}/pages.db")
-    assert app.tasks() == []
+    assert app.tasks.list() == []
     app.close()

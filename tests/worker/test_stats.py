@@ -75,7 +75,7 @@ def started(start: Start, **options: Any) -> Harness:
 
 
 def test_an_empty_database_has_figures_of_nothing(start: Start) -> None:
-    found = start(mails()).app.stats()
+    found = start(mails()).app.stats.get()
     assert (found.stuck, found.durations, found.pipelines, found.sources, found.cache) == ((), (), (), (), ())
     assert (found.attempts.attempts, found.retry_rate, found.reclaim_rate) == (0, None, None)
     assert (found.cache_total.hit_rate, found.cache_total.retry_hit_rate, found.is_whole) == (None, None, True)
@@ -89,7 +89,7 @@ def test_stages_are_timed_by_pipeline_stage_and_size(start: Start) -> None:
         harness.drain()
     found = [
         (one.pipeline, one.stage, one.size, one.count, one.p50_s, one.p95_s, one.max_s)
-        for one in harness.app.stats().durations
+        for one in harness.app.stats.get().durations
     ]
     assert found == [
         ("page", stage, size, count, seconds, seconds, seconds)
@@ -115,7 +115,7 @@ def test_stages_are_timed_by_the_size_that_they_measure(start: Start) -> None:
     for text in ("x" * 3, "x" * 20, "x" * 70):
         harness.enqueue(Page(text, text))
         harness.drain()
-    timed = [(one.stage, one.size, one.count, one.max_s) for one in harness.app.stats().durations]
+    timed = [(one.stage, one.size, one.count, one.max_s) for one in harness.app.stats.get().durations]
     assert timed == [
         ("extract", "0 to 9 words", 1, 3.0),
         ("extract", "10 to 99 words", 2, 70.0),
@@ -158,7 +158,7 @@ def test_the_pace_and_the_time_in_line_are_told(start: Start) -> None:
     harness.advance("5s")
     harness.drain()
     assert harness.task(later).status is Status.SUCCEEDED
-    found = harness.app.stats()
+    found = harness.app.stats.get()
     assert (found.pace.minutes, found.pace.ended, found.pace.failed) == (10.0, 3, 1)
     assert (found.pace.ended_a_minute, found.pace.failed_a_minute) == (0.3, 0.1)
     [waited] = found.waited
@@ -174,12 +174,12 @@ def test_spending_is_told_as_an_hours_worth(start: Start) -> None:
         ctx.charge(usd, 3)
 
     harness = start(page)
-    assert harness.app.stats().usd_an_hour is None
-    harness.app.watch_now()
+    assert harness.app.stats.get().usd_an_hour is None
+    harness.app.alerts.look()
     harness.enqueue(Page("one"))
     harness.drain()
     harness.advance("30m")
-    assert harness.app.stats().usd_an_hour == 3.0
+    assert harness.app.stats.get().usd_an_hour == 3.0
 
 
 def test_a_batch_tells_how_long_it_will_take(start: Start) -> None:
@@ -194,22 +194,22 @@ def test_a_batch_tells_how_long_it_will_take(start: Start) -> None:
     with harness.app.batch("night") as batch:
         for url in ("held", "one", "two", "three"):
             batch.add(Page(url))
-    opened = harness.app.batch_status("night")
+    opened = harness.app.batches.get("night")
     half_a_minute_later = opened.created_at + timedelta(seconds=30)
     assert opened.time_left(half_a_minute_later) is None
     harness.drain()
-    assert harness.app.batch_status("night").time_left(half_a_minute_later) == timedelta(seconds=10)
-    [waiting] = harness.app.tasks(status="waiting")
-    harness.app.signal(waiting.id, "approved")
+    assert harness.app.batches.get("night").time_left(half_a_minute_later) == timedelta(seconds=10)
+    [waiting] = harness.app.tasks.list(status="waiting")
+    harness.app.tasks.signal(waiting.id, "approved")
     harness.drain()
-    assert harness.app.batch_status("night").time_left(half_a_minute_later) is None
+    assert harness.app.batches.get("night").time_left(half_a_minute_later) is None
 
 
 def test_retries_are_counted_by_pipeline_and_by_source(start: Start) -> None:
     harness = started(start, source=Source("web"))
     harness.app.enqueue_many([Page("a"), Page("bad"), Mail("ada")])
     harness.drain()
-    found = harness.app.stats()
+    found = harness.app.stats.get()
     mail, page = found.pipelines
     assert (mail.name, mail.attempts, mail.retries, mail.retry_rate) == ("mail", 1, 0, 0.0)
     assert (page.name, page.attempts, page.retries) == ("page", 3, 1)
@@ -223,7 +223,7 @@ def test_without_the_code_nobody_knows_which_stage_has_which_source(start: Start
     harness.enqueue(Page("bad"))
     harness.drain()
     with App(store_url).on(store_url, clock=harness.clock) as other:
-        found = other.stats()
+        found = other.stats.get()
     assert ([one.name for one in found.pipelines], found.sources) == (["page"], ())
 
 
@@ -232,7 +232,7 @@ def test_what_dead_workers_held_is_counted(start: Start) -> None:
     harness.enqueue(Page("a"))
     harness.crash("before read")
     harness.drain()
-    found = harness.app.stats()
+    found = harness.app.stats.get()
     assert (found.attempts.attempts, found.attempts.reclaimed, found.reclaim_rate) == (2, 1, 0.5)
     assert found.retry_rate == 0.0, "a death is no retry"
     assert {(one.stage, one.count) for one in found.durations} == {("fetch", 1), ("read", 1)}
@@ -245,10 +245,10 @@ def test_what_lies_before_the_window_does_not_count(start: Start) -> None:
     harness.advance("2h")
     harness.enqueue(Mail("ada"))
     harness.drain()
-    assert [one.name for one in harness.app.stats("1h").pipelines] == ["mail"]
-    assert [one.name for one in harness.app.stats("3h").pipelines] == ["mail", "page"]
+    assert [one.name for one in harness.app.stats.get("1h").pipelines] == ["mail"]
+    assert [one.name for one in harness.app.stats.get("3h").pipelines] == ["mail", "page"]
     with pytest.raises(ConfigError, match="not a duration"):
-        harness.app.stats("yesterday")
+        harness.app.stats.get("yesterday")
 
 
 def test_pages_of_the_log_are_read_to_the_end_or_until_there_are_too_many(
@@ -260,10 +260,10 @@ def test_pages_of_the_log_are_read_to_the_end_or_until_there_are_too_many(
         harness.enqueue(Page(str(number)))
         harness.drain()
         harness.advance("1m")
-    whole = harness.app.stats()
+    whole = harness.app.stats.get()
     assert (whole.is_whole, [one.count for one in whole.durations]) == (True, [4, 4])
     monkeypatch.setattr(store_stats, "MOST_ROWS", 3)
-    cut = harness.app.stats()
+    cut = harness.app.stats.get()
     assert cut.is_whole is False
     assert cut.since > whole.since
     # Of the third attempt only the last row is read: when its stage began is known all the same.
@@ -283,7 +283,7 @@ def test_the_cache_is_there_with_what_it_saved_on_retries(start: Start) -> None:
     harness = start(pipeline)
     harness.enqueue(Page("a"))
     harness.drain()
-    total = harness.app.stats().cache_total
+    total = harness.app.stats.get().cache_total
     assert (total.hits, total.misses, total.hit_rate, total.retry_hit_rate) == (1, 1, 0.5, 1.0)
 
 
@@ -298,9 +298,9 @@ def test_a_task_of_a_silent_worker_is_stuck(clockwork: Clockwork, hands: Hands) 
     [task] = hands.enqueue()
     hands.claim(hands.worker(lease_ms=60_000))
     clockwork.clock.advance(59)
-    assert clockwork.app.stats().stuck == ()
+    assert clockwork.app.stats.get().stuck == ()
     clockwork.clock.advance(2)
-    [found] = clockwork.app.stats().stuck
+    [found] = clockwork.app.stats.get().stuck
     assert (found.id, found.pipeline, found.status, found.stage) == (task, "note", Status.RUNNING, None)
     assert "its worker ant has been silent for longer than its lease" in found.sentence
     assert found.since.timestamp() * 1_000 == hands.now
@@ -311,11 +311,11 @@ def test_a_stage_that_gives_no_sign_is_stuck_though_its_worker_lives(clockwork: 
     worker = hands.worker(lease_ms=24 * HOUR_MS)
     hands.claim(worker)
     clockwork.clock.advance("59m")
-    assert clockwork.app.stats().stuck == ()
+    assert clockwork.app.stats.get().stuck == ()
     clockwork.clock.advance("2m")
-    assert "its first stage has run on ant for 1h1m without" in why_stuck(clockwork.app.stats())[task]
-    assert clockwork.app.stats(stuck_after="2h").stuck == ()
-    clockwork.app.cancel(task)
+    assert "its first stage has run on ant for 1h1m without" in why_stuck(clockwork.app.stats.get())[task]
+    assert clockwork.app.stats.get(stuck_after="2h").stuck == ()
+    clockwork.app.tasks.cancel(task)
 
 
 def test_progress_is_a_sign_of_life(clockwork: Clockwork, hands: Hands) -> None:
@@ -324,10 +324,10 @@ def test_progress_is_a_sign_of_life(clockwork: Clockwork, hands: Hands) -> None:
     clockwork.clock.advance("90m")
     told = clockwork.clock.now() - 60_000
     hands.sql("INSERT INTO onceward_progress (task, stage, done, at) VALUES (?, 'read', 1, ?)", task, told)
-    assert clockwork.app.stats().stuck == ()
+    assert clockwork.app.stats.get().stuck == ()
     clockwork.clock.advance("60m")
-    assert list(why_stuck(clockwork.app.stats())) == [task]
-    clockwork.app.cancel(task)
+    assert list(why_stuck(clockwork.app.stats.get())) == [task]
+    clockwork.app.tasks.cancel(task)
 
 
 def waiting(until: str | None, after: str | None = None) -> Pipeline[Page]:
@@ -345,12 +345,12 @@ def test_who_waits_for_a_signal_without_a_time_is_stuck_after_a_while(start: Sta
     task = harness.enqueue(Page("a"))
     harness.drain(wait_for_due=False)
     harness.advance("30m")
-    assert harness.app.stats().stuck == ()
+    assert harness.app.stats.get().stuck == ()
     harness.advance("31m")
-    [found] = harness.app.stats().stuck
+    [found] = harness.app.stats.get().stuck
     assert (found.id, found.status, found.stage) == (task.id, Status.WAITING, "ask")
     assert "the signal 'approved'" in found.sentence
-    assert (harness.app.stats().at - found.since).total_seconds() == 61 * 60
+    assert (harness.app.stats.get().at - found.since).total_seconds() == 61 * 60
 
 
 def test_who_is_woken_by_time_or_held_by_an_operator_is_not_stuck(start: Start) -> None:
@@ -359,16 +359,16 @@ def test_who_is_woken_by_time_or_held_by_an_operator_is_not_stuck(start: Start) 
     harness.drain(wait_for_due=False)
     harness.advance("2h")
     assert harness.app.why(timed.id).until is not None
-    assert harness.app.stats().stuck == ()
+    assert harness.app.stats.get().stuck == ()
 
 
 def test_a_paused_task_is_not_stuck(start: Start) -> None:
     harness = start(waiting("approved"))
     task = harness.enqueue(Page("a"))
     harness.drain(wait_for_due=False)
-    harness.app.pause_lineage(task.id)
+    harness.app.lineages.pause(task.id)
     harness.advance("2h")
-    assert harness.app.stats().stuck == ()
+    assert harness.app.stats.get().stuck == ()
 
 
 @pytest.mark.parametrize("per", ["total", "hour"])
@@ -386,7 +386,7 @@ def test_who_waits_for_a_budget_that_does_not_begin_anew_is_stuck(start: Start, 
     [late] = [task.id for task in tasks if harness.task(task).status is Status.WAITING]
     harness.advance("2h")
     expected = {late: "it waits for budget usd, which does not begin anew: only a higher limit will wake it"}
-    assert why_stuck(harness.app.stats()) == (expected if per == "total" else {})
+    assert why_stuck(harness.app.stats.get()) == (expected if per == "total" else {})
 
 
 @contextmanager
@@ -412,18 +412,18 @@ def parked(hands: Hands, waiting_for: str) -> Iterator[int]:
 def test_a_task_that_waits_in_vain_is_stuck(clockwork: Clockwork, hands: Hands, waiting_for: str, words: str) -> None:
     with parked(hands, waiting_for) as task:
         clockwork.clock.advance("59m")
-        assert task not in why_stuck(clockwork.app.stats())
+        assert task not in why_stuck(clockwork.app.stats.get())
         clockwork.clock.advance("2m")
-        assert words in why_stuck(clockwork.app.stats())[task]
+        assert words in why_stuck(clockwork.app.stats.get())[task]
 
 
 def test_who_follows_an_open_batch_is_not_stuck(clockwork: Clockwork, hands: Hands) -> None:
     with parked(hands, "batch:night") as task:
         clockwork.clock.advance("2h")
         hands.sql("INSERT INTO onceward_batch (name, created_at) VALUES ('night', ?)", hands.now)
-        assert task not in why_stuck(clockwork.app.stats())
+        assert task not in why_stuck(clockwork.app.stats.get())
         hands.sql("UPDATE onceward_batch SET status = 1, ended_at = ? WHERE name = 'night'", hands.now)
-        assert task in why_stuck(clockwork.app.stats())
+        assert task in why_stuck(clockwork.app.stats.get())
         hands.sql("DELETE FROM onceward_batch")
 
 
@@ -433,16 +433,17 @@ def test_the_first_of_a_line_is_stuck_with_the_reason_that_why_gives(clockwork: 
     clockwork.clock.advance("50m")
     hands.now = clockwork.clock.now()
     hands.enqueue(kind="fresh")
-    assert clockwork.app.stats().stuck == ()
+    assert clockwork.app.stats.get().stuck == ()
     clockwork.clock.advance("20m")
-    found = clockwork.app.stats().stuck
+    found = clockwork.app.stats.get().stuck
     assert [(one.id, one.status) for one in found] == [(first, Status.PENDING), (other, Status.PENDING)]
     assert {one.sentence for one in found} == {"no worker is alive"}
     hands.now = clockwork.clock.now()
     hands.worker()
-    found = clockwork.app.stats().stuck
+    found = clockwork.app.stats.get().stuck
     assert (
-        "it is ready and stands in line as the first; 1 worker would take it" in why_stuck(clockwork.app.stats())[first]
+        "it is ready and stands in line as the first; 1 worker would take it"
+        in why_stuck(clockwork.app.stats.get())[first]
     )
     assert [one.id for one in found] == [first, other]
 
@@ -450,14 +451,14 @@ def test_the_first_of_a_line_is_stuck_with_the_reason_that_why_gives(clockwork: 
 def test_a_line_that_an_operator_has_paused_is_not_stuck(clockwork: Clockwork, hands: Hands) -> None:
     [task] = hands.enqueue()
     clockwork.clock.advance("2h")
-    assert [one.id for one in clockwork.app.stats().stuck] == [task]
-    clockwork.app.pause(pipeline="note")
-    assert clockwork.app.stats().stuck == ()
+    assert [one.id for one in clockwork.app.stats.get().stuck] == [task]
+    clockwork.app.workers.pause(pipeline="note")
+    assert clockwork.app.stats.get().stuck == ()
 
 
 def test_a_cancelled_task_does_not_hide_who_stands_behind_it(clockwork: Clockwork, hands: Hands) -> None:
     first, second = hands.enqueue(2)
-    clockwork.app.cancel(first)
+    clockwork.app.tasks.cancel(first)
     clockwork.clock.advance("2h")
-    assert [one.id for one in clockwork.app.stats().stuck] == [second]
-    assert Event.CANCELLED in [one.event for one in clockwork.app.task(first).history]
+    assert [one.id for one in clockwork.app.stats.get().stuck] == [second]
+    assert Event.CANCELLED in [one.event for one in clockwork.app.tasks.get(first).history]

@@ -290,7 +290,7 @@ def test_an_operator_lets_a_quarantined_task_run_again(start: Start) -> None:
     assert harness.crashes == 3
     assert (done.status, done.reason) == (Status.FAILED, "lost 3 workers")
     assert words(harness, task) == ["crashed"] * 3
-    harness.app.retry(task.id)
+    harness.app.tasks.retry(task.id)
     harness.drain()
     assert harness.task(task).status is Status.SUCCEEDED
 

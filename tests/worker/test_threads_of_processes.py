@@ -54,12 +54,12 @@ def test_blocking_stages_are_shared_by_all_processes(
                 time.sleep(0.05)
             time.sleep(1.0)
             tasks = app.enqueue_many([scope["Job"](number) for number in range(TASKS)])  # type: ignore[operator]
-            while any(not app.task(task.id).status.is_terminal for task in tasks):
+            while any(not app.tasks.get(task.id).status.is_terminal for task in tasks):
                 assert time.monotonic() < give_up_at
                 time.sleep(0.05)
         finally:
             supervisor.terminate()
-    times = [app.task(task.id).results["block"] for task in tasks]
+    times = [app.tasks.get(task.id).results["block"] for task in tasks]
     app.close()
     took_s = max(end for _, end in times) - min(began for began, _ in times)
     ideal_s = TASKS / (THREADS * processes) * TAKES_S

@@ -95,7 +95,7 @@ def test_a_tick_ends_when_nothing_is_ready(ticks: Ticks) -> None:
     assert (report.tasks, report.outcomes, report.ended) == (30, {"succeeded": 30}, "idle")
     assert (report.work_left, report.triggered, report.why_not) == (False, False, "no work is ready")
     assert (rows(app), ticks.triggered) == ([(0, 30, "idle", 0)], [])
-    assert app.counts()[Status.PENDING] == 1
+    assert app.stats.counts()[Status.PENDING] == 1
 
 
 def test_a_tick_claims_no_more_than_it_may_and_triggers_the_next_one(ticks: Ticks) -> None:
@@ -118,7 +118,7 @@ def test_what_is_not_given_is_as_the_settings_say(ticks: Ticks) -> None:
     app.enqueue_many([Note(number) for number in range(10)])
     app.tick(trigger=ticks.trigger)
     assert ticks.triggered == [NextTick(None, 3, 120.0, 1, 0)]
-    app.set("tick_tasks", 4)
+    app.settings.set("tick_tasks", 4)
     assert app.tick(trigger=ticks.trigger).tasks == 4
 
 
@@ -151,9 +151,9 @@ def test_at_its_time_limit_a_tick_gives_back_what_is_unfinished(ticks: Ticks) ->
     report = app.tick(time_limit="500ms", trigger=ticks.trigger)
     assert time.monotonic() - began < 10
     assert (report.ended, report.released, report.tasks, report.triggered) == ("time limit", 3, 0, True)
-    assert [app.task(task.id).status for task in tasks] == [Status.PENDING] * 3
-    assert [app.task(task.id).failures for task in tasks] == [0] * 3
-    assert all(app.task(task.id).results == {"quick": 1} for task in tasks)
+    assert [app.tasks.get(task.id).status for task in tasks] == [Status.PENDING] * 3
+    assert [app.tasks.get(task.id).failures for task in tasks] == [0] * 3
+    assert all(app.tasks.get(task.id).results == {"quick": 1} for task in tasks)
 
 
 @pytest.mark.untroubled("its seconds are real ones, and trouble takes some of them")
@@ -173,7 +173,7 @@ def test_a_stage_begins_only_if_its_timeout_fits(ticks: Ticks) -> None:
     app = ticks.app(slow)
     task = app.enqueue(Slow())
     report = app.tick(time_limit="2500ms", trigger=ticks.trigger)
-    assert (began, report.released, app.task(task.id).stage) == (["first"], 1, "second")
+    assert (began, report.released, app.tasks.get(task.id).stage) == (["first"], 1, "second")
     assert report.seconds < 2.4, "it does not wait for its end in vain"
     assert (report.ended, report.triggered) == ("time limit", True)
     app.tick(time_limit="2500ms", trigger=ticks.trigger)
@@ -233,10 +233,10 @@ def test_a_tick_that_is_refused_leaves_nothing_behind(ticks: Ticks) -> None:
     with pytest.raises(ConfigError, match="concurrency=0: it is a whole number from 1"):
         app.tick(concurrency=0)
     assert rows(app) == []
-    app.set("poll", "2s")
+    app.settings.set("poll", "2s")
     assert app.config.poll_ms == 2_000
     with pytest.raises(ConfigError, match=r"a lease of 0\.01s cannot be kept"):
-        app.set("tick_lease", "10ms")
+        app.settings.set("tick_lease", "10ms")
     assert app.tick().ended == "idle"
 
 
@@ -257,11 +257,11 @@ def test_a_tick_sweeps_before_it_claims(ticks: Ticks) -> None:
     abandon(app)
     passed(app, HOUR_MS)
     report = app.tick(trigger=ticks.trigger)
-    assert app.task(polled.id).reason == "exceeded 1s"
-    assert app.batch_status("night").reason == "batch exceeded 1s"
-    assert app.task(abandoned.id).status is Status.SUCCEEDED
+    assert app.tasks.get(polled.id).reason == "exceeded 1s"
+    assert app.batches.get("night").reason == "batch exceeded 1s"
+    assert app.tasks.get(abandoned.id).status is Status.SUCCEEDED
     assert (report.reclaimed, report.expired) == (1, 2)
-    assert app.schedules()[0].fired >= 1
+    assert app.schedules.list()[0].fired >= 1
 
 
 def abandon(app: App) -> None:
@@ -295,7 +295,7 @@ def passed(app: App, ms: int) -> None:
 
 def test_a_tick_that_cannot_work_says_so_in_its_row(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
     app = ticks.app(notes())
-    monkeypatch.setattr(app, "work", lambda orders: (_ for _ in ()).throw(RuntimeError("out of paper")))
+    monkeypatch.setattr(app, "_work", lambda orders: (_ for _ in ()).throw(RuntimeError("out of paper")))
     with pytest.raises(RuntimeError, match="out of paper"):
         app.tick()
     assert rows(app) == [(0, 0, "error: RuntimeError: out of paper", 0)]

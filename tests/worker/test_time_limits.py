@@ -150,7 +150,7 @@ def test_the_setting_holds_where_the_pipeline_says_nothing_and_may_be_raised_liv
     harness = start(polled(), config=Config(task_limit="1h"))
     task = harness.enqueue(Job())
     harness.drain(wait_for_due=False)
-    harness.app.set("task_limit", "3h")
+    harness.app.settings.set("task_limit", "3h")
     harness.advance("1h")
     harness.drain(wait_for_due=False)
     assert harness.task(task).status is Status.PENDING
@@ -195,7 +195,7 @@ def claim_and_release(harness: Harness) -> None:
     session = app._store.session()
     new = NewWorker("by hand", "here", 1, None, "", "", 60_000)
     worker = session.transact(lambda: register(new, now))
-    memory = LineMemory(app.registry.lanes(None), None, app.dialect == "postgres")
+    memory = LineMemory(app._registry.lanes(None), None, app.dialect == "postgres")
     claimed = session.transact(lambda: claim(memory, worker, 10, now))
     assert claimed.leases
     session.transact(lambda: commit([Commit(one, Release()) for one in claimed.leases], now))
@@ -221,7 +221,7 @@ def test_time_spent_waiting_for_a_signal_does_not_count(start: Start) -> None:
     harness.advance("30h")
     harness.drain()
     assert harness.task(task).status is Status.WAITING
-    harness.app.signal(task.id, "approved")
+    harness.app.tasks.signal(task.id, "approved")
     harness.advance("30h")
     woken_at = harness.clock.now()
     harness.drain()
@@ -253,8 +253,8 @@ def test_time_spent_waiting_for_children_does_not_count(start: Start) -> None:
     harness.drain()
     harness.advance("40h")
     harness.drain()
-    [child] = harness.app.tasks(kind="part")
-    harness.app.signal(child.id, "go")
+    [child] = harness.app.tasks.list(kind="part")
+    harness.app.tasks.signal(child.id, "go")
     harness.drain()
     assert harness.task(task).result(gather) == "succeeded"
 
@@ -263,11 +263,11 @@ def test_a_paused_task_does_not_fail_by_its_own_time(start: Start) -> None:
     harness = start(polled())
     task = harness.enqueue(Job())
     harness.drain(wait_for_due=False)
-    harness.app.pause_lineage(task.id)
+    harness.app.lineages.pause(task.id)
     harness.advance("3h")
     harness.drain(wait_for_due=False)
     assert harness.task(task).status is Status.PENDING
-    harness.app.resume_lineage(task.id)
+    harness.app.lineages.resume(task.id)
     harness.advance("3h")
     harness.drain(wait_for_due=False)
     assert harness.task(task).status is Status.PENDING, "its time goes on with the next claim"
@@ -286,11 +286,11 @@ def test_what_an_operator_has_paused_keeps_its_time(start: Start, scope: dict[st
     harness = start(job)
     task = harness.enqueue(Job())
     harness.drain(wait_for_due=False)
-    harness.app.pause(**scope)
+    harness.app.workers.pause(**scope)
     harness.advance("3h")
     harness.drain(wait_for_due=False)
     assert harness.task(task).status is Status.PENDING
-    harness.app.resume(**scope)
+    harness.app.workers.resume(**scope)
     harness.drain()
     assert harness.task(task).reason == "exceeded 2 h"
 
@@ -300,7 +300,7 @@ def test_an_operators_retry_begins_with_a_new_clock(start: Start) -> None:
     task = harness.enqueue(Job())
     harness.drain()
     harness.advance("10h")
-    harness.app.retry(task.id)
+    harness.app.tasks.retry(task.id)
     harness.advance("10h")
     began_at = harness.clock.now()
     harness.drain()
@@ -352,7 +352,7 @@ def test_a_worker_ends_a_stage_whose_task_is_out_of_time(store_url: str, keeps_o
     with App(store_url, [job]) as app:
         task = app.enqueue(Job())
         app.run(until_idle=True)
-        found = app.task(task.id)
+        found = app.tasks.get(task.id)
         assert (found.status, found.reason) == (Status.FAILED, "exceeded 0.7s")
         assert found.ended_at - found.started_at < timedelta(seconds=20)
         assert app.verify().ok
@@ -422,7 +422,7 @@ def test_a_batch_without_a_deadline_has_that_of_the_settings(start: Start) -> No
         batch.add(Job("a"))
         batch.add(Job("b"))
     harness.drain()
-    found = harness.app.batch_status("night")
+    found = harness.app.batches.get("night")
     assert (found.status, found.reason, found.failed) == ("failed", "batch exceeded 24 h", 2)
     assert found.ended_at - found.created_at == timedelta(hours=24, minutes=0)
     assert [harness.task(task).reason for task in batch.tasks] == ["batch exceeded 24 h"] * 2
@@ -436,7 +436,7 @@ def test_a_batch_and_its_tasks_end_in_one_transaction(start: Start) -> None:
     harness.drain(wait_for_due=False)
     harness.advance("1h")
     harness.drain(wait_for_due=False)
-    ended = {harness.task(task).ended_at for task in batch.tasks} | {harness.app.batch_status("night").ended_at}
+    ended = {harness.task(task).ended_at for task in batch.tasks} | {harness.app.batches.get("night").ended_at}
     assert len(ended) == 1
 
 
@@ -466,7 +466,7 @@ def spawning() -> tuple[Pipeline[Job], Pipeline[Part]]:
 
 def part_of(harness: Harness, task: Enqueued, name: str) -> Task:
     """A child of a task."""
-    [found] = harness.app.find(Part(name), lineage=harness.task(task).lineage).tasks
+    [found] = harness.app.tasks.find(Part(name), lineage=harness.task(task).lineage).tasks
     return found
 
 
@@ -517,8 +517,8 @@ def test_a_lineage_that_gets_more_room_only_is_not_ended_again(start: Start) -> 
     harness.advance("48h")
     harness.drain(wait_for_due=False)
     slow = part_of(harness, task, "slow")
-    harness.app.raise_limits(harness.task(task).lineage, Limits(max_tasks=20_000))
-    harness.app.retry(slow.id)
+    harness.app.lineages.raise_limits(harness.task(task).lineage, Limits(max_tasks=20_000))
+    harness.app.tasks.retry(slow.id)
     harness.advance("10h")
     harness.drain(wait_for_due=False)
     assert harness.task(slow.id).status is Status.PENDING
@@ -531,8 +531,8 @@ def test_a_lineage_that_gets_more_time_is_looked_at_again(start: Start) -> None:
     harness.advance("48h")
     harness.drain(wait_for_due=False)
     slow = part_of(harness, task, "slow")
-    harness.app.raise_limits(harness.task(task).lineage, Limits(deadline="60h"))
-    harness.app.retry(slow.id)
+    harness.app.lineages.raise_limits(harness.task(task).lineage, Limits(deadline="60h"))
+    harness.app.tasks.retry(slow.id)
     harness.drain(wait_for_due=False)
     assert harness.task(slow.id).status is Status.PENDING
     harness.advance("12h")
@@ -552,7 +552,7 @@ def test_a_root_that_has_never_spawned_has_its_own_time_only(start: Start) -> No
     task = harness.enqueue(Job())
     harness.drain()
     harness.advance("300h")
-    harness.app.signal(task.id, "go")
+    harness.app.tasks.signal(task.id, "go")
     harness.drain()
     assert harness.task(task).status is Status.SUCCEEDED
 
@@ -619,16 +619,16 @@ def test_a_branch_that_gets_more_time_is_looked_at_again(start: Start) -> None:
     harness.drain(wait_for_due=False)
     short, below = (part_of(harness, task, name).id for name in ("short", "below"))
     with pytest.raises(ConfigError, match=f"the branch of task {short} has deadline 1h: raise that first"):
-        harness.app.raise_limits(below, Limits(deadline="2h"))
-    harness.app.raise_limits(short, Limits(deadline="2h"))
+        harness.app.lineages.raise_limits(below, Limits(deadline="2h"))
+    harness.app.lineages.raise_limits(short, Limits(deadline="2h"))
     harness.advance("1h")
     harness.drain(wait_for_due=False)
     assert parts_of(harness, task)["below"] == ("pending", None)
     harness.advance("1h")
     harness.drain(wait_for_due=False)
     assert parts_of(harness, task)["below"] == ("failed", "branch exceeded 2 h")
-    harness.app.raise_limits(short, Limits(deadline="3h"))
-    harness.app.retry(below)
+    harness.app.lineages.raise_limits(short, Limits(deadline="3h"))
+    harness.app.tasks.retry(below)
     harness.drain(wait_for_due=False)
     assert parts_of(harness, task)["below"] == ("pending", None)
     harness.advance("1h")
@@ -640,11 +640,11 @@ def test_a_branch_that_has_a_deadline_alone_gets_the_room_of_its_lineage(start: 
     harness = start(*branching())
     task = harness.enqueue(Job(), limits=Limits(max_tasks=3))
     harness.drain(wait_for_due=False)
-    assert not harness.app.find(Part("below"), lineage=harness.task(task).lineage).tasks
-    harness.app.raise_limits(harness.task(task).lineage, Limits(max_tasks=4))
+    assert not harness.app.tasks.find(Part("below"), lineage=harness.task(task).lineage).tasks
+    harness.app.lineages.raise_limits(harness.task(task).lineage, Limits(max_tasks=4))
     short = part_of(harness, task, "short").id
-    harness.app.cancel(short)
-    harness.app.retry(short, fresh=True)
+    harness.app.tasks.cancel(short)
+    harness.app.tasks.retry(short, fresh=True)
     harness.drain(wait_for_due=False)
     assert part_of(harness, task, "below").status is Status.PENDING
 
@@ -728,7 +728,7 @@ def test_also_when_the_batch_or_the_lineage_is_over(start: Start) -> None:
     harness.advance("1h")
     harness.drain(wait_for_due=False)
     assert provider.cancelled == ["remote-begun"]
-    found = harness.app.batch_status("night")
+    found = harness.app.batches.get("night")
     assert (found.status, found.reason, found.failed) == ("failed", "batch exceeded 1 h", 2)
     harness.advance("2h")
     harness.drain(wait_for_due=False)
@@ -769,7 +769,7 @@ def test_what_it_charges_is_kept(start: Start) -> None:
     task = harness.enqueue(Job())
     harness.drain()
     assert (harness.task(task).reason, harness.task(task).cost) == ("exceeded 2 h", Decimal("0.5"))
-    [budget] = harness.app.budgets()
+    [budget] = harness.app.budgets.list()
     assert budget.spent >= Decimal("0.5")
 
 
@@ -821,7 +821,7 @@ def test_a_task_that_is_retried_after_its_expiry_goes_on_where_it_stood(start: S
     harness = start(remote(provider), migrations=[NOTES])
     task = harness.enqueue(Job())
     harness.drain()
-    harness.app.retry(task.id)
+    harness.app.tasks.retry(task.id)
     harness.drain(wait_for_due=False)
     assert (harness.task(task).status, harness.task(task).stage) == (Status.PENDING, "poll")
     harness.drain()

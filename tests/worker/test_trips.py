@@ -68,7 +68,7 @@ def harness(start: Start) -> Harness:
 
 
 def ended(harness: Harness) -> dict[int, Status]:
-    return {one.id: one.status for one in harness.app.tasks(kind="job", limit=100)}
+    return {one.id: one.status for one in harness.app.tasks.list(kind="job", limit=100)}
 
 
 @pytest.mark.untroubled("it counts the steps of its transactions")
@@ -131,7 +131,7 @@ def of_bad(arguments: Sequence[Any], bad: int) -> bool:
 def test_what_trips_around_a_stage_ends_its_own_task(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, where: type, names: list[str]
 ) -> None:
-    bad = harness.app.tasks(kind="job", limit=100)[BAD].id
+    bad = harness.app.tasks.list(kind="job", limit=100)[BAD].id
 
     def tripping(real: Callable[..., Any]) -> Callable[..., Any]:
         def trip(*arguments: Any) -> Any:

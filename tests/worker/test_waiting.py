@@ -81,7 +81,7 @@ def test_a_signal_ends_the_wait_and_hands_over_its_value(start: Start) -> None:
     waiting = harness.task(task)
     assert (waiting.status, waiting.waiting_for) == (Status.WAITING, "signal:approved")
     assert waiting.reason == "waiting for the signal 'approved'"
-    harness.app.signal(task.id, "approved", Approval("Ada", 7))
+    harness.app.tasks.signal(task.id, "approved", Approval("Ada", 7))
     assert harness.task(task).status is Status.PENDING
     harness.drain()
     assert seen == [None, Approval("Ada", 7)]
@@ -93,7 +93,7 @@ def test_a_signal_may_come_before_anybody_waits_for_it(start: Start) -> None:
     seen: list[Any] = []
     harness = start(approval_pipeline(seen))
     task = harness.enqueue(Order())
-    harness.app.signal(task.id, "approved", {"by": "Ada", "amount": 7})
+    harness.app.tasks.signal(task.id, "approved", {"by": "Ada", "amount": 7})
     harness.drain()
     assert seen == [Approval("Ada", 7)]
     assert harness.task(task).status is Status.SUCCEEDED
@@ -103,12 +103,12 @@ def test_a_fresh_run_needs_a_new_signal(start: Start) -> None:
     seen: list[Any] = []
     harness = start(approval_pipeline(seen))
     task = harness.enqueue(Order())
-    harness.app.signal(task.id, "approved", Approval("Ada", 7))
+    harness.app.tasks.signal(task.id, "approved", Approval("Ada", 7))
     harness.drain()
-    harness.app.retry(task.id, fresh=True)
+    harness.app.tasks.retry(task.id, fresh=True)
     harness.drain()
     assert harness.task(task).status is Status.WAITING
-    harness.app.signal(task.id, "approved", Approval("Bob", 8))
+    harness.app.tasks.signal(task.id, "approved", Approval("Bob", 8))
     harness.drain()
     assert seen == [Approval("Ada", 7), None, Approval("Bob", 8)]
 
@@ -118,7 +118,7 @@ def test_another_signal_does_not_end_the_wait(start: Start) -> None:
     harness = start(approval_pipeline(seen))
     task = harness.enqueue(Order())
     harness.drain()
-    harness.app.signal(task.id, "rejected")
+    harness.app.tasks.signal(task.id, "rejected")
     harness.drain()
     assert harness.task(task).status is Status.WAITING
     assert seen == [None]
@@ -169,7 +169,7 @@ def test_a_signal_that_comes_late_is_no_time_out(start: Start) -> None:
     harness = start(patient_pipeline(runs, gives_up=False))
     task = harness.enqueue(Order())
     harness.drain()
-    harness.app.signal(task.id, "approved")
+    harness.app.tasks.signal(task.id, "approved")
     harness.drain()
     assert runs == [False, True, False]
     assert harness.task(task).results["approve"] == "approved"
@@ -180,8 +180,8 @@ def test_a_task_that_is_opened_again_has_the_whole_time_to_wait(start: Start) ->
     harness = start(patient_pipeline(runs, gives_up=True))
     task = harness.enqueue(Order())
     harness.drain(wait_for_due=False)
-    harness.app.cancel(task.id)
-    harness.app.retry(task.id)
+    harness.app.tasks.cancel(task.id)
+    harness.app.tasks.retry(task.id)
     harness.drain(wait_for_due=False)
     assert runs == [False, False]
 
@@ -229,13 +229,13 @@ def test_the_limit_of_a_wait_that_a_signal_has_ended_does_nothing_more(start: St
     harness = start(order)
     task = harness.enqueue(Order())
     harness.drain(wait_for_due=False)
-    harness.app.signal(task.id, "approved")
+    harness.app.tasks.signal(task.id, "approved")
     harness.drain()  # the hour passes, and the task waits for another signal by then
     harness.advance("2h")
     harness.drain()
     assert calls == ["approve", "approve", "ship"]
     assert harness.task(task).waiting_for == "signal:shipped"
-    harness.app.signal(task.id, "shipped")
+    harness.app.tasks.signal(task.id, "shipped")
     harness.drain()
     assert harness.task(task).status is Status.SUCCEEDED
 
@@ -255,7 +255,7 @@ def test_a_signal_that_comes_while_the_stage_runs_is_not_missed(start: Start) ->
 
     harness = start(order)
     task = harness.enqueue(Order())
-    meanwhile.append(lambda: harness.app.signal(task.id, "approved", "yes"))
+    meanwhile.append(lambda: harness.app.tasks.signal(task.id, "approved", "yes"))
     harness.drain()
     assert seen == [None, "yes"]
     assert harness.task(task).status is Status.SUCCEEDED
@@ -266,8 +266,8 @@ def test_the_last_value_of_a_signal_counts(start: Start) -> None:
     seen: list[Any] = []
     harness = start(approval_pipeline(seen))
     task = harness.enqueue(Order())
-    harness.app.signal(task.id, "approved", Approval("Ada", 1))
-    harness.app.signal(task.id, "approved", Approval("Bob", 2))
+    harness.app.tasks.signal(task.id, "approved", Approval("Ada", 1))
+    harness.app.tasks.signal(task.id, "approved", Approval("Bob", 2))
     harness.drain()
     assert seen == [Approval("Bob", 2)]
 
@@ -275,17 +275,17 @@ def test_the_last_value_of_a_signal_counts(start: Start) -> None:
 def test_a_signal_for_nobody_is_refused(start: Start) -> None:
     harness = start(approval_pipeline([]))
     task = harness.enqueue(Order())
-    harness.app.signal(task.id, "approved", Approval("Ada", 7))
+    harness.app.tasks.signal(task.id, "approved", Approval("Ada", 7))
     harness.drain()
     with pytest.raises(IllegalTransition, match=f"task {task.id} is succeeded; a signal cannot reach it any more"):
-        harness.app.signal(task.id, "approved")
+        harness.app.tasks.signal(task.id, "approved")
     with pytest.raises(TaskNotFound, match=f"there is no task {task.id + 1_000}"):
-        harness.app.signal(task.id + 1_000, "approved")
+        harness.app.tasks.signal(task.id + 1_000, "approved")
     for name in ("", "a\x00b", "\ud800"):
         with pytest.raises(ConfigError, match="is no name of a signal"):
-            harness.app.signal(task.id, name)
+            harness.app.tasks.signal(task.id, name)
     with pytest.raises(ConfigError, match="None is what a stage reads as long as 'approved' has not come"):
-        harness.app.signal(task.id, "approved", None)
+        harness.app.tasks.signal(task.id, "approved", None)
 
 
 # Whoever parks a task and whoever signals it meet at the task's row: on PostgreSQL, two transactions at once.

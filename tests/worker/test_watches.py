@@ -38,7 +38,7 @@ class Scene:
 
     def look(self) -> list[Alert]:
         """What lasts after a look."""
-        return self.app.watch_now()
+        return self.app.alerts.look()
 
     def rules(self) -> set[str]:
         return {alert.rule for alert in self.look()}
@@ -144,7 +144,7 @@ def test_what_was_repeated_is_over_after_an_hour(scene: Scene) -> None:
     scene.pass_minutes(31)
 
     assert scene.look() == []
-    [alert] = scene.app.alerts(open_only=False)
+    [alert] = scene.app.alerts.list(open_only=False)
     assert alert.resolved_at is not None
     assert not alert.is_open
 
@@ -403,7 +403,7 @@ def test_a_loop_is_told_of(start: Start) -> None:
     task = harness.enqueue(Page("home"))
     harness.drain()
 
-    [alert] = harness.app.watch_now()
+    [alert] = harness.app.alerts.look()
 
     assert (alert.rule, alert.key, alert.count, alert.tasks) == ("repeats", "home", 5, (task.id,))
     assert alert.lineage == harness.task(task).lineage
@@ -420,7 +420,7 @@ def test_a_stage_that_kills_its_workers_is_told_of(start: Start) -> None:
     harness.crash("before read", times=2)
     harness.drain()
 
-    assert [(alert.rule, alert.tasks) for alert in harness.app.watch_now()] == [("reclaims", (task.id,))]
+    assert [(alert.rule, alert.tasks) for alert in harness.app.alerts.look()] == [("reclaims", (task.id,))]
 
 
 def test_a_transaction_that_has_been_open_for_fifteen_minutes(scene: Scene) -> None:
@@ -449,13 +449,13 @@ def test_a_log_that_nobody_can_use_again(scene: Scene) -> None:
     if scene.app.dialect == "postgres":
         pytest.skip("the log of PostgreSQL is its own")
     file = Path(f"{scene.url.removeprefix('sqlite:///')}-wal")
-    scene.app.set("watch_log", 1_000, author="a test")
+    scene.app.settings.set("watch_log", 1_000, author="a test")
 
     [alert] = scene.look()
 
     assert (alert.rule, alert.subject, alert.threshold) == ("snapshot", "log", 1_000)
     assert 1_000 < alert.count <= file.stat().st_size
-    scene.app.unset("watch_log")
+    scene.app.settings.unset("watch_log")
     assert scene.look() == []
 
 
@@ -480,14 +480,14 @@ def test_a_storm_of_one_budget_or_source_hides_no_other(scene: Scene) -> None:
     scene.add("gate", name="model", enabled=0)
 
     scene.look()
-    lasting = [alert.subject for alert in scene.app.alerts(limit=1_000)]
+    lasting = [alert.subject for alert in scene.app.alerts.list(limit=1_000)]
     assert len(lasting) == 102
     assert {"whole app", "model"} < set(lasting)
 
 
 def test_a_threshold_that_is_changed_live_holds_at_once(scene: Scene) -> None:
     scene.task(lineage=uuid.uuid4(), depth=3)
-    scene.app.set("watch_depth", 2, author="a test")
+    scene.app.settings.set("watch_depth", 2, author="a test")
 
     assert [(alert.rule, alert.threshold) for alert in scene.look()] == [("depth", 2)]
 
@@ -498,7 +498,7 @@ def test_thresholds_are_settings(store_url: str) -> None:
     assert scene.look() == []
     strict = App(store_url, config=Config(watch_depth=2)).on(store_url, clock=scene.clockwork.clock)
 
-    assert [alert.threshold for alert in strict.watch_now()] == [2]
+    assert [alert.threshold for alert in strict.alerts.look()] == [2]
 
     strict.close()
     scene.close()

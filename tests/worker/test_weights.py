@@ -92,7 +92,7 @@ def test_why_names_the_weight_that_is_missing(start: Start) -> None:
     why = harness.app.why(tasks[1].id)
     assert (why.cause, why.gate) == (Cause.SOURCE, "~tokens:model")
     assert why.sentence == "source model has not the 1,000 tokens left that it takes; it has in 1s"
-    assert [one.name for one in harness.app.sources()] == ["model"]
+    assert [one.name for one in harness.app.sources.list()] == ["model"]
     harness.drain()
 
 

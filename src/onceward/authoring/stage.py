@@ -42,19 +42,26 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """A disposable process for each run of a stage, with limits on what it may take: memory, time on a processor, the
-    size of any file that it writes, and how many it may open. What is above a limit is an error of the stage."""
+    """A process for each run of a stage, with limits on what it may take: memory, time on a processor, the size of any
+    file that it writes, and how many it may open. What is above a limit is an error of the stage.
+
+    With `runs` above 1 a process is kept warm and serves so many runs, one at a time: none of them waits for an
+    interpreter to start and for the app to be imported. It is replaced after them, after a fault, and when it holds
+    more than half of its memory. The runs share what the process has in memory; give code that you do not trust one.
+    """
 
     memory_mb: int | None = None
     cpu: Duration | None = None
     file_mb: int | None = None
     open_files: int | None = None
+    runs: int = 1
     cpu_s: int | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("memory_mb", "file_mb", "open_files"):
             value = getattr(self, name)
             checked_whole(name, value, 1, MOST_AT_ONCE, none="for no limit")
+        checked_whole("runs", self.runs, 1, MOST_AT_ONCE)
         cpu_ms = None if self.cpu is None else milliseconds(self.cpu)
         if cpu_ms is not None and cpu_ms < 1:
             raise ConfigError(f"Isolation(cpu={self.cpu!r}) leaves no time")

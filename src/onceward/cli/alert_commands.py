@@ -46,9 +46,9 @@ def alerts(
     """Show the alerts that last: what is wrong, since when, with whom, and what to do."""
     with database(where) as app:
         if look:
-            app.watch_now()
+            app.alerts.look()
         now = target_app.present(app)
-        found = app.alerts(open_only=not all, limit=limit)
+        found = app.alerts.list(open_only=not all, limit=limit)
         answer(
             output,
             lambda: {"at": iso(now), "alerts": [{**json_body(one), "told_at": iso(one.told_at)} for one in found]},

@@ -33,7 +33,7 @@ def batches(
     """List batches, newest first: how far they are, what has become of their tasks, what follows."""
     with database(where) as app:
         now = target_app.present(app)
-        found = app.batches(status=status, limit=limit)
+        found = app.batches.list(status=status, limit=limit)
 
         def screen() -> Iterable[Any]:
             if found:

@@ -54,12 +54,12 @@ def budgets(
         raise ConfigError("--limit is for one budget: give its name")
     with database(where) as app:
         if limit is not None and name is not None:
-            app.raise_budget(name, limit, scope=scope, author=author)
+            app.budgets.set_limit(name, limit, scope=scope, author=author)
         now = target_app.present(app)
-        found = [one for one in app.budgets(name) if scope in (None, one.scope)]
-        if name is not None and not found and limit is None and name not in app.registry.budgets:
-            raise BudgetNotFound(name, list(app.registry.budgets))
-        held = [one for one in app.holds(name) if scope in (None, one.scope)]
+        found = [one for one in app.budgets.list(name) if scope in (None, one.scope)]
+        if name is not None and not found and limit is None and name not in app._registry.budgets:
+            raise BudgetNotFound(name, list(app._registry.budgets))
+        held = [one for one in app.budgets.holds(name) if scope in (None, one.scope)]
         answer(
             output,
             lambda: {"budgets": [_document(one) for one in found], "holds": [_hold_document(one) for one in held]},

@@ -41,10 +41,10 @@ def cache(
         raise ConfigError("--key goes with --clear and --source")
     with database(where) as app:
         if clear:
-            count = app.clear_cache(source, key)
+            count = app.cache.clear(source, key)
             answer(output, lambda: {"cleared": count}, lambda: [_cleared(count)])
         else:
-            found = app.cache(source)
+            found = app.cache.list(source)
             document = {"cache": [cache_document(one) for one in found]}
             answer(output, lambda: document, lambda: _screen(found))
     return FINE

@@ -26,6 +26,7 @@ HOMES = {
     "task_commands": ("cancel", "retry", "signal", "task", "tasks"),
     "tick_commands": ("tick",),
     "try_command": ("try",),
+    "web_commands": ("token", "web"),
 }
 """Which module holds which commands. They add themselves to the command line when it is imported."""
 

@@ -21,7 +21,7 @@ from onceward.cli.target_app import database
 def status(*, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
     """Show how things stand: tasks by status, the backlog, the living workers."""
     with database(where) as app:
-        counts, backlog, workers = app.counts(), app.backlog(), app.workers.list()
+        counts, backlog, workers = app.stats.counts(), app.stats.backlog(), app.workers.list()
         facts = (target_app.place_of(app), counts, backlog, workers, target_app.present(app))
         answer(output, lambda: documents.status_document(*facts), lambda: screens.status_screen(*facts))
     return FINE
@@ -74,7 +74,7 @@ def prune(
 ) -> int:
     """Delete ended tasks that are older than that, with all that belongs to them."""
     with database(where) as app:
-        pruned = app.prune(older_than)
+        pruned = app.tasks.prune(older_than)
         facts = asdict(pruned)
 
         def screen() -> Iterable[Any]:

@@ -186,7 +186,7 @@ def _supervisor(url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _look(app: App, at_s: float) -> Look:
-    return Look(at_s, app.counts(), Counter(app.read(_rows_by_stage)), app.workers.list())
+    return Look(at_s, app.stats.counts(), Counter(app.read(_rows_by_stage)), app.workers.list())
 
 
 def _rows_by_stage(connection: Connection) -> dict[str, int]:
@@ -300,10 +300,10 @@ class _Screen:
 
 def _balance(app: App, wanted: dict[int, demo_app.Offer], story: Story) -> list[Line]:
     """What there should be after the last task, and what there is."""
-    histories = [app.task(task_id).history for task_id in wanted]
+    histories = [app.tasks.get(task_id).history for task_id in wanted]
     events = Counter(one.event for history in histories for one in history)
     pairs = Counter(app.read(_all_rows))
-    counts = app.counts()
+    counts = app.stats.counts()
     unwanted = sum(one.trouble == "unwanted" for one in wanted.values())
     should = {(task_id, stage) for task_id, one in wanted.items() for stage in demo_app.stages_of(one)}
     return [
@@ -345,6 +345,7 @@ def _show_balance(
     # Not broken where the terminal is narrow, so that they can be copied.
     console.print(Text.assemble(("\nlook around  ", "dim"), f"onceward tasks --db {url}"), soft_wrap=True)
     console.print(Text.assemble(("             ", "dim"), f"onceward task 10 --db {url}"), soft_wrap=True)
+    console.print(Text.assemble(("dashboard    ", "dim"), f"onceward web --db {url}"), soft_wrap=True)
 
 
 def _show_log(console: Console, folder: Path, code: int | None) -> None:

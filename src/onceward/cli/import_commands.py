@@ -62,9 +62,9 @@ def import_items(
     A line that cannot be read is told of and left out; then the exit code is 1.
     """
     with database(where) as app, _lines_of(file) as lines:
-        if not app.registry.kinds:
+        if not app._registry.kinds:
             raise ConfigError("import needs the code, which knows what a payload looks like: give --app module:app")
-        report = app.import_items(
+        report = app.tasks.import_items(
             lines,
             kind=kind,
             name=name,

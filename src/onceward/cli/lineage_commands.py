@@ -45,7 +45,7 @@ def lineage(
     """Show a lineage as a tree: statuses, attempts, and what was refused, where, and why."""
     with database(where) as app:
         now = target_app.present(app)
-        found = app.lineage(id, subtree=subtree, limit=limit)
+        found = app.lineages.get(id, subtree=subtree, limit=limit)
         answer(output, lambda: documents.lineage_document(found), lambda: screens.lineage_screen(found, now))
     return FINE
 
@@ -61,7 +61,7 @@ def lineages(
     """List lineages, newest first: those whose root has spawned, or was given limits of its own."""
     with database(where) as app:
         now = target_app.present(app)
-        found = app.lineages(limit, largest=largest)
+        found = app.lineages.list(limit, largest=largest)
 
         def screen() -> Iterable[Any]:
             if found:
@@ -113,7 +113,7 @@ def limits(
 ) -> int:
     """Show the limits of a lineage or a part of it, or raise them. Nobody but an operator can."""
     with database(where) as app:
-        now_has = app.raise_limits(id, Limits(max_depth, max_tasks, max_children, deadline))
+        now_has = app.lineages.raise_limits(id, Limits(max_depth, max_tasks, max_children, deadline))
         answer(
             output,
             lambda: documents.limits_document(now_has),
@@ -126,4 +126,4 @@ def limits(
 def approve(ids: Ids, /, *, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
     """Approve tasks that wait for it: sends them the signal "approved"."""
     with database(where) as app:
-        return one_by_one(output, "approved", ids, app.approve)
+        return one_by_one(output, "approved", ids, app.tasks.approve)

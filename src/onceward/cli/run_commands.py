@@ -66,15 +66,15 @@ def run(
     wanted = None if queues is None else [queue.strip() for queue in queues.split(",") if queue.strip()]
     answer = Aside() if output.json else None
     found = target_app.loaded(app)
-    found.registry.lanes(wanted)  # a queue that nobody uses is refused before anything begins
+    found._registry.lanes(wanted)  # a queue that nobody uses is refused before anything begins
     log.begin(app, output)
     logger = logs.EngineLog("onceward.cli")
     logger.info(
         "working",
         database=target_app.place_of(found),
         **({"created": True} if target_app.is_missing(found) else {}),
-        kinds=",".join(found.registry.kinds),
-        queues=",".join(wanted or found.registry.queues),
+        kinds=",".join(found._registry.kinds),
+        queues=",".join(wanted or found._registry.queues),
         processes=processes,
     )
     began, started = found._store.clock.now(), time.monotonic()
@@ -83,7 +83,7 @@ def run(
     counts: dict[Status, int] = {}
     ended: dict[Status, int] = {}
     if not database.is_away:  # or the end would wait for it
-        counts, ended = found.counts(), target_app.ended_since(found, began)
+        counts, ended = found.stats.counts(), target_app.ended_since(found, began)
     found.close()
     logger.info("stopped", after_s=seconds, **{status.word: count for status, count in ended.items()})
     if answer is not None:

@@ -49,15 +49,15 @@ def schedules(
         raise ConfigError("give one of --pause, --resume and --run-now, not several")
     with database(where) as app:
         if pause is not None:
-            app.pause_schedule(pause)
+            app.schedules.pause(pause)
             answer(output, lambda: {"paused": pause}, lambda: [_done("paused", pause)])
         elif resume is not None:
-            app.resume_schedule(resume)
+            app.schedules.resume(resume)
             answer(output, lambda: {"resumed": resume}, lambda: [_done("resumed", resume)])
         elif run_now is not None:
-            if not app.registry.kinds:
+            if not app._registry.kinds:
                 raise ConfigError("--run-now needs the code, which knows what is to be enqueued: give --app module:app")
-            begun = app.run_now(run_now)
+            begun = app.schedules.run_now(run_now)
             told = f"task {begun.task}{'' if begun.created else ', which was there already'}"
             answer(
                 output,
@@ -69,7 +69,7 @@ def schedules(
                 return BAD_ANSWER
         else:
             now = target_app.present(app)
-            found = app.schedules()
+            found = app.schedules.list()
             answer(output, lambda: {"schedules": [_document(one) for one in found]}, lambda: _screen(found, now))
     return FINE
 

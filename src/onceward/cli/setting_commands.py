@@ -65,16 +65,16 @@ def settings(
     with database(where) as app:
         if unset:
             assert name is not None
-            was_there = app.unset(name)
+            was_there = app.settings.unset(name)
             said = f"{name} is {_said(app, name)}{'' if was_there else '; nobody had changed it'}"
             answer(output, lambda: {"unset": name, "was_set": was_there}, lambda: [Text(said)])
         elif value is not None:
             assert name is not None
-            app.set(name, app.read_setting(name, value), author=author)
+            app.settings.set(name, app.settings.parse(name, value), author=author)
             said = f"{name} is {_said(app, name) or 'empty'} for all workers from now on"
-            answer(output, lambda: setting_document(_found(app.settings(), name)), lambda: [Text(said)])
+            answer(output, lambda: setting_document(_found(app.settings.list(), name)), lambda: [Text(said)])
         else:
-            found = app.settings() if name is None else [_found(app.settings(), name)]
+            found = app.settings.list() if name is None else [_found(app.settings.list(), name)]
             now = target_app.present(app)
             answer(
                 output,
@@ -108,7 +108,7 @@ def _found(settings: Sequence[SettingValue], name: str) -> SettingValue:
 
 
 def _said(app: App, name: str) -> str:
-    found = _found(app.settings(), name)
+    found = _found(app.settings.list(), name)
     return _text(found, found.value)
 
 

@@ -56,7 +56,7 @@ def sources(
     """
     with database(where) as app:
         now = target_app.present(app)
-        found = [one for one in app.sources() if not (unhealthy and one.is_healthy)]
+        found = [one for one in app.sources.list() if not (unhealthy and one.is_healthy)]
 
         def screen() -> Iterable[Any]:
             if found:
@@ -100,7 +100,7 @@ def source(
             answer(output, lambda: {done: changed}, lambda: [_done(done, one) for one in changed])
         else:
             now = target_app.present(app)
-            found = app.source(name)
+            found = app.sources.get(name)
             document = {"sources": [source_document(one) for one in found]}
             answer(output, lambda: document, lambda: _screen(found, now))
     return FINE
@@ -113,13 +113,13 @@ def _given(**flags: bool) -> Iterable[tuple[str, bool]]:
 def _change(app: App, word: str, name: str) -> list[str]:
     match word:
         case "enable":
-            return app.enable_source(name)
+            return app.sources.enable(name)
         case "disable":
-            return app.disable_source(name)
+            return app.sources.disable(name)
         case "pause":
-            app.pause(source=name)
+            app.workers.pause(source=name)
         case _:
-            app.resume(source=name)
+            app.workers.resume(source=name)
     return [name]
 
 
@@ -159,10 +159,10 @@ def pause(
     _one_thing(id, pipeline, source, queue, everything)
     with database(where) as app:
         if id is not None:
-            count = app.pause_lineage(id)
+            count = app.lineages.pause(id)
             answer(output, lambda: {"paused": id, "tasks": count}, lambda: [_counted("paused", count)])
         else:
-            scope = app.pause(pipeline=pipeline, source=source, queue=queue)
+            scope = app.workers.pause(pipeline=pipeline, source=source, queue=queue)
             answer(output, lambda: {"paused": scope}, lambda: [_done("paused", scope_text(scope))])
     return FINE
 
@@ -188,10 +188,10 @@ def resume(
     _one_thing(id, pipeline, source, queue, everything)
     with database(where) as app:
         if id is not None:
-            count = app.resume_lineage(id)
+            count = app.lineages.resume(id)
             answer(output, lambda: {"resumed": id, "tasks": count}, lambda: [_counted("resumed", count)])
         else:
-            scope = app.resume(pipeline=pipeline, source=source, queue=queue)
+            scope = app.workers.resume(pipeline=pipeline, source=source, queue=queue)
             answer(output, lambda: {"resumed": scope}, lambda: [_done("resumed", scope_text(scope))])
     return FINE
 

@@ -49,7 +49,7 @@ def stats(
     """
     with database(where) as app:
         target_app.present(app)  # by the clock of the database, by which everything was written
-        found = app.stats(since, stuck_after=stuck_after)
+        found = app.stats.get(since, stuck_after=stuck_after)
         answer(output, lambda: stats_document(found), lambda: _screen(found))
     return FINE
 

@@ -102,7 +102,7 @@ def stored_payload(app: App, task_id: int) -> bytes:
 def lineage_named(app: App, text: str) -> uuid.UUID:
     """The lineage that is meant by its id, or by the number of a task in it."""
     meant = as_id(text)
-    return app.task(meant).lineage if isinstance(meant, int) else meant
+    return app.tasks.get(meant).lineage if isinstance(meant, int) else meant
 
 
 def running_in(app: App, worker_id: int) -> int:

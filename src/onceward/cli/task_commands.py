@@ -50,7 +50,7 @@ def tasks(
     with database(where) as app:
         now = target_app.present(app)
         within = None if lineage is None else target_app.lineage_named(app, lineage)
-        found = app.tasks(
+        found = app.tasks.list(
             status=status, kind=kind, key=key, lineage=within, min_depth=min_depth, stuck=stuck, limit=limit
         )
 
@@ -76,8 +76,8 @@ def task(
 ) -> int:
     """Show everything about one task: its fields, its stages and their results, its history."""
     with database(where) as app:
-        found = app.task(task_id)
-        pipeline = app.registry[found.kind] if found.kind in app.registry.kinds else None
+        found = app.tasks.get(task_id)
+        pipeline = app._registry[found.kind] if found.kind in app._registry.kinds else None
         facts = (found, target_app.stored_payload(app, task_id), pipeline, target_app.present(app))
         answer(output, lambda: documents.whole_task_document(*facts), lambda: screens.task_screen(*facts))
     return FINE
@@ -114,11 +114,11 @@ def retry(
         raise ConfigError("--lineage keeps finished stages; give the numbers of the tasks that are to forget them")
     with database(where) as app:
         if lineage is not None:
-            retried = app.retry_lineage(lineage)
+            retried = app.lineages.retry(lineage)
             return together(output, "retried", retried.tasks, "nothing of it has failed", retried.refused)
-        if from_stage is not None and not app.registry.kinds:
+        if from_stage is not None and not app._registry.kinds:
             raise ConfigError("--from-stage needs the code, which knows the order of the stages: give --app module:app")
-        return one_by_one(output, "retried", ids, lambda one: app.retry(one, fresh=fresh, stage=from_stage))
+        return one_by_one(output, "retried", ids, lambda one: app.tasks.retry(one, fresh=fresh, stage=from_stage))
 
 
 @command_line.command(
@@ -144,8 +144,8 @@ def cancel(
     _either(ids, lineage)
     with database(where) as app:
         if lineage is not None:
-            return together(output, "cancelled", app.cancel_lineage(lineage, reason), "nothing of it is open")
-        return one_by_one(output, "cancelled", ids, lambda one: app.cancel(one, reason))
+            return together(output, "cancelled", app.lineages.cancel(lineage, reason), "nothing of it is open")
+        return one_by_one(output, "cancelled", ids, lambda one: app.tasks.cancel(one, reason))
 
 
 def _either(ids: Iterable[int], lineage: str | None) -> None:
@@ -179,7 +179,7 @@ def signal(
     """Send a signal to a task, before or while it waits for it."""
     meant = True if value is None else _as_json_or_text(value)
     with database(where) as app:
-        app.signal(task_id, name, meant)
+        app.tasks.signal(task_id, name, meant)
         answer(
             output,
             lambda: {"task": task_id, "signal": name, "value": meant},

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from onceward.authoring.child_builder import Spawner
 from onceward.authoring.pipeline import Pipeline
 from onceward.authoring.registry import Registry
+from onceward.client.awaited import awaited
 from onceward.client.group_commit import Turn
 from onceward.client.loop_warnings import warn_on_loop
 from onceward.client.snapshot_pool import Readers
@@ -64,18 +65,18 @@ class Client:
             checked_value("stop_list", stop_list, StopList, "StopList(domains=['example.com'])")
         self.url = url
         know_environment()
-        self.registry = Registry(pipelines)
+        self._registry = Registry(pipelines)
         self._code = Config() if config is None else config
         self._declared = configuration.declared(settings)
         self._in_force = EffectiveSettings(
-            configuration.levels(self._code, self._declared), self._declared, self.registry
+            configuration.levels(self._code, self._declared), self._declared, self._registry
         )
         self._migrations = checked_values("migrations", migrations, migrate.Migration, "Migration('001', 'CREATE …')")
         self._on_connect = on_connect
         self._store = open_store(url, clock, on_connect, prepare=self.config.prepare)
         self._stop_list = stop_list
-        self.spawner = Spawner(self.registry, self.config.bounds, stop_list, self._store.clock.now)
-        self._in_force.tell(lambda changed: setattr(self.spawner, "defaults", changed.bounds))
+        self._spawner = Spawner(self._registry, self.config.bounds, stop_list, self._store.clock.now)
+        self._in_force.tell(lambda changed: setattr(self._spawner, "defaults", changed.bounds))
         self._lock = Turn()
         self._client: Session | None = None
         self._readers = Readers(self._store, self._wait_s)
@@ -99,6 +100,8 @@ class Client:
             done += migrate.apply_app_migrations(session, self._migrations, self._store.clock.now())
             self._is_prepared = True
             return done
+
+    amigrate = awaited(migrate)
 
     def prepare(self) -> None:
         """Make sure that the database fits this code: migrate an embedded or an empty one, refuse others."""

@@ -7,7 +7,7 @@ that has sent the request; anywhere else a root, durable when the call returns.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
@@ -28,7 +28,6 @@ from onceward.model import codec
 from onceward.model.enqueue_options import NO_OPTIONS, EnqueueOptions
 from onceward.model.lineage import Limits, Spawn, StageBatch, checked_deadline, checked_limits
 from onceward.model.payload import Payload
-from onceward.model.status import Status
 from onceward.model.task import Lease, NewTask
 from onceward.model.times import Duration
 from onceward.store.governance.budgets import count_roots
@@ -42,15 +41,9 @@ from onceward.store.op import Op, adrive, drive
 from onceward.support.lazily import modules
 
 if TYPE_CHECKING:
-    from onceward.client import importing
-    from onceward.client.importing import Imported, Line, Problem
     from onceward.store.drivers import caller_connection
-    from onceward.store.operations import importing as old_tasks
 else:
-    (importing,) = modules("onceward.client.importing")
-    caller_connection, old_tasks = modules(
-        "onceward.store.drivers.caller_connection", "onceward.store.operations.importing"
-    )
+    (caller_connection,) = modules("onceward.store.drivers.caller_connection")
 
 
 class _Asked(NamedTuple):
@@ -210,7 +203,7 @@ class Enqueueing(Client):
             return (yield from self._enqueue(roots))
 
         def wanted(lease: Lease) -> list[Spawn]:
-            return [self.spawner.child(lease, payload, options) for payload in payloads]
+            return [self._spawner.child(lease, payload, options) for payload in payloads]
 
         try:
             spawned = yield from spawn_remotely(far.task, far.lineage, wanted, self.config.bounds, roots.now)
@@ -224,7 +217,7 @@ class Enqueueing(Client):
 
     @cached_property
     def _rooting(self) -> Rooting:
-        return Rooting(self.registry, self._stop_list, lambda limits: self.config.bounds.replaced(limits))
+        return Rooting(self._registry, self._stop_list, lambda limits: self.config.bounds.replaced(limits))
 
     @cached_property
     def _sharing(self) -> Sharing[Roots, list[Enqueued]]:
@@ -317,38 +310,7 @@ class Enqueueing(Client):
         def arrive_with(wanted: Callable[[Lease], list[Spawn]]) -> SpawnResults:
             return self._transact(lambda: open_it(wanted))
 
-        return FarFilling(far, new, then, limits, self.spawner.child, arrive_with, otherwise)
-
-    def import_items(
-        self,
-        lines: Iterable[Line],
-        *,
-        kind: str | None = None,
-        name: str = "import",
-        fields: Mapping[str, str] | None = None,
-        statuses: Mapping[str, Status | str] | None = None,
-        on_problem: Callable[[Problem], None] | None = None,
-    ) -> Imported:
-        """Import items of an older system: JSON lines or mappings, each with a lineage of its own, assigned once.
-
-        An item is known by its `id`, or else by its key, within the import of that `name`: whoever imports it again
-        adds nothing. What was in work is pending here; what has ended stays ended, and can be retried. `fields` says
-        where things stand in a line (`{"url": "job.link", "created_at": "createdAt"}`), `statuses` what words mean
-        (`{"parked": "cancelled"}`). Without `kind` every line names its own. A line that cannot be read is in the
-        report, with its number, and keeps no other from being imported.
-        """
-        if spawning_stage(root=False, conn=None) is not None:
-            raise ConfigError("an import begins lineages of its own; it is nothing for a stage, which spawns its work")
-        importer = importing.Importer(
-            name=name,
-            reader=importing.ItemReader(self.registry, kind, fields, statuses),
-            make=lambda payload, now: self._rooting.task(payload, now, NO_OPTIONS),
-            stopped=self._rooting.stopped,
-            write=lambda scope, old, now: self._transact(lambda: old_tasks.import_tasks(scope, old, now)),
-            now=self._store.clock.now,
-            on_problem=on_problem,
-        )
-        return importer.run(lines)
+        return FarFilling(far, new, then, limits, self._spawner.child, arrive_with, otherwise)
 
     def _enqueue(self, roots: Roots) -> Op[list[Enqueued]]:
         """Enqueue roots: most at once, those that are unique everywhere or have limits of their own one by one."""

@@ -57,9 +57,9 @@ class Retryable(Verdict):
 class Waiting(Verdict):
     """Not yet: run this stage again after a time, or when a signal has come. Costs no attempt.
 
-    `Waiting(after="30s")` polls again, `Waiting(until="approved")` waits for `app.signal(id, "approved")`, and with
-    both the time ends the wait if no signal has come: then `ctx.timed_out("approved")` is true. The effects of the
-    stage are kept.
+    `Waiting(after="30s")` polls again, `Waiting(until="approved")` waits for `app.tasks.signal(id, "approved")`, and
+    with both the time ends the wait if no signal has come: then `ctx.timed_out("approved")` is true. The effects of
+    the stage are kept.
     """
 
     def __init__(self, *, after: Duration | None = None, until: str | None = None, reason: str | None = None) -> None:

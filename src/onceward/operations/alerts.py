@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from onceward.client.awaited import awaited
 from onceward.client.client import Client
+from onceward.client.namespace import Namespace
 from onceward.errors import ConfigError
 from onceward.model import arguments
 from onceward.support.lazily import modules
@@ -33,26 +36,34 @@ def checked_watches(given: Iterable[Watch]) -> tuple[Watch, ...]:
     return watches
 
 
-class Watching(Client):
-    """An app, for those who want to know of trouble."""
+class Alerts(Namespace):
+    """`app.alerts`: what the rules of the engine and the watches of the app have found."""
 
-    _watches: tuple[Watch, ...] = ()
+    def __init__(self, client: Client, watches: tuple[Watch, ...]) -> None:
+        super().__init__(client)
+        self._watches = watches
 
-    def alerts(self, *, open_only: bool = True, limit: int = 100) -> list[Alert]:
+    def list(self, *, open_only: bool = True, limit: int = 100) -> builtins.list[Alert]:
         """The alerts that last, newest first; or the newest of all."""
         most = arguments.most_of(limit)
-        rows = self._ask(lambda: alerts.read_newest(open_only=bool(open_only), limit=most))
+        rows = self._client._ask(lambda: alerts.read_newest(open_only=bool(open_only), limit=most))
         return [shown.as_alert(row) for row in rows]
 
-    def watch_now(self, *, if_due: bool = False) -> list[Alert]:
+    alist = awaited(list)
+
+    def look(self, *, if_due: bool = False) -> builtins.list[Alert]:
         """Look at all rules and watches at once, and tell the webhook; returns the alerts that last.
 
         Workers do that by themselves, every `watch_every`. With `if_due` nothing is done if somebody just has.
         """
-        self.prepare()
-        session = self._store.client_session()  # its own: nobody waits here for a slow watch, or for a webhook
+        client = self._client
+        client.prepare()
+        session = client._store.client_session()  # its own: no call waits here for a slow watch, or for a webhook
         try:
-            watcher.Watcher(session, lambda: self.config, self._watches, self._readers.read).step(at_once=not if_due)
+            watching = watcher.Watcher(session, lambda: client.config, self._watches, client._readers.read)
+            watching.step(at_once=not if_due)
         finally:
             session.close()
-        return self.alerts(limit=arguments.MOST_LISTED)
+        return self.list(limit=arguments.MOST_LISTED)
+
+    alook = awaited(look)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
-from onceward.client.client import Client
+from onceward.client.awaited import awaited
+from onceward.client.namespace import Namespace
 from onceward.errors import BudgetNotFound, ConfigError
 from onceward.model import arguments
 from onceward.model.budget import APP, EVERY_SCOPE, LINEAGE, Account, Amount, BudgetRule, amount_of, read_amount
@@ -69,43 +71,47 @@ class HoldStatus:
     since: datetime
 
 
-class Budgeting(Client):
-    """An app, for those who look after its money."""
+class Budgets(Namespace):
+    """`app.budgets`: what was spent, what is set aside, what is left."""
 
-    def budgets(self, name: str | None = None, *, limit: int = MOST_SHOWN) -> list[BudgetStatus]:
+    def list(self, name: str | None = None, *, limit: int = MOST_SHOWN) -> builtins.list[BudgetStatus]:
         """How budgets stand in their present windows, by name and scope; all of them, or one."""
-        now = self._store.clock.now()
+        now = self._client._store.clock.now()
         sought, most = arguments.some_text_of(name, "name of a budget"), arguments.most_of(limit)
-        found = self._ask(lambda: budget_waits.read_budgets(sought, now, most))
+        found = self._client._ask(lambda: budget_waits.read_budgets(sought, now, most))
         statuses = [_status(*one) for one in found]
         drawn = {one.name for one in statuses}
         statuses += [
             _status(self._undrawn(rule, now), 0, 0)
-            for rule in self.registry.budgets.values()
+            for rule in self._client._registry.budgets.values()
             if rule.scope == "app" and rule.name not in drawn and name in (None, rule.name)
         ]
         return sorted(statuses, key=lambda one: (one.name, one.scope))
 
-    def holds(self, name: str | None = None, *, limit: int = MOST_SHOWN) -> list[HoldStatus]:
+    alist = awaited(list)
+
+    def holds(self, name: str | None = None, *, limit: int = MOST_SHOWN) -> builtins.list[HoldStatus]:
         """What tasks hold of budgets beyond their stages, the oldest first; of all budgets, or of one."""
         sought, most = arguments.some_text_of(name, "name of a budget"), arguments.most_of(limit)
         return [
             HoldStatus(task, kind, held_as, budget, scope, read_amount(amount), HOLD_STATES[state], moment(at))
-            for task, held_as, budget, scope, amount, state, at, kind in self._ask(
+            for task, held_as, budget, scope, amount, state, at, kind in self._client._ask(
                 lambda: budget_waits.read_holds(sought, most)
             )
         ]
 
-    def raise_budget(
+    aholds = awaited(holds)
+
+    def set_limit(
         self, name: str, limit: Amount, *, scope: str | None = None, author: str | None = None
-    ) -> list[BudgetStatus]:
+    ) -> builtins.list[BudgetStatus]:
         """Give a budget another limit, from its present window on, until somebody says otherwise; a lower one, too.
 
         Without `scope` for everybody whom it is for, except those for whom something else was said. Tasks that wait for
         it and now fit are woken at once. What `Limits(budget=…)` has set is called `"lineage"`, and its scope is the id
         of the lineage. `author` is who does this, by default the user of this process.
         """
-        by, now = checked_author(author), self._store.clock.now()
+        by, now = checked_author(author), self._client._store.clock.now()
         arguments.text_of(name, "name of a budget")
         ceiling = amount_of(limit, f"the limit of budget {name!r}")
         whose = EVERY_SCOPE if scope is None else scope
@@ -117,17 +123,19 @@ class Budgeting(Client):
             )
 
         def act() -> Op[None]:
-            rule = self.registry.budgets.get(name)
+            rule = self._client._registry.budgets.get(name)
             if rule is None and (yield from budget_waits.unit_of(name)) is None:
-                raise BudgetNotFound(name, list(self.registry.budgets))
+                raise BudgetNotFound(name, [*self._client._registry.budgets])
             said = APP if rule is not None and rule.scope == "app" else whose
             yield from budget_waits.set_limit(name, said, ceiling, by, now)
 
-        self._transact(act)
-        return [one for one in self.budgets(name) if scope is None or one.scope == scope]
+        self._client._transact(act)
+        return [one for one in self.list(name) if scope is None or one.scope == scope]
+
+    aset_limit = awaited(set_limit)
 
     def _undrawn(self, rule: BudgetRule, now: int) -> Account:
-        limits = self._ask(lambda: budget_waits.limits_of(rule.name))
+        limits = self._client._ask(lambda: budget_waits.limits_of(rule.name))
         window_at, ends_at = rule.window(now)
         ceiling = limits.get(APP, limits.get(EVERY_SCOPE, rule.ceiling))
         return Account(rule.name, APP, window_at, rule.unit, ceiling, ends_at=ends_at)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 from typing import Any
 
-from onceward.client.client import Client
+from onceward.client.awaited import awaited
+from onceward.client.namespace import Namespace
 from onceward.errors import ConfigError
 from onceward.model import arguments
 from onceward.model.cache import hash_of
@@ -36,24 +38,28 @@ class CacheStatus:
         return _share(self.retry_hits, self.retry_misses)
 
 
-class CacheOperations(Client):
-    """An app, for those who look after its cache."""
+class Cache(Namespace):
+    """`app.cache`: the answers of sources that all workers share."""
 
-    def cache(self, source: str | None = None) -> list[CacheStatus]:
+    def list(self, source: str | None = None) -> builtins.list[CacheStatus]:
         """What the cache has of each source, or of one, by name, and how often it had what was wanted."""
         sought = arguments.some_text_of(source, "name of a source")
-        return [CacheStatus(*row) for row in self._ask(lambda: cache.contents(sought))]
+        return [CacheStatus(*row) for row in self._client._ask(lambda: cache.contents(sought))]
 
-    def clear_cache(self, source: str | None = None, key: Any = None) -> int:
+    alist = awaited(list)
+
+    def clear(self, source: str | None = None, key: Any = None) -> int:
         """Forget all answers, those of a source, or the one for a key of it; returns how many.
 
         One that is being asked for while this runs goes to whoever asks, and is not kept.
         """
         if key is not None and source is None:
-            raise ConfigError("a key belongs to a source: clear_cache(source, key)")
+            raise ConfigError("a key belongs to a source: app.cache.clear(source, key)")
         sought = arguments.some_text_of(source, "name of a source")
         hashed = None if key is None else hash_of(key)
-        return cache.clear(self._transact, sought, hashed, self._store.clock.now())
+        return cache.clear(self._client._transact, sought, hashed, self._client._store.clock.now())
+
+    aclear = awaited(clear)
 
 
 def _share(hits: int, misses: int) -> float | None:

@@ -3,10 +3,13 @@ from it."""
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from onceward.client.client import Client
+from onceward.client.awaited import awaited
+from onceward.client.namespace import Namespace
 from onceward.errors import ConfigError
 from onceward.model import arguments
 from onceward.model.budget import read_amount
@@ -35,48 +38,57 @@ T = TypeVar("T")
 RETRIED_AT_ONCE = 200
 
 
-class LineageOperations(Client):
-    """An app, for those who look after whole lineages."""
+class Lineages(Namespace):
+    """`app.lineages`: tasks and all that descends from them."""
 
-    def lineage(self, id: LineageId, *, subtree: bool = False, limit: int = 10_000) -> Lineage:
+    def get(self, id: LineageId, *, subtree: bool = False, limit: int = 10_000) -> Lineage:
         """The lineage of a task, or the one with this id, as a tree; with `subtree` from that task down.
 
         It holds at most `limit` tasks, the oldest, and says how many there are besides.
         """
         wanted, most = lineage_view.as_id(id), arguments.most_of(limit)
-        tree = self._ask(lambda: trees.read_tree(wanted, subtree=subtree, limit=most))
-        return lineage_view.as_lineage(tree, self.config.bounds)
+        tree = self._client._ask(lambda: trees.read_tree(wanted, subtree=subtree, limit=most))
+        return lineage_view.as_lineage(tree, self._client.config.bounds)
 
-    def lineages(self, limit: int = 20, *, largest: bool = False) -> list[LineageSummary]:
+    aget = awaited(get)
+
+    def list(self, limit: int = 20, *, largest: bool = False) -> builtins.list[LineageSummary]:
         """The newest lineages, or the largest: those whose root has spawned or was given limits of its own."""
         most = arguments.most_of(limit)
         return [
-            lineage_view.as_summary(row) for row in self._ask(lambda: trees.read_lineages(limit=most, largest=largest))
+            lineage_view.as_summary(row)
+            for row in self._client._ask(lambda: trees.read_lineages(limit=most, largest=largest))
         ]
 
-    def cancel_lineage(self, id: LineageId, reason: str = "cancelled by an operator") -> list[int]:
+    alist = awaited(list)
+
+    def cancel(self, id: LineageId, reason: str = "cancelled by an operator") -> builtins.list[int]:
         """Cancel whatever is open in a lineage or a part of it; returns the tasks that were cancelled."""
         why = arguments.reason_of(reason)
         return self._on_lineage(id, lambda head, now: task_actions.cancel_all(head, why, now))
 
-    def retry_lineage(self, id: LineageId) -> task_actions.RetryResults:
+    acancel = awaited(cancel)
+
+    def retry(self, id: LineageId) -> task_actions.RetryResults:
         """Open all failed tasks of a lineage or a part of it again, as `retry` does: some hundred in a transaction, so
         that nobody waits for long. Returns them, and those that could not be opened."""
         wanted = lineage_view.as_id(id)
 
-        def look() -> Op[list[int]]:
+        def look() -> Op[builtins.list[int]]:
             return (yield from task_actions.failed_tasks((yield from trees.head_of(wanted))))
 
-        failed = self._ask(look)
+        failed = self._client._ask(look)
         found = task_actions.RetryResults([], {})
         for start in range(0, len(failed), RETRIED_AT_ONCE):
             some = failed[start : start + RETRIED_AT_ONCE]
-            opened = self._transact(lambda some=some: task_actions.reopen_failed(some, self._store.clock.now()))  # type: ignore[misc]
+            opened = self._client._transact(partial(task_actions.reopen_failed, some, self._client._store.clock.now()))
             found.tasks.extend(opened.tasks)
             found.refused.update(opened.refused)
         return found
 
-    def pause_lineage(self, id: LineageId) -> int:
+    aretry = awaited(retry)
+
+    def pause(self, id: LineageId) -> int:
         """Let nothing of a lineage or a part of it begin before it is resumed; returns how many tasks are open.
 
         A stage that is running ends in good order, and so does one that a worker has already taken. What is spawned
@@ -84,9 +96,13 @@ class LineageOperations(Client):
         """
         return self._on_lineage(id, pausing.pause)
 
-    def resume_lineage(self, id: LineageId) -> int:
+    apause = awaited(pause)
+
+    def resume(self, id: LineageId) -> int:
         """Let a lineage or a part of it go on; returns how many open tasks do."""
         return self._on_lineage(id, pausing.resume)
+
+    aresume = awaited(resume)
 
     def raise_limits(self, id: LineageId, limits: Limits) -> Limits:
         """Give a lineage or a part of it wider limits; returns those that it has now.
@@ -97,16 +113,18 @@ class LineageOperations(Client):
         checked_limits(limits)
         if limits.when_spent is not None:
             raise ConfigError("when_spent is decided when a lineage begins; raise its budget alone")
-        given = self.config.bounds
+        given = self._client.config.bounds
         now_has = self._on_lineage(id, lambda head, now: bounds.raise_limits(head, limits, given, now))
         budget = None if now_has.budget is None else read_amount(now_has.budget)
         return Limits(now_has.max_depth, now_has.max_tasks, now_has.max_children, now_has.deadline_ms / 1_000, budget)
+
+    araise_limits = awaited(raise_limits)
 
     def _on_lineage(self, id: LineageId, act: Callable[[Head, int], Op[T]]) -> T:
         wanted = lineage_view.as_id(id)
 
         def acting() -> Op[T]:
             head = yield from trees.head_of(wanted)
-            return (yield from act(head, self._store.clock.now()))
+            return (yield from act(head, self._client._store.clock.now()))
 
-        return self._transact(acting)
+        return self._client._transact(acting)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from onceward.authoring.current_stage import spawning_stage
+from onceward.client.awaited import awaited
+from onceward.client.client import Client
 from onceward.client.enqueueing import Enqueued, Enqueueing
+from onceward.client.namespace import Namespace
 from onceward.errors import ConfigError, ScheduleNotFound
 from onceward.model import arguments
 from onceward.model.enqueue_options import NO_OPTIONS
@@ -22,7 +26,7 @@ from onceward.store.operations.schedules import (
     read_schedules,
     set_paused,
 )
-from onceward.worker.scheduler import Schedules
+from onceward.worker.scheduler import KnownSchedules
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,67 +50,66 @@ class ScheduleStatus:
     """Whether it is in the code of this app; what is in no code any more is fired by nobody."""
 
 
-class Scheduling(Enqueueing):
-    """An app, for those who want work done at set times."""
+class Schedules(Namespace):
+    """`app.schedules`: work that is enqueued at set times."""
 
-    _schedules: Schedules
+    def __init__(self, client: Client, known: KnownSchedules) -> None:
+        super().__init__(client)
+        self._known = known
 
-    def _known_schedules(self, crons: Iterable[Cron]) -> Schedules:
-        """The schedules of this app, each for a kind that it knows."""
-        known = Schedules(crons, self._begin_scheduled)
-        for cron in known:
-            self.registry[cron.payload.__kind__]
-        return known
-
-    def schedules(self) -> list[ScheduleStatus]:
+    def list(self) -> builtins.list[ScheduleStatus]:
         """How all schedules stand, by name: those in the code of this app, and those that were declared before."""
-        now = self._store.clock.now()
-        rows = self._ask(read_schedules)
-        for cron in self._schedules:
+        now = self._client._store.clock.now()
+        rows = self._client._ask(read_schedules)
+        for cron in self._known:
             if cron.name not in rows:  # no worker has been here yet
                 rows[cron.name] = _undeclared(cron, now)
-        return [self._schedule_status(rows[name]) for name in sorted(rows)]
+        return [self._status(rows[name]) for name in sorted(rows)]
 
-    def pause_schedule(self, name: str) -> None:
+    alist = awaited(list)
+
+    def pause(self, name: str) -> None:
         """Let a schedule fire no more before it is resumed."""
         self._set_paused(name, True)
 
-    def resume_schedule(self, name: str) -> None:
+    apause = awaited(pause)
+
+    def resume(self, name: str) -> None:
         """Let a paused schedule go on. The times in between were missed, and it is as with any others."""
         self._set_paused(name, False)
+
+    aresume = awaited(resume)
 
     def run_now(self, name: str) -> Enqueued:
         """Enqueue the work of a schedule now, besides its times, which stay as they are; also if it is paused."""
         if spawning_stage(root=False, conn=None) is not None:
             raise ConfigError("run_now begins a lineage of its own; it is nothing for a stage, which spawns its work")
         arguments.text_of(name, "name of a schedule")
-        if name not in self._schedules:
-            known = ", ".join(cron.name for cron in self._schedules) or "none"
+        if name not in self._known:
+            known = ", ".join(cron.name for cron in self._known) or "none"
             raise ConfigError(
                 f"the code of this app has no schedule {name!r} whose work it could enqueue; it has: {known}"
             )
-        now = self._store.clock.now()
-        [begun] = self._transact(lambda: enqueue_fired(self._schedules[name], [now], self._begin_scheduled, now))
+        now = self._client._store.clock.now()
+        [begun] = self._client._transact(lambda: enqueue_fired(self._known[name], [now], self._known.begin, now))
         return Enqueued(begun.task, begun.is_new, None if begun.is_new else begun.task, begun.reason)
+
+    arun_now = awaited(run_now)
 
     def _set_paused(self, name: str, paused: bool) -> None:
         arguments.text_of(name, "name of a schedule")
-        now = self._store.clock.now()
+        now = self._client._store.clock.now()
 
         def change() -> Op[bool]:
             rows = yield from read_schedules()
-            if name not in rows and name in self._schedules:
-                yield from declare([self._schedules[name]], now)
+            if name not in rows and name in self._known:
+                yield from declare([self._known[name]], now)
             return (yield from set_paused(name, paused, now))
 
-        if not self._transact(change):
+        if not self._client._transact(change):
             raise ScheduleNotFound(name)
 
-    def _begin_scheduled(self, cron: Cron, count: int, now: int) -> Op[Sequence[FiredTask]]:
-        begun = yield from self._enqueue(self._rooting.roots([cron.payload] * count, now, NO_OPTIONS))
-        return [FiredTask(one.task, one.created, one.reason) for one in begun]
-
-    def _schedule_status(self, row: ScheduleRow) -> ScheduleStatus:
+    def _status(self, row: ScheduleRow) -> ScheduleStatus:
         return ScheduleStatus(
             row.name,
             row.kind,
@@ -118,8 +121,21 @@ class Scheduling(Enqueueing):
             row.last_task,
             row.fired,
             bool(row.paused),
-            row.name in self._schedules,
+            row.name in self._known,
         )
+
+
+def known_schedules(client: Enqueueing, crons: Iterable[Cron]) -> KnownSchedules:
+    """Return the schedules of an app, each for a kind that the app knows."""
+
+    def begin(cron: Cron, count: int, now: int) -> Op[Sequence[FiredTask]]:
+        begun = yield from client._enqueue(client._rooting.roots([cron.payload] * count, now, NO_OPTIONS))
+        return [FiredTask(one.task, one.created, one.reason) for one in begun]
+
+    known = KnownSchedules(crons, begin)
+    for cron in known:
+        client._registry[cron.payload.__kind__]
+    return known
 
 
 def _undeclared(cron: Cron, now: int) -> ScheduleRow:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 from typing import Any
 
-from onceward.client.client import Client
+from onceward.client.awaited import awaited
+from onceward.client.namespace import Namespace
 from onceward.errors import ConfigError
 from onceward.model import arguments
 from onceward.model.setting import SettingValue
@@ -15,22 +17,26 @@ from onceward.store.operations.settings import LiveSetting
 LONGEST_AUTHOR = 200
 
 
-class SettingOperations(Client):
-    """An app, for those who turn its screws."""
+class Settings(Namespace):
+    """`app.settings`: the numbers in force, and those that may change while workers run."""
 
-    def setting(self, name: str) -> Any:
+    def get(self, name: str) -> Any:
         """The value of a setting that is in force now, live ones as of a second ago at most."""
-        self._look_at_settings()
-        return self._in_force.value(name)
+        self._client._look_at_settings()
+        return self._client._in_force.value(name)
 
-    def settings(self) -> list[SettingValue]:
+    aget = awaited(get)
+
+    def list(self) -> builtins.list[SettingValue]:
         """Every setting: its value and default, where that was said, and who has changed it live and when."""
-        self._look_at_settings(at_once=True)
-        return self._in_force.values()
+        self._client._look_at_settings(at_once=True)
+        return self._client._in_force.values()
 
-    def read_setting(self, name: str, text: str) -> Any:
+    alist = awaited(list)
+
+    def parse(self, name: str, text: str) -> Any:
         """What a text means as a value of a setting, as it would stand in the environment: `"90s"`, `"true"`."""
-        return self._in_force.kind(name).value(text, name)
+        return self._client._in_force.kind(name).value(text, name)
 
     def set(self, name: str, value: Any, *, author: str | None = None) -> None:
         """Change a setting for all workers while they run; within a second or two they go by it.
@@ -38,25 +44,31 @@ class SettingOperations(Client):
         What is of the wrong type, out of range or in contradiction to other numbers is refused, and nothing changes.
         `author` is who does this, by default the user of this process.
         """
-        kind = self._in_force.kind(name)
-        text, about = kind.text(value, name), self._in_force.about(name)
-        if why := self._in_force.why_fixed(name):
+        kind = self._client._in_force.kind(name)
+        text, about = kind.text(value, name), self._client._in_force.about(name)
+        if why := self._client._in_force.why_fixed(name):
             raise ConfigError(f"{name} cannot be changed live: {why}; say it in onceward.toml or in the environment")
-        new = LiveSetting(name, text, self._store.clock.now(), checked_author(author))
-        self._in_force.take(
-            self._transact(lambda: settings.change_setting(new, self._in_force.refuse, kind.word, about))
+        new = LiveSetting(name, text, self._client._store.clock.now(), checked_author(author))
+        self._client._in_force.take(
+            self._client._transact(
+                lambda: settings.change_setting(new, self._client._in_force.refuse, kind.word, about)
+            )
         )
+
+    aset = awaited(set)
 
     def unset(self, name: str) -> bool:
         """Take back a live change, so that a setting is what the environment, the file or the code says; returns
         whether there was one."""
         arguments.text_of(name, "name of a setting")
-        rows = self._transact(lambda: settings.remove_setting(name, self._in_force.refuse))
+        rows = self._client._transact(lambda: settings.remove_setting(name, self._client._in_force.refuse))
         if rows is None:
-            self._in_force.kind(name)  # a name that nobody knows is a typing error
+            self._client._in_force.kind(name)  # a name that nobody knows is a typing error
             return False
-        self._in_force.take(rows)
+        self._client._in_force.take(rows)
         return True
+
+    aunset = awaited(unset)
 
 
 def checked_author(author: str | None) -> str:

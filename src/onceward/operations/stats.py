@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from onceward.authoring.stage import LAST
-from onceward.client.client import Client
+from onceward.client.awaited import awaited
+from onceward.client.namespace import Namespace
 from onceward.model.hourly_usage import HOUR_MS
 from onceward.model.stats import (
     AttemptCounts,
@@ -30,6 +31,7 @@ from onceward.store.governance import cache
 from onceward.store.op import Op
 from onceward.store.operations.hourly_usage import spending_an_hour
 from onceward.store.reports import stats, waits
+from onceward.store.reports import tasks as reports
 from onceward.views.why import Cause, why
 
 MOST_STUCK = 100
@@ -96,20 +98,20 @@ class Stats:
         return CacheStatus("", *(sum(getattr(one, name) for one in self.cache) for name in names))
 
 
-class Statistics(Client):
-    """An app, for those who want figures."""
+class Statistics(Namespace):
+    """`app.stats`: how many tasks there are, how fast they go and what is stuck."""
 
-    def stats(self, since: Duration = "24h", *, stuck_after: Duration = "1h") -> Stats:
+    def get(self, since: Duration = "24h", *, stuck_after: Duration = "1h") -> Stats:
         """Figures about the time since then, and the tasks that have not moved for `stuck_after`.
 
         Of the log the newest 100,000 rows are looked at; `Stats.is_whole` says whether that was enough.
         """
-        now = self._store.clock.now()
+        now = self._client._store.clock.now()
         began_at, after_ms = now - milliseconds(since), milliseconds(stuck_after)
-        stuck = self._ask(lambda: self._stuck(now, after_ms))
-        window = self._ask(lambda: stats.log_window(began_at))
-        kept = self._ask(lambda: cache.contents(None))
-        calls, usd = self._ask(lambda: spending_an_hour(now, 2 * HOUR_MS))
+        stuck = self._client._ask(lambda: self._stuck(now, after_ms))
+        window = self._client._ask(lambda: stats.log_window(began_at))
+        kept = self._client._ask(lambda: cache.contents(None))
+        calls, usd = self._client._ask(lambda: spending_an_hour(now, 2 * HOUR_MS))
         ended = outcomes(window.rows, began_at)
         by_pipeline: dict[str, list[Logged]] = {}
         for row in ended:
@@ -137,11 +139,25 @@ class Statistics(Client):
             cache=tuple(CacheStatus(*row) for row in kept),
         )
 
+    aget = awaited(get)
+
+    def counts(self) -> dict[Status, int]:
+        """How many tasks stand where."""
+        return self._client._ask(reports.counts)
+
+    acounts = awaited(counts)
+
+    def backlog(self) -> reports.Backlog:
+        """What could run now, line by line, and what may run later."""
+        return self._client._ask(reports.backlog)
+
+    abacklog = awaited(backlog)
+
     def _source_of(self, kind: str, stage: str | None) -> str | None:
         """The source of a stage, if it has one; no stage is the first."""
-        if kind not in self.registry.kinds:
+        if kind not in self._client._registry.kinds:
             return None
-        pipeline = self.registry[kind]
+        pipeline = self._client._registry[kind]
         if stage == LAST:
             last = pipeline.last_stage
             return None if last is None or last.source is None else last.source.name
@@ -156,7 +172,7 @@ class Statistics(Client):
         sentences = {one.id: _sentence(one, now) for one in found}
         for one in _longest((yield from stats.stuck_in_line(now, after_ms))):
             standing = yield from waits.read_wait_facts(one.id, now)
-            reason = None if standing is None else why(standing, now, self.registry.limits_of)
+            reason = None if standing is None else why(standing, now, self._client._registry.limits_of)
             if reason is not None and reason.cause not in NOT_STUCK:
                 found.append(one)
                 sentences[one.id] = reason.sentence

@@ -7,7 +7,6 @@ chain allows, it triggers the next one; what is left then is for the schedule.
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ if TYPE_CHECKING:  # a program that asks for work does not do any
     from onceward.operations.triggers import NextTick, Trigger
     from onceward.store.lines import idle
     from onceward.store.operations import ticks
-    from onceward.worker.process import WorkerProcess
 else:
     (triggers,) = modules("onceward.operations.triggers")
     idle, ticks = modules("onceward.store.lines.idle", "onceward.store.operations.ticks")
@@ -68,87 +66,78 @@ class TickReport:
     """Why it has not triggered the next one, if it has not."""
 
 
-class Ticking(Client):
-    """What an app that runs in ticks can do."""
-
-    @abstractmethod
-    def work(self, orders: Orders, on_start: Callable[[WorkerProcess], None] | None = None) -> Summary:
-        """Carry out orders in this process."""
-
-    def tick(
-        self,
-        *,
-        max_tasks: int | None = None,
-        time_limit: Duration | None = None,
-        chain: int | None = None,
-        chain_left: int | None = None,
-        trigger: Trigger | None = None,
-        concurrency: int | None = None,
-        queues: Sequence[str] | None = None,
-    ) -> TickReport:
-        """Be a worker for a while: until nothing is ready, or so many tasks were claimed, or the time is over.
-
-        First it takes back what dead workers held, ends what has run out of time and fires schedules that are due. If
-        work is ready in the end it triggers the next tick, by default another process on this machine; at most `chain`
-        times after the scheduled one. `chain_left` is for whoever was triggered: what the trigger was told. What is not
-        given is as the settings `tick_tasks`, `tick_limit` and `chain` say; its lease is `tick_lease`.
-        """
-        refuse_while_importing("app.tick()")
-        if current.get() is not None:
-            raise ConfigError("a tick is a worker; it cannot be started by a stage that another worker runs")
-        refuse_running_loop("tick")
-        self._look_at_settings(at_once=True)
-        self.registry.check_runnable()
-        self._in_force.check()
-        self.registry.lanes(queues)
-        config = self.config
-        bounds = Tick(
-            _checked("max_tasks", config.tick_tasks if max_tasks is None else max_tasks, 1),
-            config.tick_limit_ms if time_limit is None else milliseconds(time_limit),
+def run_tick(
+    client: Client,
+    work: Callable[[Orders], Summary],
+    *,
+    max_tasks: int | None = None,
+    time_limit: Duration | None = None,
+    chain: int | None = None,
+    chain_left: int | None = None,
+    trigger: Trigger | None = None,
+    concurrency: int | None = None,
+    queues: Sequence[str] | None = None,
+) -> TickReport:
+    """Run one tick of a worker; `work` carries out orders in this process. `App.tick` says what the arguments mean."""
+    refuse_while_importing("app.tick()")
+    if current.get() is not None:
+        raise ConfigError("a tick is a worker; it cannot be started by a stage that another worker runs")
+    refuse_running_loop("tick")
+    client._look_at_settings(at_once=True)
+    client._registry.check_runnable()
+    client._in_force.check()
+    client._registry.lanes(queues)
+    config = client.config
+    bounds = Tick(
+        _checked("max_tasks", config.tick_tasks if max_tasks is None else max_tasks, 1),
+        config.tick_limit_ms if time_limit is None else milliseconds(time_limit),
+    )
+    allowed = _checked("chain", config.chain if chain is None else chain, 0)
+    left = _checked("chain_left", allowed if chain_left is None else chain_left, 0)
+    if left > allowed:
+        raise ConfigError(f"chain_left={left} is more than chain={allowed}")
+    refuse_long_stages(client._registry, bounds.limit_ms)
+    path = find_app.location_of(client)
+    pinned: dict[str, Any] = {} if concurrency is None else {"concurrency": concurrency}
+    client._in_force.pin(**pinned, lease=config.tick_lease, heartbeat=None, check=None)
+    try:
+        number = client._transact(partial(ticks.begin_tick, allowed - left, client._store.clock.now()))
+        started = time.monotonic()
+        summary = _worked(
+            client, work, number, Orders(None if queues is None else list(queues), app_path=path, tick=bounds)
         )
-        allowed = _checked("chain", config.chain if chain is None else chain, 0)
-        left = _checked("chain_left", allowed if chain_left is None else chain_left, 0)
-        if left > allowed:
-            raise ConfigError(f"chain_left={left} is more than chain={allowed}")
-        refuse_long_stages(self.registry, bounds.limit_ms)
-        path = find_app.location_of(self)
-        pinned: dict[str, Any] = {} if concurrency is None else {"concurrency": concurrency}
-        self._in_force.pin(**pinned, lease=config.tick_lease, heartbeat=None, check=None)
-        try:
-            number = self._transact(partial(ticks.begin_tick, allowed - left, self._store.clock.now()))
-            started = time.monotonic()
-            summary = self._worked(number, Orders(None if queues is None else list(queues), app_path=path, tick=bounds))
-        finally:
-            self._in_force.pin()
-        work_left = self._is_work_ready(queues)
-        only = None if queues is None else tuple(queues)
-        following = triggers.NextTick(
-            path, bounds.max_tasks, bounds.limit_ms / 1_000, allowed, left - 1, only, concurrency
-        )
-        why_not = _why_not(summary, work_left, left) or _trigger(trigger or triggers.SubprocessTrigger(), following)
-        released = summary.outcomes.pop("released", 0)
-        tasks = summary.outcomes.total()
-        self._end_tick(number, summary.worker, tasks, summary.ended, triggered=why_not is None)
-        return TickReport(
-            number, allowed - left, left, tasks, dict(sorted(summary.outcomes.items())), released,
-            summary.swept.reclaimed, summary.swept.expired, round(time.monotonic() - started, 3), summary.ended,
-            work_left, why_not is None, why_not,
-        )  # fmt: skip
+    finally:
+        client._in_force.pin()
+    work_left = _is_work_ready(client, queues)
+    only = None if queues is None else tuple(queues)
+    following = triggers.NextTick(path, bounds.max_tasks, bounds.limit_ms / 1_000, allowed, left - 1, only, concurrency)
+    why_not = _why_not(summary, work_left, left) or _trigger(trigger or triggers.SubprocessTrigger(), following)
+    released = summary.outcomes.pop("released", 0)
+    tasks = summary.outcomes.total()
+    _end_tick(client, number, summary.worker, tasks, summary.ended, triggered=why_not is None)
+    return TickReport(
+        number, allowed - left, left, tasks, dict(sorted(summary.outcomes.items())), released,
+        summary.swept.reclaimed, summary.swept.expired, round(time.monotonic() - started, 3), summary.ended,
+        work_left, why_not is None, why_not,
+    )  # fmt: skip
 
-    def _worked(self, number: int, orders: Orders) -> Summary:
-        try:
-            return self.work(orders)
-        except BaseException as error:
-            with suppress(StoreError):  # a row that never says how it ended is counted as an error too
-                self._end_tick(number, None, 0, f"error: {error_text(error)}", triggered=False)
-            raise
 
-    def _is_work_ready(self, queues: Sequence[str] | None) -> bool:
-        lanes = self.registry.lanes(queues) + self.registry.lanes(queues, suspect=True)
-        return self._ask(lambda: idle.ready_now(lanes, self._store.clock.now()))
+def _worked(client: Client, work: Callable[[Orders], Summary], number: int, orders: Orders) -> Summary:
+    try:
+        return work(orders)
+    except BaseException as error:
+        with suppress(StoreError):  # a row that never says how it ended is counted as an error too
+            _end_tick(client, number, None, 0, f"error: {error_text(error)}", triggered=False)
+        raise
 
-    def _end_tick(self, number: int, worker: int | None, tasks: int, how: str, *, triggered: bool) -> None:
-        self._transact(lambda: ticks.end_tick(number, worker, tasks, how, triggered, self._store.clock.now()))
+
+def _is_work_ready(client: Client, queues: Sequence[str] | None) -> bool:
+    lanes = client._registry.lanes(queues) + client._registry.lanes(queues, suspect=True)
+    return client._ask(lambda: idle.ready_now(lanes, client._store.clock.now()))
+
+
+def _end_tick(client: Client, number: int, worker: int | None, tasks: int, how: str, *, triggered: bool) -> None:
+    client._transact(lambda: ticks.end_tick(number, worker, tasks, how, triggered, client._store.clock.now()))
 
 
 def refuse_long_stages(registry: Registry, limit_ms: int) -> None:

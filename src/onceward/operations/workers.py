@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import socket
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,14 @@ import msgspec
 
 from onceward.client.awaited import awaited
 from onceward.client.namespace import Namespace
+from onceward.errors import ConfigError
+from onceward.model.gates import source_of
+from onceward.model.pause import scope_of
+from onceward.model.times import moment
+from onceward.operations.settings import checked_author
 from onceward.store.drivers.open import Store
+from onceward.store.governance import sources as source_rows
+from onceward.store.lines import pause_scopes
 from onceward.support.lazily import modules
 
 if TYPE_CHECKING:
@@ -22,8 +31,18 @@ else:
     (presence,) = modules("onceward.worker.presence")
 
 
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Something that an operator has paused."""
+
+    scope: str
+    """`everything`, `queue:slow`, `pipeline:listing`, `source:web` or `source:web/example.com`."""
+    at: datetime
+    author: str
+
+
 class Workers(Namespace):
-    """`app.workers`: the processes that work on the tasks of this database."""
+    """`app.workers`: the processes that work on the tasks of this database, and what they must not begin."""
 
     def list(self) -> builtins.list[reports.WorkerRow]:
         """The living workers, how many tasks each holds, and what those on this machine are running."""
@@ -31,6 +50,58 @@ class Workers(Namespace):
         return [_with_stages(worker, store) for worker in self._client._ask(reports.workers)]
 
     alist = awaited(list)
+
+    def pause(
+        self,
+        *,
+        pipeline: str | None = None,
+        source: str | None = None,
+        queue: str | None = None,
+        author: str | None = None,
+    ) -> str:
+        """Let nothing of a pipeline, a source or a queue begin before it is resumed; of nothing said, nothing at all.
+
+        Workers heed it within about a second. Stages that run end in good order; what stands in line keeps its place.
+        `source="web"` means all instances of it, `source="web/example.com"` one. Returns what is paused, as a scope.
+        """
+        scope = scope_of(pipeline=pipeline, source=source, queue=queue)
+        self._check_names(pipeline, source, queue)
+        by, now = checked_author(author), self._client._store.clock.now()
+        self._client._transact(lambda: pause_scopes.pause(scope, by, now))
+        return scope
+
+    apause = awaited(pause)
+
+    def resume(self, *, pipeline: str | None = None, source: str | None = None, queue: str | None = None) -> str:
+        """Let what was paused under the same name go on. Another pause may still hold some of it."""
+        scope = scope_of(pipeline=pipeline, source=source, queue=queue)
+        now = self._client._store.clock.now()
+        self._client._transact(lambda: pause_scopes.resume(scope, now))
+        return scope
+
+    aresume = awaited(resume)
+
+    def pauses(self) -> builtins.list[Pause]:
+        """What is paused, since when and by whom. Lineages are paused one by one, and say so themselves."""
+        return [Pause(row.scope, moment(row.at), row.author) for row in self._client._ask(pause_scopes.list_pauses)]
+
+    apauses = awaited(pauses)
+
+    def _check_names(self, pipeline: str | None, source: str | None, queue: str | None) -> None:
+        """A name that the code of this app does not have is a typing error; without code there is nothing to ask. A
+        source that is only used by `ctx.call` is known from its first use on."""
+        if not self._client._registry.kinds:
+            return
+        named = None if source is None else source_of(source)
+        for what, name, known in (
+            ("pipeline", pipeline, self._client._registry.kinds),
+            ("source", named, sorted(self._client._registry.sources)),
+            ("queue", queue, self._client._registry.queues),
+        ):
+            if name is not None and name not in known:
+                if name == named and self._client._ask(lambda: source_rows.read_sources(named, [])):
+                    continue
+                raise ConfigError(f"there is no {what} {name!r}; this app has: {', '.join(known) or 'none'}")
 
 
 def _with_stages(worker: reports.WorkerRow, store: Store) -> reports.WorkerRow:

@@ -24,17 +24,17 @@ def bounded(
         raise AssertionError(_too_wide(envelope, most))
     if payload is None:
         return Growth([], [])
-    before = sum(app.counts().values())
+    before = sum(app.stats.counts().values())
     # With limits of its own its lineage has a row from the start. What it may give to its children stays as it is.
     root = app.enqueue(payload, limits=limits or Limits(max_tasks=app.config.max_tasks))
     if not root:
         return Growth([], [])
-    lineage = app.task(root.id).lineage
+    lineage = app.tasks.get(root.id).lineage
     app._transact(lambda: lower_task_limit(lineage, min(most + 1, envelope.max_tasks)))
     worst = max(one.attempts_per_task or POLLS_ALLOWED for one in envelope.pipelines)
     has_ended = drain((most + 1) * worst + POLLS_ALLOWED)
     grown = app._ask(lambda: read_growth(lineage))
-    made = sum(app.counts().values()) - before
+    made = sum(app.stats.counts().values()) - before
     if made > most:
         raise AssertionError(_too_many(payload, grown, made, most, envelope))
     if not has_ended:

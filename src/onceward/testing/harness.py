@@ -86,7 +86,7 @@ class Harness:
         self._dice = random.Random(seed)
         self._armed = ""
         self._times = 0
-        self._stages = {stage.name for pipeline in app.registry for stage in pipeline.every_stage}
+        self._stages = {stage.name for pipeline in app._registry for stage in pipeline.every_stage}
         self._attempts_left: int | None = None
         self.crashes = 0
         self.app.prepare()
@@ -98,8 +98,8 @@ class Harness:
         return self.app.enqueue(payload, **options)
 
     def task(self, task: Enqueued | int) -> Task:
-        """`app.task`, by id or by what `enqueue` returned."""
-        return self.app.task(task if isinstance(task, int) else task.id)
+        """`app.tasks.get`, by id or by what `enqueue` returned."""
+        return self.app.tasks.get(task if isinstance(task, int) else task.id)
 
     def crash(self, point: str, times: int = 1) -> None:
         """Make the next worker that comes to a point die there: "after claim", "after scrape", "inside commit", …
@@ -198,7 +198,7 @@ class _InlineWorker:
 
     async def work(self, *, wait_for_due: bool) -> None:
         self._app._in_force.look(self._session)
-        registry, config = self._app.registry, self._app.config
+        registry, config = self._app._registry, self._app.config
         registry.check_runnable()
         new = NewWorker("harness", socket.gethostname(), os.getpid(), None, "", "", config.lease_ms)
         self._worker = self._session.transact(lambda: self._enter(new))
@@ -229,7 +229,7 @@ class _InlineWorker:
             monotonic=self._store.clock.monotonic,
             presence=None,
             app_path=None,
-            spawner=self._app.spawner,
+            spawner=self._app._spawner,
             isolates=False,
             dice=self._dice,
             pass_time=lambda ms: self._clock.advance(ms / 1_000),
@@ -285,7 +285,7 @@ class _InlineWorker:
         sweep_budgets(self._session, now)
         expire_lineages(self._session, now, self._deliver_failures)
         expire_tasks(
-            self._session, self._app.registry.limits_ms(self._app.config.task_limit_ms), now, self._deliver_failures
+            self._session, self._app._registry.limits_ms(self._app.config.task_limit_ms), now, self._deliver_failures
         )
         while fire_due(self._session, self._app._schedules, now).fired:
             pass  # of many missed times some are fired at a time
@@ -293,13 +293,13 @@ class _InlineWorker:
     def _enter(self, new: NewWorker) -> Op[int]:
         now = self._store.clock.now()
         worker = yield from register(new, now)
-        for pipeline in self._app.registry:
+        for pipeline in self._app._registry:
             yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
-        yield from store_kinds_at_expiry(*self._app.registry.kinds_at_expiry)
-        registry = self._app.registry
+        yield from store_kinds_at_expiry(*self._app._registry.kinds_at_expiry)
+        registry = self._app._registry
         yield from wake_for_budgets_of_code(registry.kinds, registry.budgets_waited_for, now)
-        yield from declare_sources(self._app.registry.longest_us, now)
-        yield from declare_budgets(self._app.registry.budgets.values(), now)
+        yield from declare_sources(self._app._registry.longest_us, now)
+        yield from declare_budgets(self._app._registry.budgets.values(), now)
         return worker
 
     async def _settle(self, writer: Writer, runner: Runner) -> None:

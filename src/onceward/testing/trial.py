@@ -56,14 +56,14 @@ class Trial:
     def run(self, payload: Payload) -> Task:
         """Run one task and its children to their end, or to the first error; what is then open is cancelled."""
         self.app.prepare()
-        self.app.registry.check_runnable()
+        self.app._registry.check_runnable()
         task = self.app.enqueue(payload).id
         try:
-            self.app.work(Orders(until_idle=True), on_start=lambda worker: setattr(self, "_worker", worker))
+            self.app._work(Orders(until_idle=True), on_start=lambda worker: setattr(self, "_worker", worker))
         finally:
-            found = self.app.task(task)
-            self.app.cancel_lineage(found.lineage, "its trial has ended")
-        return found if self.failure is None else self.app.task(task)
+            found = self.app.tasks.get(task)
+            self.app.lineages.cancel(found.lineage, "its trial has ended")
+        return found if self.failure is None else self.app.tasks.get(task)
 
     @property
     def failure(self) -> StageTrial | None:
@@ -89,7 +89,7 @@ def trial(app: App, url: str, on_stage: Callable[[StageTrial], None]) -> Trial:
         other.queue, other.isolation, other.declares_timeout, other.timeout_ms = queue, None, True, None
         return other
 
-    pipelines: list[Pipeline[Any]] = [pipeline.with_stages(queue, watched) for pipeline in app.registry]
+    pipelines: list[Pipeline[Any]] = [pipeline.with_stages(queue, watched) for pipeline in app._registry]
     other = App(
         url,
         pipelines,
@@ -153,16 +153,16 @@ def _from_json(app: App, text: str) -> Payload:
         values = json.loads(text)
     except ValueError as error:
         raise PayloadError(f"that is no JSON: {error}") from error
-    kinds = app.registry.kinds
+    kinds = app._registry.kinds
     kind = values.pop("kind", kinds[0] if len(kinds) == 1 else None)
     if kind is None:
         raise PayloadError(f'which kind? say {{"kind": …}}, one of {", ".join(kinds)}')
-    payload: type[Payload] = app.registry[kind].payload
+    payload: type[Payload] = app._registry[kind].payload
     return _converted(payload, values)
 
 
 def _from_call(app: App, text: str) -> Payload:
-    payloads: dict[str, type[Payload]] = {pipeline.payload.__name__: pipeline.payload for pipeline in app.registry}
+    payloads: dict[str, type[Payload]] = {pipeline.payload.__name__: pipeline.payload for pipeline in app._registry}
     example = f"{next(iter(payloads), 'Order')}(…), or JSON"
     try:
         call = ast.parse(text.strip(), mode="eval").body

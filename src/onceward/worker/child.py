@@ -47,7 +47,7 @@ def main() -> None:
         app_path=given.app,
         failures=given.failures,
     )
-    summary = app.work(orders, on_start=_obey)
+    summary = app._work(orders, on_start=_obey)
     sys.stdout.flush()
     sys.stderr.flush()
     # Not sys.exit: a thread that is lost to a stage must not keep the process.

@@ -1,4 +1,4 @@
-"""The process of one run of an isolated stage: `python -m onceward.worker.disposable DESCRIPTOR`."""
+"""The process of isolated stages, one run or several: `python -m onceward.worker.disposable DESCRIPTOR`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from onceward.support.logs import stages_in_records
 from onceward.worker import find_app
 from onceward.worker.engine_threads import off_loop
 from onceward.worker.isolated import (
-    _LENGTH,
     FilledNotice,
     FillRequest,
     HoldRequest,
@@ -38,6 +37,7 @@ from onceward.worker.isolated import (
     ProgressNotice,
     StageRaised,
     StageReturned,
+    StageStart,
     TakeRequest,
     WorkerAnswer,
     framed,
@@ -46,7 +46,8 @@ from onceward.worker.isolated import (
     verdict_name,
     writes_by_name,
 )
-from onceward.worker.process_limits import end_with_parent, set_limits
+from onceward.worker.process_limits import end_with_parent, limited, memory_mb
+from onceward.worker.stage_processes import LENGTH
 
 
 class FarDesk:
@@ -56,7 +57,7 @@ class FarDesk:
         self._connection = connection
         self._app = app
         self._lock = threading.Lock()
-        self.spawner = app.spawner
+        self.spawner = app._spawner
         self.closed = Closed()
 
     def keep(self, _lease: Lease, move: Move, effects: Effects) -> bool:
@@ -103,7 +104,7 @@ class FarDesk:
         return self._ask(LeaseQuery()).accepted
 
     def setting(self, name: str) -> Any:
-        return self._app.setting(name)
+        return self._app.settings.get(name)
 
     def read(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         return self._app.read(function, *arguments)
@@ -126,7 +127,7 @@ class FarDesk:
 
 def received(connection: socket.socket) -> bytes:
     """One message."""
-    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+    (length,) = LENGTH.unpack(_exactly(connection, LENGTH.size))
     return _exactly(connection, length)
 
 
@@ -141,29 +142,43 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
     return b"".join(pieces)
 
 
-def run(connection: socket.socket) -> None:
-    """Run the one stage that this process is for, and tell what it did."""
-    start = read_start(received(connection))
+def serve(connection: socket.socket) -> None:
+    """Run stages one after the other, until the worker closes its end."""
+    while (message := _next(connection)) is not None:
+        start = read_start(message)
+        connection.sendall(framed(msgspec.structs.replace(_ran(start, connection), memory_mb=memory_mb())))
+        if not start.is_kept:
+            return
+
+
+def _next(connection: socket.socket) -> bytes | None:
+    """Return the first message of the next run; None if there is none, because the worker has closed its end."""
+    head = connection.recv(LENGTH.size, socket.MSG_WAITALL)
+    return _exactly(connection, LENGTH.unpack(head)[0]) if len(head) == LENGTH.size else None
+
+
+def _ran(start: StageStart, connection: socket.socket) -> StageReturned | StageRaised:
+    """Run one stage, and return what it did."""
     app = find_app.load(start.app, "an isolated stage")
-    pipeline = app.registry[start.lease.kind]
+    pipeline = app._registry[start.lease.kind]
     stage = pipeline.stage_named(start.stage)
     payload = pipeline.read(start.lease.payload, start.lease.version)
     parts = {(name, part): value for name, part, value in start.parts}
     context: Context[Any] = Context(payload, start.lease, stage, parts, start.signals, FarDesk(connection, app))
-    set_limits(start.limits)
-    current.set(context)
+    token = current.set(context)
     try:
-        with stages_in_records(fields_of_stage):
+        with limited(start.limits, for_good=not start.is_kept), stages_in_records(fields_of_stage):
             value = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
         data = stage.stored(value)
         effects = context.end()
-        answer: Any = StageReturned(data, writes_by_name(effects.writes), *effects[1:])
+        return StageReturned(data, writes_by_name(effects.writes), *effects[1:])
     except BaseException as error:  # a verdict or an error: both are told to the worker
         try:
-            answer = _raised(unwrapped(error), pipeline, context)
+            return _raised(unwrapped(error), pipeline, context)
         except Exception as odd:  # it cannot be asked what it is, or the rows of a verdict cannot cross
-            answer = _raised(odd, pipeline, context)
-    connection.sendall(framed(answer))
+            return _raised(odd, pipeline, context)
+    finally:
+        current.reset(token)
 
 
 def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> StageRaised:
@@ -191,4 +206,4 @@ def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> Stage
 
 if __name__ == "__main__":
     end_with_parent()
-    run(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])))

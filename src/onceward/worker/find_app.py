@@ -32,7 +32,7 @@ def load(location: str, needed_by: str = "a command") -> Any:
 
 
 def _is_app(value: Any) -> bool:
-    return not isinstance(value, type) and callable(getattr(value, "run", None)) and hasattr(value, "registry")
+    return not isinstance(value, type) and callable(getattr(value, "run", None)) and hasattr(value, "_registry")
 
 
 def _names_of_apps(module: Any, where: str) -> str:

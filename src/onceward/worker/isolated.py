@@ -1,4 +1,4 @@
-"""Stages in a disposable process: whatever they do to it, the worker lives.
+"""Stages in another process: whatever they do to it, the worker lives.
 
 Payload, results and effects cross a socket as msgpack; functions given to `ctx.write` cross by their import name.
 A process that dies without a word has crashed while its stage ran alone, which counts to the limit of lost workers.
@@ -6,15 +6,9 @@ A process that dies without a word has crashed while its stage ran alone, which 
 
 from __future__ import annotations
 
-import asyncio
 import importlib
-import os
-import signal
-import socket
-import struct
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -40,12 +34,11 @@ from onceward.model.source import NotYet
 from onceward.model.sql_text import Sql, run_text
 from onceward.model.task import NO_EFFECTS, Effects, Fill, Filled, Hold, Keep, Lease, Move, Part, Report, Take, Write
 from onceward.worker.find_app import MAIN_ALIAS
+from onceward.worker.stage_processes import LENGTH, StageProcess, StageProcesses
 
 if TYPE_CHECKING:
     from onceward.authoring.worker_port import Desk
     from onceward.worker.attempt import Attempt
-
-_LENGTH = struct.Struct("<I")
 
 
 class StoredResult(msgspec.Struct, frozen=True):
@@ -84,6 +77,8 @@ class StageStart(msgspec.Struct, frozen=True, tag="start"):
     parts: list[tuple[str, str, bytes]]
     signals: dict[str, bytes]
     limits: ProcessLimits
+    is_kept: bool = False
+    """Whether another run may follow in the same process: limits are then given for this run alone."""
 
 
 class FarWrite(msgspec.Struct, frozen=True):
@@ -149,6 +144,8 @@ class StageReturned(msgspec.Struct, frozen=True, tag="returned"):
     reports: tuple[SourceReport, ...] = ()
     bill: Bill | None = None
     sizes: bytes | None = None
+    memory_mb: int = 0
+    """What the process holds after the run."""
 
 
 class StageRaised(msgspec.Struct, frozen=True, tag="raised"):
@@ -163,6 +160,7 @@ class StageRaised(msgspec.Struct, frozen=True, tag="raised"):
     spawns: Spawns | None = None
     reports: tuple[SourceReport, ...] = ()
     bill: Bill | None = None
+    memory_mb: int = 0
 
 
 class WorkerAnswer(msgspec.Struct, frozen=True, tag="answer"):
@@ -220,7 +218,7 @@ def _seconds(milliseconds: int | None) -> float | None:
 def framed(message: msgspec.Struct) -> bytes:
     """A message with its length before it."""
     data = packed(message)
-    return _LENGTH.pack(len(data)) + data
+    return LENGTH.pack(len(data)) + data
 
 
 def writes_by_name(writes: tuple[Write, ...]) -> list[FarWrite]:
@@ -267,77 +265,67 @@ def writes_from_names(writes: list[FarWrite]) -> tuple[Write, ...]:
     return tuple((_function_named(write.function), tuple(msgspec.msgpack.decode(write.arguments))) for write in writes)
 
 
-async def run_isolated(attempt: Attempt, app: str | None, desk: Desk) -> StoredResult:
-    """Run the stage of an attempt in a process of its own; returns or raises what the stage did."""
+async def run_isolated(attempt: Attempt, app: str | None, desk: Desk, processes: StageProcesses) -> StoredResult:
+    """Run the stage of an attempt in another process; returns or raises what the stage did."""
     stage, lease = attempt.stage, attempt.lease
     if app is None:
         raise ConfigError(f"stage {stage.name!r} is isolated, so its app must stand in a module that can be imported")
-    assert stage.isolation is not None
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "onceward.worker.disposable",
-            str(theirs.fileno()),
-            stdin=asyncio.subprocess.DEVNULL,  # ours is where a supervisor's orders come from
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # so that what it has started ends with it
-        )
-    reader, writer = await asyncio.open_connection(sock=ours)
+    wanted = stage.isolation
+    assert wanted is not None
+    process = await processes.take(wanted)
+    has_told: StageReturned | StageRaised | None = None
     try:
         parts = [(name, part, value) for (name, part), value in attempt.parts.items()]
-        wanted = stage.isolation
         limits = ProcessLimits(wanted.memory_mb, wanted.cpu_s, wanted.file_mb, wanted.open_files)
-        writer.write(framed(StageStart(app, lease, stage.name, parts, attempt.signals, limits)))
-        while True:
-            try:
-                (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-                message = read_from_stage(await reader.readexactly(length))
-            except (asyncio.IncompleteReadError, ConnectionError):
-                _kill(process)
-                raise ProcessDied(_how(await process.wait())) from None
-            match message:
-                case KeepRequest(name, kept, writes, spawns, bill):
-                    try:
-                        effects = Effects(writes_from_names(writes), spawns, bill=bill)
-                        answer = await _keep(desk, lease, Keep(name, tuple(kept)), effects)
-                    except Exception:
-                        attempt.context._adopt(Effects(bill=bill))  # the rows are not kept, but what was spent is spent
-                        raise
-                    if answer.accepted and bill is not None:
-                        attempt.context._view_settled(bill)
-                    writer.write(framed(answer))
-                case HoldRequest(hold):
-                    answer = await _keep(desk, lease, hold, NO_EFFECTS)
-                    if answer.accepted:
-                        attempt.context._held(True, hold)
-                    writer.write(framed(answer))
-                case TakeRequest(move) | FillRequest(move) | FilledNotice(move):
-                    writer.write(framed(await _keep(desk, lease, move, NO_EFFECTS)))
-                case ProgressNotice(name, done, total, note):
-                    desk.report(lease, Report(name, done, total, note))
-                case LeaseQuery():
-                    writer.write(framed(WorkerAnswer(desk.is_held(lease))))
-                case StageReturned(value, writes, spawns, reports, bill, sizes):
-                    attempt.context._adopt(Effects(writes_from_names(writes), spawns, reports, bill, sizes))
-                    return StoredResult(value)
-                case StageRaised():
-                    attempt.context._adopt(
-                        Effects(writes_from_names(message.writes), message.spawns, message.reports, message.bill)
-                    )
-                    raise _error_raised(message)
+        process.send(framed(StageStart(app, lease, stage.name, parts, attempt.signals, limits, wanted.runs > 1)))
+        has_told = await _served(attempt, desk, process)
     finally:
-        writer.close()
-        if process.returncode is None:
-            _kill(process)
-            await process.wait()
+        if has_told is None:
+            await process.end()
+        else:
+            await processes.give_back(process, wanted, has_told.memory_mb)
+    if isinstance(has_told, StageReturned):
+        effects = Effects(
+            writes_from_names(has_told.writes), has_told.spawns, has_told.reports, has_told.bill, has_told.sizes
+        )
+        attempt.context._adopt(effects)
+        return StoredResult(has_told.value)
+    effects = Effects(writes_from_names(has_told.writes), has_told.spawns, has_told.reports, has_told.bill)
+    attempt.context._adopt(effects)
+    raise _error_raised(has_told)
 
 
-def _kill(process: asyncio.subprocess.Process) -> None:
-    """End a process and all that it has started. One that is dying already keeps its own word of how."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+async def _served(attempt: Attempt, desk: Desk, process: StageProcess) -> StageReturned | StageRaised:
+    """Do what a stage asks for from its process, until it tells how it has ended."""
+    lease = attempt.lease
+    while True:
+        received = await process.receive()
+        if received is None:
+            raise ProcessDied(await process.how_it_died())
+        match read_from_stage(received):
+            case KeepRequest(name, kept, writes, spawns, bill):
+                try:
+                    effects = Effects(writes_from_names(writes), spawns, bill=bill)
+                    answer = await _keep(desk, lease, Keep(name, tuple(kept)), effects)
+                except Exception:
+                    attempt.context._adopt(Effects(bill=bill))  # the rows are not kept, but what was spent is spent
+                    raise
+                if answer.accepted and bill is not None:
+                    attempt.context._view_settled(bill)
+                process.send(framed(answer))
+            case HoldRequest(hold):
+                answer = await _keep(desk, lease, hold, NO_EFFECTS)
+                if answer.accepted:
+                    attempt.context._held(True, hold)
+                process.send(framed(answer))
+            case TakeRequest(move) | FillRequest(move) | FilledNotice(move):
+                process.send(framed(await _keep(desk, lease, move, NO_EFFECTS)))
+            case ProgressNotice(name, done, total, note):
+                desk.report(lease, Report(name, done, total, note))
+            case LeaseQuery():
+                process.send(framed(WorkerAnswer(desk.is_held(lease))))
+            case StageReturned() | StageRaised() as told:
+                return told
 
 
 async def _keep(desk: Desk, lease: Lease, move: Move, effects: Effects) -> WorkerAnswer:
@@ -358,9 +346,3 @@ def _error_raised(message: StageRaised) -> BaseException:
         return RemoteError(message.fault)
     assert message.verdict is not None, "what is no error is a verdict"
     return _BY_NAME[message.verdict](message)
-
-
-def _how(code: int) -> str:
-    if code < 0:
-        return f"its process was killed by {signal.Signals(-code).name}"
-    return f"its process ended with code {code}" if code else "its process ended without a word"

@@ -30,7 +30,7 @@ from onceward.worker.engine_failures import FailureDelivery
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
 from onceward.worker.parked_by_code import ParkedByCode
 from onceward.worker.runner import Runner
-from onceward.worker.scheduler import Scheduler, Schedules
+from onceward.worker.scheduler import KnownSchedules, Scheduler
 from onceward.worker.wakeup import Listener
 from onceward.worker.worker_lock import ShownLock
 from onceward.worker.writer import Writer
@@ -56,7 +56,7 @@ class Keeper:
         renews: bool,
         declared_dead: Callable[[], None],
         went_back: Callable[[], None],
-        schedules: Schedules,
+        schedules: KnownSchedules,
         registry: Registry,
         presence_folder: Path | None,
         listener: Listener | None = None,

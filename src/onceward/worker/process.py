@@ -48,7 +48,7 @@ from onceward.worker.failures import OnFailure
 from onceward.worker.interpreter import handle_signals, tuned_interpreter
 from onceward.worker.keeper import Keeper
 from onceward.worker.runner import TICK_S, Runner
-from onceward.worker.scheduler import Schedules, fire_due
+from onceward.worker.scheduler import KnownSchedules, fire_due
 from onceward.worker.threads import StageThreads
 from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, WatchFile
 from onceward.worker.watcher import Watcher
@@ -80,7 +80,7 @@ class WorkerProcess:
         orders: Orders,
         read: Callable[..., Any],
         spawner: Spawner,
-        schedules: Schedules,
+        schedules: KnownSchedules,
         watches: Sequence[Watch] = (),
         on_failure: OnFailure | None = None,
     ) -> None:
@@ -257,6 +257,7 @@ class WorkerProcess:
             await off_loop(committer.stop)
             wakeup.close()
             threads.close()
+            await runner.close()
             cache_reader.close()
             for number in signals:
                 loop.remove_signal_handler(number)

@@ -484,6 +484,10 @@ class Runner:
 
     # Ending
 
+    async def close(self) -> None:
+        """End the processes that are kept for isolated stages."""
+        await self._runs.close()
+
     def stop_claiming(self) -> None:
         """Take nothing more, and give back what has not begun."""
         self.claims.is_closed = True

@@ -22,7 +22,7 @@ MEASURE_EVERY_MS = 10_000
 logger = EngineLog("onceward.scheduler")
 
 
-class Schedules:
+class KnownSchedules:
     """The schedules that an app has in its code, by name, and how their work is enqueued."""
 
     def __init__(self, crons: Iterable[Cron], begin: EnqueueFired) -> None:
@@ -59,7 +59,7 @@ class ScheduleLook(NamedTuple):
 NOTHING = ScheduleLook(0, None)
 
 
-def fire_due(session: Session, schedules: Schedules, now: int) -> ScheduleLook:
+def fire_due(session: Session, schedules: KnownSchedules, now: int) -> ScheduleLook:
     """Fire what is due of the schedules that we know; the first time, and when one is missing, declare them before.
 
     What others have declared stands: where they mean other times we fire nothing, until it is clear that nobody does.
@@ -91,7 +91,7 @@ def fire_due(session: Session, schedules: Schedules, now: int) -> ScheduleLook:
     return ScheduleLook(fired, min(upcoming, default=None))
 
 
-def _is_outdated(cron: Cron, row: ScheduleRow | None, schedules: Schedules, now: int) -> bool:
+def _is_outdated(cron: Cron, row: ScheduleRow | None, schedules: KnownSchedules, now: int) -> bool:
     if row is None:
         return True
     if schedules.are_declared:
@@ -113,7 +113,7 @@ def _told(cron: Cron, begun: Sequence[FiredTask] | None) -> int:
 class Scheduler:
     """Looks at the schedules once a second, and when the next one is due."""
 
-    def __init__(self, session: Session, schedules: Schedules) -> None:
+    def __init__(self, session: Session, schedules: KnownSchedules) -> None:
         self._session = session
         self._clock = session.clock
         self._schedules = schedules

@@ -26,6 +26,7 @@ from onceward.worker import crash_points
 from onceward.worker.attempt import Attempt
 from onceward.worker.isolated import run_isolated
 from onceward.worker.presence import Presence
+from onceward.worker.stage_processes import StageProcesses
 from onceward.worker.threads import StageThreads
 
 Ended = Callable[[Attempt, Stage[Any, Any], Any, BaseException | None], None]
@@ -63,6 +64,7 @@ class StageRuns:
         self._desk = desk
         self._app_path = app_path
         self._isolates = isolates
+        self._processes = StageProcesses()
         self._limit_ms = limit_ms
         self._monotonic = monotonic
         self._loop = asyncio.get_running_loop()
@@ -198,10 +200,14 @@ class StageRuns:
                     self._call_carrier()
                 return
 
+    async def close(self) -> None:
+        """End the processes that are kept for isolated stages."""
+        await self._processes.close()
+
     async def _run_isolated(self, attempt: Attempt) -> None:
         stage = attempt.stage
         try:
-            value = await run_isolated(attempt, self._app_path, self._desk)
+            value = await run_isolated(attempt, self._app_path, self._desk, self._processes)
         except BaseException as error:  # as above; a death of its process is an error too, of a kind of its own
             self._make_room(attempt, stage, None, error)
         else:

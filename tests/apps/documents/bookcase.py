@@ -68,9 +68,8 @@ class Bookcase:
         """Find the connections of all pairs of first generations."""
         for place, left in enumerate(sorted(documents)):
             for right in sorted(documents)[place:]:
-                mine, other = self.app.read(reads.passages, left, 1), self.app.read(reads.passages, right, 1)
-                assert mine is not None
-                assert other is not None
+                [mine] = self.app.read(reads.passages, [(left, 1)])
+                [other] = self.app.read(reads.passages, [(right, 1)])
                 found = [(link.left, link.right, link.score, link.why) for link in links(mine, other)]
                 with transaction(self.app) as connection:
                     writes.put_links(connection, (left, 1), (right, 1), found)

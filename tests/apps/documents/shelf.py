@@ -79,7 +79,7 @@ class Shelf:
     def task(self, admitted: Admitted) -> Task:
         """The task of what was admitted."""
         assert admitted.task is not None
-        return self.app.task(admitted.task)
+        return self.app.tasks.get(admitted.task)
 
     def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """What the database says."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from onceward_apps.documents import connecting
-from onceward_apps.documents.connecting import APART, BEST, SAME_TEXT, Passages, links
+from onceward_apps.documents.connecting import APART, BEST, SAME_TEXT, Passages, links, worth_comparing
 from onceward_apps.documents.embedding import offline
 
 BEES = "The bees carry pollen from flower to flower, and without their visits the clover of the meadow bears no seed."
@@ -43,6 +43,15 @@ def test_the_answer_is_the_same_whichever_is_named_first() -> None:
     left, right = document("a", BEES, WAR, SHIPS), document("b", SHIPS, CLOVER, WAR, BEES)
     assert links(left, right) == links(right, left) == links(left, right)
     assert all(link.left.startswith("a") and link.right.startswith("b") for link in links(right, left))
+
+
+def test_documents_that_are_not_worth_comparing_have_no_connection_and_the_others_are_kept() -> None:
+    mine = document("m", BEES, WAR)
+    others = [document("a", CLOVER), mine, document("b", SHIPS), document("c", BEES, model="other"), document("d", WAR)]
+    kept = worth_comparing(mine, others)
+    assert {one.document for one in kept} == {"a", "d", "m"}
+    assert all(links(mine, one) == [] for one in others if one not in kept)
+    assert worth_comparing(mine, [mine]) == [mine]
 
 
 def test_a_text_that_is_repeated_is_called_so() -> None:

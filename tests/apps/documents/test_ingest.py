@@ -86,7 +86,7 @@ def test_a_document_is_ready_while_its_connections_are_found(shelf: Shelf, ask: 
     _, told, _ = ask("status", admitted.file.document)
 
     assert told["state"] == "ready, finding connections"
-    [task] = shelf.app.tasks(kind="detect_connections")
+    [task] = shelf.app.tasks.list(kind="detect_connections")
     assert task.payload == Connecting(admitted.file.document, 1, 3, "document complete")
     shelf.work()
     assert ask("status", admitted.file.document)[1]["state"] == "ready"
@@ -95,7 +95,7 @@ def test_a_document_is_ready_while_its_connections_are_found(shelf: Shelf, ask: 
 def test_status_says_what_is_in_line_and_what_was_stopped(shelf: Shelf, ask: Ask) -> None:
     admitted = shelf.ingest(shelf.put("book.md", book(range(3))))
     assert ask("status", "book.md")[1]["state"] == "being read"
-    shelf.app.cancel(admitted.task or 0, "not today")
+    shelf.app.tasks.cancel(admitted.task or 0, "not today")
 
     _, told, _ = ask("status", "book.md")
 
@@ -105,8 +105,8 @@ def test_status_says_what_is_in_line_and_what_was_stopped(shelf: Shelf, ask: Ask
 def test_connections_that_were_given_up_are_told_and_found_after_another_ingest(shelf: Shelf, ask: Ask) -> None:
     admitted = shelf.ingest(shelf.put("book.md", book(range(3))))
     shelf.harness.drain(attempts=5)
-    [task] = shelf.app.tasks(kind="detect_connections")
-    shelf.app.cancel(task.id, "not today")
+    [task] = shelf.app.tasks.list(kind="detect_connections")
+    shelf.app.tasks.cancel(task.id, "not today")
 
     _, told, _ = ask("status", admitted.file.document)
 

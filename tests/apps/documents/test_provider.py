@@ -41,7 +41,7 @@ def test_vectors_of_a_provider_are_paid_once_and_metered(shelf: Shelf, paid: Pro
     counted = shelf.app.read(reads.counts)
     assert counted[writes.PAID_CALLS] == 3
     assert counted[writes.PAID_TOKENS] > 1_000
-    [budget] = [one for one in shelf.app.budgets() if one.name == provider.CALLS.name]
+    [budget] = [one for one in shelf.app.budgets.list() if one.name == provider.CALLS.name]
     assert budget.spent == 3
     assert provider.ask_for_vectors("made-embedding", ["one", "two"]).matrix().shape == (2, DIMENSIONS)
 
@@ -99,7 +99,7 @@ def test_a_provider_that_is_busy_is_asked_again(shelf: Shelf, paid: Provider) ->
 
 def test_a_spent_budget_holds_paid_work_and_nothing_else(shelf: Shelf, paid: Provider) -> None:
     shelf.add("first.md", book(range(2)), BY_PROVIDER)
-    shelf.app.raise_budget(provider.CALLS.name, 1)
+    shelf.app.budgets.set_limit(provider.CALLS.name, 1)
     waiting = shelf.ingest(shelf.put("paid.md", book(range(20, 30))), BY_PROVIDER)
     free = shelf.ingest(shelf.put("free.md", book(range(30, 32))))
     shelf.harness.drain(wait_for_due=False)
@@ -107,7 +107,7 @@ def test_a_spent_budget_holds_paid_work_and_nothing_else(shelf: Shelf, paid: Pro
     assert shelf.task(waiting).status is Status.WAITING
     assert paid.calls.total() == 1
     assert shelf.entry(free.file.document).state == "ready"
-    shelf.app.raise_budget(provider.CALLS.name, 100)
+    shelf.app.budgets.set_limit(provider.CALLS.name, 100)
     shelf.work()
     assert shelf.entry(waiting.file.document).state == "ready"
 

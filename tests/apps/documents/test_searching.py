@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import apsw
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import sqlite_vec
 
 from onceward import ConfigError, Connection
+from onceward_apps.documents import reads
 from onceward_apps.documents.app import library
 from onceward_apps.documents.embedding import offline
 from onceward_apps.documents.searching import Hit, search
@@ -228,3 +230,19 @@ def test_a_server_without_pgvector_is_refused_in_words(postgres_url: str) -> Non
         connection.execute("SET search_path = bare, pg_catalog")
         with pytest.raises(ConfigError, match="has no extension 'vector'"):
             load_extension(connection)
+
+
+def test_documents_are_read_in_portions_by_their_chunks_and_every_one_comes_once(library_url: str) -> None:
+    case = bookcase(library_url)
+    long = "\n\n".join(f"# Part {number}\n\n{'A sentence of some words. ' * 60}" for number in range(8))
+    names = [case.put(f"{name}.md", long if name == "c" else f"# {name}\n\nOne short note.") for name in "abcde"]
+    read = partial(case.app.read, reads.ready_documents)
+    after, portions = "", []
+    while portion := read(after, 3):
+        portions.append([document for document, _ in portion])
+        after = portions[-1][-1]
+    assert [name for portion in portions for name in portion] == sorted(names)
+    chunks = {one.document: len(one.ids) for one in case.app.read(reads.passages, [(name, 1) for name in names])}
+    assert all(len(portion) == 1 or sum(chunks[name] for name in portion) <= 3 for portion in portions)
+    assert max(chunks.values()) > 3
+    case.app.close()

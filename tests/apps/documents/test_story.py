@@ -153,6 +153,6 @@ def test_no_foreign_key_violation_on_connection_detection_during_reprocessing(
 
     assert len(companions) == 2
     assert_complete(shelf, admitted.file.document)
-    detections = shelf.app.tasks(kind="detect_connections", limit=100)
+    detections = shelf.app.tasks.list(kind="detect_connections", limit=100)
     assert {task.status for task in detections} <= {Status.SUCCEEDED, Status.SKIPPED}
     assert len(shelf.connections(admitted.file.document)) == CONNECTIONS

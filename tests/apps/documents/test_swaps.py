@@ -148,12 +148,12 @@ def test_two_who_see_a_file_at_once_make_one_generation(shelf: Shelf, library_ur
 
     assert sorted(decisions) == [Decision.GOING_ON] * 3 + [Decision.NEW]
     assert shelf.rows("SELECT count(*) FROM docs_generation") == [(1,)]
-    assert len(shelf.app.tasks(kind="document")) == 1
+    assert len(shelf.app.tasks.list(kind="document")) == 1
 
 
 def test_what_was_stopped_goes_on_where_it_was(shelf: Shelf) -> None:
     admitted = shelf.ingest(shelf.put("book.md", book(range(3))))
-    shelf.app.cancel(admitted.task or 0)
+    shelf.app.tasks.cancel(admitted.task or 0)
     shelf.work()
     assert shelf.entry(admitted.file.document).state == "reading"
 
@@ -168,8 +168,8 @@ def test_connections_that_nobody_looks_for_any_more_are_found_when_a_file_is_giv
     shelf.add("other.md", book(range(3), variant=1))
     admitted = shelf.ingest(shelf.put("book.md", book(range(3))))
     shelf.harness.drain(attempts=5)
-    [task] = shelf.app.tasks(kind="detect_connections", limit=1)
-    shelf.app.cancel(task.id)
+    [task] = shelf.app.tasks.list(kind="detect_connections", limit=1)
+    shelf.app.tasks.cancel(task.id)
     assert shelf.entry(admitted.file.document).connected_at is None
 
     assert shelf.ingest(shelf.folder / "book.md").decision is Decision.UNCHANGED
@@ -177,7 +177,9 @@ def test_connections_that_nobody_looks_for_any_more_are_found_when_a_file_is_giv
     shelf.work()
 
     assert len(shelf.connections(admitted.file.document)) == 3
-    assert len(shelf.app.tasks(kind="detect_connections", limit=100)) == 3, "of the other one, cancelled, and one more"
+    assert len(shelf.app.tasks.list(kind="detect_connections", limit=100)) == 3, (
+        "of the other one, cancelled, and one more"
+    )
 
 
 def test_a_removed_document_takes_everything_with_it(shelf: Shelf) -> None:
@@ -221,7 +223,7 @@ def test_what_was_found_in_an_older_generation_is_not_written(shelf: Shelf) -> N
     assert shelf.rows("SELECT count(*) FROM docs_connection WHERE why = 'found before'") == [(0,)]
     old = shelf.app.enqueue(Connecting(document, 1, 3, "by hand"))
     shelf.work()
-    assert shelf.app.task(old.id).status is Status.SKIPPED
+    assert shelf.app.tasks.get(old.id).status is Status.SKIPPED
 
 
 def test_chunks_that_stay_keep_their_vectors(shelf: Shelf) -> None:
@@ -238,15 +240,15 @@ def test_chunks_that_stay_keep_their_vectors(shelf: Shelf) -> None:
 
 def test_chunks_that_were_deleted_by_hand_are_told(shelf: Shelf) -> None:
     document = shelf.add("book.md", book(range(3)))
-    assert shelf.app.watch_now() == []
+    assert shelf.app.alerts.look() == []
     shelf.change("DELETE FROM docs_chunk WHERE document = ? AND position = 1", document)
 
-    [alert] = shelf.app.watch_now()
+    [alert] = shelf.app.alerts.look()
 
     assert (alert.rule, alert.subject) == ("chunks deleted", document)
     shelf.ingest(shelf.folder / "book.md", again=True)
     shelf.work()
-    assert shelf.app.watch_now() == []
+    assert shelf.app.alerts.look() == []
 
 
 def test_a_connection_without_its_chunk_is_refused_counted_and_told(shelf: Shelf) -> None:
@@ -258,5 +260,5 @@ def test_a_connection_without_its_chunk_is_refused_counted_and_told(shelf: Shelf
         writes.put_links(connection, left, right, [(pairs[0][0], "c-missing", 0.9, "by hand")])
 
     assert shelf.app.read(watching.refused_connections) == 1
-    assert [alert.rule for alert in shelf.app.watch_now()] == ["refused connections"]
+    assert [alert.rule for alert in shelf.app.alerts.look()] == ["refused connections"]
     shelf.change("DELETE FROM docs_count")

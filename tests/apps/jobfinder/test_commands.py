@@ -206,7 +206,7 @@ def test_a_profile_that_cannot_be_meant_stops_everything_with_a_sentence(
 
 def test_settings_that_were_changed_to_what_cannot_be_reached_stop_a_run(jobs: Commands) -> None:
     with opened(jobs.url) as app:
-        app.set("match.min_score", 110)
+        app.settings.set("match.min_score", 110)
     jobs("run", code=2)
     assert "match.min_score=110 cannot be reached" in jobs.error
 

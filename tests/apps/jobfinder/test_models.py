@@ -73,7 +73,7 @@ def test_a_cheap_model_fills_in_what_is_empty_and_nothing_else(
     assert (row.industry, row.founded) == ("greenhouses", "1999")
     assert "tomatoes" in (row.about or "")
     assert asked(world) == 1
-    [question] = [task for task in finder.app.tasks() if task.kind == "model_question"]
+    [question] = [task for task in finder.app.tasks.list() if task.kind == "model_question"]
     assert (question.depth, question.payload.model) == (1, "cheap")
 
 
@@ -88,7 +88,9 @@ def test_an_expensive_model_scores_what_would_be_a_match_and_nothing_else(
     assert (match.score, match.model, match.priority) == (91, "dear", "high")
     assert "it is about greenhouses" in match.why_json
     assert "it names python" in match.why_json
-    scored = [task for task in finder.app.tasks() if task.kind == "model_question" and task.payload.model == "dear"]
+    scored = [
+        task for task in finder.app.tasks.list() if task.kind == "model_question" and task.payload.model == "dear"
+    ]
     assert len(scored) == 1
 
 
@@ -120,19 +122,21 @@ def test_a_provider_that_is_away_holds_nothing_up_for_good(finder: Harness, worl
     finder.enqueue(Company(world.company("Acme", board=world.greenhouse("acme", [job(1)]), stack=STACK)))
     finder.drain()
     assert len(finder.app.read(listing_rows.matches, False)) == 1
-    questions = [task for task in finder.app.tasks() if task.kind == "model_question"]
+    questions = [task for task in finder.app.tasks.list() if task.kind == "model_question"]
     assert {task.status for task in questions} == {Status.FAILED}
 
 
 def test_questions_wait_when_the_budget_is_spent(finder: Harness, world: World, says: Callable[[str], None]) -> None:
     says('{"score": 91, "reasons": []}')
-    finder.app.raise_budget("jobs-calls", 1)
+    finder.app.budgets.set_limit("jobs-calls", 1)
     finder.enqueue(Company(world.company("Acme", board=world.greenhouse("acme", [job(1)]), stack=STACK)))
     finder.drain(wait_for_due=False)
     assert asked(world) == 1
-    waiting = [task for task in finder.app.tasks() if task.kind == "model_question" and not task.status.is_terminal]
+    waiting = [
+        task for task in finder.app.tasks.list() if task.kind == "model_question" and not task.status.is_terminal
+    ]
     assert len(waiting) == 1
-    finder.app.raise_budget("jobs-calls", 10)
+    finder.app.budgets.set_limit("jobs-calls", 10)
     finder.drain()
     assert asked(world) == 2
     assert len(finder.app.read(listing_rows.matches, False)) == 1
@@ -165,7 +169,9 @@ def approved(finder: Harness, world: World, board: str = f"<main>{ROWS}</main>")
 
 
 def scraping_questions(finder: Harness) -> list[Any]:
-    return [task for task in finder.app.tasks() if task.kind == "model_question" and task.payload.purpose == "scraping"]
+    return [
+        task for task in finder.app.tasks.list() if task.kind == "model_question" and task.payload.purpose == "scraping"
+    ]
 
 
 def test_a_model_says_how_a_page_is_read_where_heuristics_find_nothing(

@@ -116,7 +116,7 @@ def test_two_boards_that_are_read_in_turn_make_one_job_and_stay_with_it(finder: 
         finder.advance("2h")
         finder.enqueue(Reading("greenhouse:acme2"))
         finder.drain()
-    assert len([task for task in finder.app.tasks() if task.kind == "job"]) == 1
+    assert len([task for task in finder.app.tasks.list() if task.kind == "job"]) == 1
     assert len(finder.app.read(listing_rows.listings)) == 1
 
 
@@ -132,7 +132,7 @@ def test_as_many_openings_are_looked_at_as_one_board_shows_and_none_is_dropped(
         finder.enqueue(Company(world.company(name, board=board, stack=STACK)))
         finder.drain()
     assert len(finder.app.read(listing_rows.matches, False)) == openings
-    assert len([task for task in finder.app.tasks() if task.kind == "job"]) == openings
+    assert len([task for task in finder.app.tasks.list() if task.kind == "job"]) == openings
 
 
 def test_alike_listings_on_two_pages_of_one_board_are_two_openings(finder: Harness) -> None:

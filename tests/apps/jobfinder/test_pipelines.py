@@ -48,7 +48,7 @@ def test_a_company_leads_to_its_board_and_the_board_to_matches(finder: Harness, 
     assert (other.status, other.title) == ("filtered", "Junior Accountant")
     assert "Berlin" in (other.reason or "")
     assert finder.task(root).status is Status.SUCCEEDED
-    kinds = sorted((task.kind, task.status.word, task.depth) for task in finder.app.tasks())
+    kinds = sorted((task.kind, task.status.word, task.depth) for task in finder.app.tasks.list())
     assert kinds == [
         ("company", "succeeded", 0),
         ("job", "filtered", 3),
@@ -115,7 +115,7 @@ def test_a_company_whose_task_is_forgotten_is_still_left_alone(finder: Harness, 
     finder.enqueue(Company(website))
     finder.drain()
     finder.advance("3d")
-    finder.app.prune("1d")
+    finder.app.tasks.prune("1d")
     again = finder.enqueue(Company(website))
     finder.drain()
     assert finder.task(again).reason == "it is known well, and was looked at 2026-01-01"
@@ -152,7 +152,7 @@ def test_the_tier_of_a_company_sets_the_priority_of_all_that_comes_of_it(
 ) -> None:
     finder.enqueue(Company(world.company("Acme", board=world.greenhouse("acme", [job(1)]), stack=more)))
     finder.drain()
-    found = {task.kind: task.priority for task in finder.app.tasks() if task.depth > 0}
+    found = {task.kind: task.priority for task in finder.app.tasks.list() if task.depth > 0}
     assert found == {"source_discovery": priority, "scrape_source": priority, "job": priority}
 
 
@@ -172,7 +172,7 @@ def test_a_board_that_is_not_certain_waits_for_a_person(finder: Harness, world: 
     row = source_at(finder, "lever:acme")
     assert (row.status, row.awaits_approval, row.confidence, row.tested_at) == ("pending_validation", True, None, None)
     assert not [asked for asked in world.asked if asked.startswith("lever.example")]
-    assert {task.kind for task in finder.app.tasks()} == {"company"}
+    assert {task.kind for task in finder.app.tasks.list()} == {"company"}
 
     assert approving.approve(finder.app, approving.waiting(finder.app)) == ["lever:acme"]
     finder.drain()
@@ -186,7 +186,7 @@ def test_a_board_that_a_source_has_is_not_discovered_again(finder: Harness, worl
     finder.enqueue(Company(world.company("Acme", board=board)))
     finder.enqueue(Company(world.company("Acme Labs", board=board)))
     finder.drain()
-    kinds = [task.kind for task in finder.app.tasks()]
+    kinds = [task.kind for task in finder.app.tasks.list()]
     assert (kinds.count("company"), kinds.count("source_discovery"), kinds.count("scrape_source")) == (2, 1, 1)
 
 
@@ -232,7 +232,7 @@ def test_a_source_that_fails_five_readings_in_a_row_is_disabled_until_a_person_e
     finder.advance("1d")
     finder.drain()
     assert world.asked[f"greenhouse.example{path}"] == 6
-    assert [alert.rule for alert in finder.app.watch_now()] == ["job source disabled"]
+    assert [alert.rule for alert in finder.app.alerts.look()] == ["job source disabled"]
 
     world.page("greenhouse.example", path, fine)
     assert approving.enable(finder.app, [row]) == ["greenhouse:acme"]
@@ -293,14 +293,14 @@ def test_sources_are_read_on_a_schedule_when_they_are_due(finder: Harness, world
     finder.drain()
     finder.advance("1h")
     finder.drain()
-    readings = [task for task in finder.app.tasks() if task.kind == "scrape_source"]
+    readings = [task for task in finder.app.tasks.list() if task.kind == "scrape_source"]
     assert len(readings) == 1
     finder.advance("6h")
     finder.drain()
-    newest, _ = [task for task in finder.app.tasks() if task.kind == "scrape_source"]
+    newest, _ = [task for task in finder.app.tasks.list() if task.kind == "scrape_source"]
     scrape = finder.task(newest.parent or 0)
     assert (scrape.kind, newest.depth, newest.status.word) == ("scrape", 1, "succeeded")
-    assert len([task for task in finder.app.tasks() if task.kind == "job"]) == 1
+    assert len([task for task in finder.app.tasks.list() if task.kind == "job"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_the_same_position_on_two_sources_is_one_listing(finder: Harness, world:
     finder.drain()
     finder.enqueue(Company(world.company("Acme Labs", board=second, stack=STACK)))
     finder.drain()
-    assert len([task for task in finder.app.tasks() if task.kind == "job"]) == 1
+    assert len([task for task in finder.app.tasks.list() if task.kind == "job"]) == 1
     [match] = finder.app.read(listing_rows.matches, False)
     told = explaining.explained(finder.app, match.listing)
     assert [one["source"] for one in told["seen_at"]] == ["greenhouse:acme", "greenhouse:acme2"]
@@ -367,7 +367,7 @@ def test_a_listing_that_is_no_longer_shown_is_gone_and_may_come_back(finder: Har
     world.greenhouse("acme", [job(1), job(2)])
     read_again(finder)
     assert listing_at(finder, job(1)["absolute_url"]).gone_at is None
-    assert len([task for task in finder.app.tasks() if task.kind == "job"]) == 2
+    assert len([task for task in finder.app.tasks.list() if task.kind == "job"]) == 2
 
 
 def test_a_listing_that_two_sources_stop_showing_at_once_is_gone_after_the_next_reading(
@@ -407,7 +407,7 @@ def test_what_stop_lists_name_is_rejected_before_anything_is_fetched(
         board = world.greenhouse("acme", [job(1, company_name="Initech"), job(2, "Unpaid Backend Engineer"), job(3)])
         finder.enqueue(Company(world.company("Acme", board=board, stack=STACK)))
         finder.drain()
-        assert [task.key for task in finder.app.tasks() if task.kind == "job"] == [job(3)["absolute_url"]]
+        assert [task.key for task in finder.app.tasks.list() if task.kind == "job"] == [job(3)["absolute_url"]]
         assert not [asked for asked in world.asked if "evil" in asked or "unpaid" in asked or "initech" in asked]
         finder.app.close()
 
@@ -430,17 +430,22 @@ def test_a_listing_without_a_description_is_completed_by_a_page_of_its_own(finde
     finder.drain()
     [match] = finder.app.read(listing_rows.matches, False)
     assert match.company_name == "Acme"
-    assert sorted(task.kind for task in finder.app.tasks()) == ["fetch", "job", "scrape_source", "source_discovery"]
+    assert sorted(task.kind for task in finder.app.tasks.list()) == [
+        "fetch",
+        "job",
+        "scrape_source",
+        "source_discovery",
+    ]
 
 
 def test_what_a_lineage_has_no_room_for_is_found_by_the_next_reading(finder: Harness, world: World) -> None:
     board = world.greenhouse("acme", [job(number) for number in range(1, 6)])
     root = finder.enqueue(Company(world.company("Acme", board=board, stack=STACK)), limits=Limits(max_children=3))
     finder.drain()
-    assert len([task for task in finder.app.tasks() if task.kind == "job"]) == 3
-    assert finder.app.lineage(root.id).refusals == 2
+    assert len([task for task in finder.app.tasks.list() if task.kind == "job"]) == 3
+    assert finder.app.lineages.get(root.id).refusals == 2
     read_again(finder)
-    assert len([task for task in finder.app.tasks() if task.kind == "job"]) == 5
+    assert len([task for task in finder.app.tasks.list() if task.kind == "job"]) == 5
     assert len(finder.app.read(listing_rows.matches, False)) == 5
 
 
@@ -448,8 +453,8 @@ def test_a_setting_that_is_changed_while_workers_run_counts_at_once(finder: Harn
     finder.enqueue(Company(world.company("Acme", board=world.greenhouse("acme", [job(1, "Junior Backend Engineer")]))))
     finder.drain()
     url = job(1)["absolute_url"]
-    assert (listing_at(finder, url).status, finder.app.setting("filter.strike_threshold")) == ("active", 5)
-    finder.app.set("filter.strike_threshold", 3)
+    assert (listing_at(finder, url).status, finder.app.settings.get("filter.strike_threshold")) == ("active", 5)
+    finder.app.settings.set("filter.strike_threshold", 3)
     world.greenhouse("acme", [job(1), job(2, "Junior Backend Engineer")])
     read_again(finder)
     row = listing_at(finder, job(2)["absolute_url"])
@@ -458,12 +463,12 @@ def test_a_setting_that_is_changed_while_workers_run_counts_at_once(finder: Harn
 
 
 def test_work_waits_while_settings_cannot_be_meant(finder: Harness, world: World) -> None:
-    finder.app.set("match.min_score", 300)
+    finder.app.settings.set("match.min_score", 300)
     task = finder.enqueue(Company(world.company("Acme", board=world.greenhouse("acme", [job(1)]), stack=STACK)))
     finder.drain(wait_for_due=False)
     assert finder.task(task).status is Status.PENDING
     assert "match.min_score=300 cannot be reached" in (finder.task(task).reason or "")
-    finder.app.unset("match.min_score")
+    finder.app.settings.unset("match.min_score")
     finder.drain()
     assert finder.task(task).status is Status.SUCCEEDED
     assert len(finder.app.read(listing_rows.matches, False)) == 1
@@ -479,7 +484,7 @@ def test_a_host_that_asks_for_time_gets_it(finder: Harness, world: World) -> Non
     began = finder.clock.now()
     finder.drain(wait_for_due=False)
     assert world.asked == {"acme.example/": 1}
-    [gate] = [gate for gate in finder.app.sources() if gate.source == "web" and gate.instance]
+    [gate] = [gate for gate in finder.app.sources.list() if gate.source == "web" and gate.instance]
     assert gate.name == f"web/acme.example:{world.port}"
     finder.drain()
     assert finder.clock.now() - began >= 600_000
@@ -499,6 +504,6 @@ def test_no_death_loses_or_repeats_a_row(world: World, profile: Callable[[str], 
         finder.drain()
         assert finder.crashes == 1, point
         assert len(finder.app.read(listing_rows.matches, False)) == 2, point
-        assert len(finder.app.tasks()) == 5, point
+        assert len(finder.app.tasks.list()) == 5, point
         assert finder.app.verify().ok, point
         finder.app.close()

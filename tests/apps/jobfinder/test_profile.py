@@ -60,6 +60,6 @@ def test_a_profile_that_is_not_there_says_how_to_get_one(tmp_path: Path) -> None
 
 def test_a_profile_may_change_the_defaults_of_settings() -> None:
     app = jobfinder("sqlite:///:memory:", parsed("[skills]\npython = 5\n[settings]\nmatch.min_score = 70"))
-    assert app.setting("match.min_score") == 70
-    assert app.setting("match.portland_score") == 65
+    assert app.settings.get("match.min_score") == 70
+    assert app.settings.get("match.portland_score") == 65
     app.close()

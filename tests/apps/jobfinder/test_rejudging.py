@@ -26,7 +26,7 @@ def found(finder: Harness) -> dict[str, str]:
 def looked(finder: Harness, world: World) -> None:
     """Two listings were looked at: one fits, one does not, because of its level and its place."""
     board = world.greenhouse("acme", [job(1), job(2, "Junior Backend Engineer", location={"name": "Seattle"})])
-    finder.app.set("filter.strike_threshold", 3)
+    finder.app.settings.set("filter.strike_threshold", 3)
     finder.enqueue(Company(world.company("Acme", board=board, stack=STACK)))
     finder.drain()
     assert found(finder) == {"Senior Backend Engineer": "active", "Junior Backend Engineer": "filtered"}

@@ -33,13 +33,13 @@ def test_listings_for_which_there_is_no_room_have_no_rows_on_whichever_page_they
     finder.drain()
     approving.approve(finder.app, approving.waiting(finder.app), Limits(max_children=6))
     finder.drain()
-    jobs = [task for task in finder.app.tasks(limit=100) if task.kind == "job"]
+    jobs = [task for task in finder.app.tasks.list(limit=100) if task.kind == "job"]
     assert len(jobs) == 6
     listings = finder.app.read(listing_rows.listings)
     assert {row.url for row in listings} == {task.key for task in jobs}
     assert "analyzing" not in {row.status for row in listings}
-    [reading] = [task for task in finder.app.tasks(limit=100) if task.kind == "scrape_source"]
-    assert finder.app.lineage(reading.id).refusals == 6
+    [reading] = [task for task in finder.app.tasks.list(limit=100) if task.kind == "scrape_source"]
+    assert finder.app.lineages.get(reading.id).refusals == 6
 
 
 def test_every_hop_of_a_redirect_is_a_call_of_its_own(finder: Harness, world: World) -> None:
@@ -47,7 +47,7 @@ def test_every_hop_of_a_redirect_is_a_call_of_its_own(finder: Harness, world: Wo
     world.company("New")
     finder.enqueue(Company(world.url("old.example", "/")))
     finder.drain()
-    calls = {status.name: status.calls for status in finder.app.sources()}
+    calls = {status.name: status.calls for status in finder.app.sources.list()}
     assert calls[f"web/new.example:{world.port}"] >= 1
     assert finder.app.read(company_rows.company, f"old.example:{world.port}") is not None
 

@@ -173,11 +173,11 @@ def _going_on(app: App, admitted: Admitted) -> Admitted:
     tasks = [
         task
         for kind in ("document", "paid_document")
-        for task in app.tasks(kind=kind, key=f"{document}/{generation}", limit=1)
+        for task in app.tasks.list(kind=kind, key=f"{document}/{generation}", limit=1)
     ]
     if not tasks:
         return admitted
     newest = max(tasks, key=lambda task: task.id)
     if newest.status in (Status.FAILED, Status.CANCELLED):
-        app.retry(newest.id)
+        app.tasks.retry(newest.id)
     return Admitted(admitted.file, admitted.decision, newest.id)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onceward_apps.documents.words import rare_words, told_words, word_runs
+from onceward_apps.documents.words import rare_words, told_words_kept, word_runs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,8 +72,8 @@ def links(left: Passages, right: Passages) -> list[Link]:
     if left.model != right.model:
         return []
     is_same = left.document == right.document
-    left_words = [told_words(text) for text in left.texts]
-    right_words = left_words if is_same else [told_words(text) for text in right.texts]
+    left_words = [told_words_kept(text) for text in left.texts]
+    right_words = left_words if is_same else [told_words_kept(text) for text in right.texts]
     left_rows, right_rows = _telling(left_words), _telling(right_words)
     rare = rare_words(left_words if is_same else [*left_words, *right_words], RARE)
     found: list[Link] = []
@@ -85,6 +85,23 @@ def links(left: Passages, right: Passages) -> list[Link]:
             why = SAME_TEXT if is_repeated else _why([word for _, word in named])
             found.append(Link(left.ids[row], right.ids[column], _cosine(left.vectors[row], right.vectors[column]), why))
     return sorted(found, key=lambda link: (-link.score, link.left, link.right))
+
+
+def worth_comparing(mine: Passages, others: Sequence[Passages]) -> list[Passages]:
+    """Return those of several documents that have a passage alike enough to one of mine, by one product of all vectors.
+
+    Nothing is lost by it: what is alike in no passage has no connection. Most documents of a large library are not.
+    """
+    import numpy as np
+
+    near = [one for one in others if one.document == mine.document]
+    rest = [one for one in others if one.document != mine.document and one.model == mine.model]
+    if not rest:
+        return near
+    best = (mine.vectors @ np.concatenate([one.vectors for one in rest]).T).max(axis=0)
+    starts = np.cumsum([0, *(len(one.ids) for one in rest[:-1])])
+    peaks = np.maximum.reduceat(best, starts)
+    return near + [one for one, peak in zip(rest, peaks, strict=True) if peak >= np.float32(BETWEEN)]
 
 
 def _telling(words: Sequence[frozenset[str]]) -> NDArray[np.intp]:

@@ -23,6 +23,8 @@ from onceward_apps.documents.payloads import Connecting, Ingestion, PaidIngestio
 from onceward_apps.documents.reading import Reason, Unreadable
 
 READER_MB = 900
+PORTION = 2_000
+"""How many chunks of other documents are compared at once, but for a document that has more."""
 """How much memory the process may take that reads a file."""
 MOST_DEATHS = 10
 """How often the process of a reader may die at one place of a file before the file is to blame."""
@@ -202,22 +204,28 @@ def complete(ctx: Context[P]) -> None:
 
 
 def detect_connections(ctx: Context[Connecting]) -> int:
-    """Find the connections with every searchable document, itself included, and return with how many documents."""
-    from onceward_apps.documents.connecting import links
+    """Find the connections with every searchable document, itself included, and return with how many documents.
+
+    Documents are read and committed in portions: a book is one, and of notes some thousand are.
+    """
+    from onceward_apps.documents.connecting import links, worth_comparing
 
     task = ctx.payload
     mine = _current(ctx)
     found = 0
-    for document, generation in ctx.read(reads.ready_documents, ctx.cursor_as(str) or ""):
-        same = document == task.document
-        other = mine if same else ctx.read(reads.passages, document, generation)
-        if other is not None:
-            here, there = (task.document, task.generation), (document, generation)
-            left, right = (here, there) if task.document <= document else (there, here)
+    while portion := ctx.read(reads.ready_documents, ctx.cursor_as(str) or "", PORTION):
+        generations = dict(portion)
+        others = ctx.read(reads.passages, portion)
+        for other in worth_comparing(mine, [mine if one.document == task.document else one for one in others]):
+            here, there = (task.document, task.generation), (other.document, generations[other.document])
+            if other is mine:
+                there = here
+            left, right = (here, there) if task.document <= other.document else (there, here)
             pairs = [(link.left, link.right, link.score, link.why) for link in links(mine, other)]
-            ctx.write(writes.put_links, left, right, pairs)
-        ctx.checkpoint(document)
-        found += 1
+            if pairs:
+                ctx.write(writes.put_links, left, right, pairs)
+        ctx.checkpoint(portion[-1][0])
+        found += len(portion)
         ctx.progress(found, None, "connecting")
         if ctx.read(reads.generation_in_force, task.document) != task.generation:
             raise Skipped("the document was removed, or a newer file has taken its place")
@@ -229,9 +237,9 @@ def _current(ctx: Context[Connecting]) -> Passages:
     """The chunks of the generation in question, if it is in force."""
     task = ctx.payload
     if ctx.read(reads.generation_in_force, task.document) == task.generation:
-        mine = ctx.read(reads.passages, task.document, task.generation)
-        if mine is not None:
-            return mine
+        mine = ctx.read(reads.passages, [(task.document, task.generation)])
+        if mine:
+            return mine[0]
     raise Skipped("the document was removed, or a newer file has taken its place")
 
 
@@ -259,15 +267,18 @@ PATIENCE = "365d"
 """How long a document may take: it may have to wait for a budget, and for a computer that is switched on."""
 RETRY = Retry(retries=5, base="1s", cap="1m")
 
+READER = Isolation(memory_mb=READER_MB, cpu="5m", runs=200)
+"""The processes that read files, kept for many: most are read in less time than an interpreter takes to start."""
+
 documents = Pipeline(Ingestion, unique="everywhere", retry=RETRY, deadline=PATIENCE)
-documents.stage(isolate=Isolation(memory_mb=READER_MB))(extract)
+documents.stage(isolate=READER)(extract)
 documents.stage(save_markdown)
 documents.stage(chunk)
 documents.stage(embed)
 documents.stage(complete)
 
 paid_documents = Pipeline(PaidIngestion, unique="everywhere", retry=RETRY, deadline=PATIENCE)
-paid_documents.stage(isolate=Isolation(memory_mb=READER_MB))(extract)
+paid_documents.stage(isolate=READER)(extract)
 paid_documents.stage(budget=provider.CALLS, calls=_most_calls)(clean)
 paid_documents.stage(save_markdown)
 paid_documents.stage(chunk)

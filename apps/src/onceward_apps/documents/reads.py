@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import accumulate, groupby
+from operator import itemgetter
 
 import msgspec
 
@@ -57,14 +60,19 @@ def without_vectors(
     return [(chunk, position, text) for chunk, position, text in found]
 
 
-def ready_documents(connection: Connection, after: str) -> list[tuple[str, int]]:
-    """The documents that can be searched, and their generations in force; those whose ids come after one."""
+def ready_documents(connection: Connection, after: str, most: int) -> list[tuple[str, int]]:
+    """The next documents that can be searched, with their generations in force: those whose ids come after one, as many
+    as have `most` chunks together, and one at least."""
     found = rows(
         connection,
-        "SELECT document, generation FROM docs_document WHERE generation > 0 AND document > ? ORDER BY document",
-        after,
-    )
-    return [(document, generation) for document, generation in found]
+        "SELECT d.document, d.generation, coalesce(g.chunks, 0) FROM docs_document d"
+        " JOIN docs_generation g ON g.document = d.document AND g.generation = d.generation"
+        " WHERE d.document > ? ORDER BY d.document LIMIT ?",
+        after, most,
+    )  # fmt: skip
+    together = list(accumulate(chunks for _, _, chunks in found))
+    fitting = max(1, bisect_right(together, most))
+    return [(document, generation) for document, generation, _ in found[:fitting]]
 
 
 def generation_in_force(connection: Connection, document: str) -> int:
@@ -102,25 +110,31 @@ def being_connected(connection: Connection) -> set[str]:
     return {document for (document,) in found}
 
 
-def passages(connection: Connection, document: str, generation: int) -> Passages | None:
-    """All chunks of a generation with their vectors, to find connections; None if there are none."""
-    if connection.dialect == "postgres":
-        statement = (
-            "SELECT c.chunk, c.position, c.text, v.model, vector_send(v.vector), vector_dims(v.vector)"
-            " FROM docs_chunk c JOIN docs_vector v ON v.chunk = c.chunk AND v.generation = c.generation"
-            " WHERE c.document = ? AND c.generation = ? ORDER BY c.position"
-        )
-    else:
-        statement = (
-            "SELECT c.chunk, c.position, c.text, v.model, v.vector, length(v.vector) / 4"
-            " FROM docs_chunk c JOIN docs_vector v ON v.chunk = c.chunk AND v.generation = c.generation"
-            " WHERE c.document = ? AND c.generation = ? ORDER BY c.position"
-        )
-    found = rows(connection, statement, document, generation)
-    if not found:
-        return None
-    ids, positions, texts, models, vectors, dimensions = zip(*found, strict=True)
-    return Passages(document, models[0], ids, positions, texts, vectors_from(connection, vectors, dimensions[0]))
+def passages(connection: Connection, documents: Sequence[tuple[str, int]]) -> list[Passages]:
+    """All chunks of some documents in these generations with their vectors, to find connections; a document without
+    any is left out."""
+    vector = (
+        "vector_send(v.vector), vector_dims(v.vector)"
+        if connection.dialect == "postgres"
+        else "v.vector, length(v.vector) / 4"
+    )
+    wanted = dict(documents)
+    marks = ", ".join("?" * len(wanted))
+    found = rows(
+        connection,
+        f"SELECT c.document, c.generation, c.chunk, c.position, c.text, v.model, {vector}"
+        " FROM docs_chunk c JOIN docs_vector v ON v.chunk = c.chunk AND v.generation = c.generation"
+        f" WHERE c.document IN ({marks}) ORDER BY c.document, c.position",
+        *wanted,
+    )
+    read = []
+    for document, several in groupby(found, key=itemgetter(0)):
+        mine = [row[2:] for row in several if row[1] == wanted[document]]
+        if mine:
+            ids, positions, texts, models, vectors, dimensions = zip(*mine, strict=True)
+            matrix = vectors_from(connection, vectors, dimensions[0])
+            read.append(Passages(document, models[0], ids, positions, texts, matrix))
+    return read
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

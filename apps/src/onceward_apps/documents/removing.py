@@ -15,8 +15,8 @@ def remove(app: App, document: str) -> None:
     """Cancel the document's tasks, then delete it in one transaction. A task that still runs can write nothing more."""
     for generation in app.read(reads.generations, document):
         for kind in KINDS:
-            for task in app.tasks(kind=kind, key=f"{document}/{generation}", limit=1):
+            for task in app.tasks.list(kind=kind, key=f"{document}/{generation}", limit=1):
                 with suppress(IllegalTransition):  # it has ended by itself
-                    app.cancel(task.id, "the document was removed")
+                    app.tasks.cancel(task.id, "the document was removed")
     with transaction(app) as connection:
         writes.remove(connection, document)

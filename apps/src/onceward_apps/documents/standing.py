@@ -24,7 +24,9 @@ def task_of(app: App, entry: Entry) -> Task | None:
         generation, kinds = entry.generation, ["detect_connections"]
     else:
         return None
-    found = [task for kind in kinds for task in app.tasks(kind=kind, key=f"{entry.document}/{generation}", limit=1)]
+    found = [
+        task for kind in kinds for task in app.tasks.list(kind=kind, key=f"{entry.document}/{generation}", limit=1)
+    ]
     return max(found, key=lambda task: task.id, default=None)
 
 

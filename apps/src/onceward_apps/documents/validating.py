@@ -73,10 +73,10 @@ class Validation:
 
     def _repeated(self) -> Result:
         began = time.monotonic()
-        tasks, paid = len(self._app.tasks(limit=1_000)), self._paid_calls()
+        tasks, paid = len(self._app.tasks.list(limit=1_000)), self._paid_calls()
         admitted = self._ingest("small.pdf")
         self._work()
-        made, asked = len(self._app.tasks(limit=1_000)) - tasks, self._paid_calls() - paid
+        made, asked = len(self._app.tasks.list(limit=1_000)) - tasks, self._paid_calls() - paid
         seconds = time.monotonic() - began
         return Result(
             "the same PDF again",
@@ -163,7 +163,7 @@ class Validation:
         """How often the work on a document was taken back from a worker."""
         if admitted.task is None:
             return 0
-        return sum(one.event in TAKEN_BACK for one in self._app.task(admitted.task).history)
+        return sum(one.event in TAKEN_BACK for one in self._app.tasks.get(admitted.task).history)
 
     def _paid_calls(self) -> int:
         return self._app.read(reads.counts).get("provider calls", 0)

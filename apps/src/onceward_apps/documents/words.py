@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 _HEADING = re.compile(r"^#{1,6} .*$", re.M)
 _TARGET = re.compile(r"\]\([^)\s]*\)|https?://\S+")
@@ -31,6 +32,12 @@ FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 def told_words(text: str) -> frozenset[str]:
     """The words that a passage tells something with: without headings, the targets of links, figures and short ones."""
     return frozenset(_WORD.findall(_TARGET.sub("]", _HEADING.sub("", text)).lower())) - FUNCTION_WORDS
+
+
+@lru_cache(maxsize=8_192)
+def told_words_kept(text: str) -> frozenset[str]:
+    """Return the same, and keep it for the next document that is compared with this passage."""
+    return told_words(text)
 
 
 def word_runs(text: str) -> frozenset[tuple[str, ...]]:

@@ -13,6 +13,8 @@ from pathlib import Path
 from onceward import App
 from onceward_apps.documents.app import LOCATION, VARIABLE
 
+PLACES = 2
+"""How many documents one process works on at a time. Reading and embedding keep a core busy: more would hold memory."""
 GRACE_S = 30
 """How long workers may take to end in good order."""
 
@@ -20,7 +22,8 @@ GRACE_S = 30
 @contextmanager
 def workers(app: App, log: Path, *, processes: int) -> Iterator[subprocess.Popen[bytes]]:
     """Have so many processes work until nothing is left to do. When the block is left they are told to end."""
-    command = [sys.executable, "-m", "onceward", "run", LOCATION, "--processes", str(processes), "--until-idle"]
+    command = [sys.executable, "-m", "onceward", "run", LOCATION, "--until-idle"]
+    command += ["--processes", str(processes), "--concurrency", str(PLACES)]
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,

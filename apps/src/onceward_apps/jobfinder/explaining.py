@@ -52,7 +52,7 @@ def explained(app: App, text: str) -> dict[str, Any]:
         told |= {"needed": match[1], "priority": match[2], "why": reasons(match[3]), "model": match[4]}
     if company is not None:
         told["why_company"] = reasons(company.why_json)
-    found = app.find(Job(row.url))
+    found = app.tasks.find(Job(row.url))
     told["tasks"] = [
         {"task": task.id, "status": task.status.word, "stage": task.stage, "reason": task.reason}
         for task in found.tasks

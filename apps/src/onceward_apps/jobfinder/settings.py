@@ -184,7 +184,7 @@ def settings(changed: Mapping[str, Any] | None = None) -> list[Setting]:
 
 
 def numbers(setting: Callable[[str], Any]) -> Numbers:
-    """The settings in force, by `ctx.setting` or `app.setting`; what they cannot mean together is an error."""
+    """The settings in force, by `ctx.setting` or `app.settings.get`; what they cannot mean together is an error."""
     found = Numbers(**{field: setting(named(field)) for field in Numbers.__struct_fields__})
     if wrong := problems(found):
         raise ConfigError("; ".join(wrong))

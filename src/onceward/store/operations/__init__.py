@@ -4,6 +4,7 @@ Modules in `__all__` are for the whole engine, the others for the store alone.
 """
 
 __all__ = [
+    "access",
     "alerts",
     "hourly_usage",
     "importing",

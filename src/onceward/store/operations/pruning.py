@@ -19,6 +19,7 @@ from onceward.model.times import NEVER, StoreClock
 from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
 from onceward.store.lineage.spawn_requests import scopes_in
 from onceward.store.op import Many, Op, Query, Row, Rows
+from onceward.store.operations.access import prune_audit
 from onceward.store.operations.ticks import prune_ticks
 from onceward.store.rows import as_uuid
 
@@ -83,6 +84,7 @@ def prune(
     total += session.transact(partial(prune_gates, before))
     session.transact(partial(prune_budgets, before))
     session.transact(partial(prune_receipts, session.clock))
+    session.transact(partial(prune_audit, before))
     return total
 
 

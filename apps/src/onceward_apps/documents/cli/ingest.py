@@ -139,9 +139,9 @@ class _Screen:
         self._total = max(self._total, len(reading))
         note = f"finding connections of {len(connecting)}" if connecting else ""
         self._progress.update(self._overall, total=self._total, completed=self._total - len(reading), note=note)
-        running = app.tasks(status="running", limit=SHOWN_AT_ONCE)
+        running = app.tasks.list(status="running", limit=SHOWN_AT_ONCE)
         for task in running:
-            told = app.task(task.id).progress
+            told = app.tasks.get(task.id).progress
             bar = self._bars.get(task.id)
             if bar is None:
                 document = task.key.partition("/")[0]

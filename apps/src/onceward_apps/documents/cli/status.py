@@ -51,7 +51,7 @@ def status(
 def _told(app: App, entry: Entry) -> dict[str, Any]:
     task = task_of(app, entry)
     word, why = standing(entry, task)
-    progress = app.task(task.id).progress if task is not None and task.status.word == "running" else None
+    progress = app.tasks.get(task.id).progress if task is not None and task.status.word == "running" else None
     about = msgspec.json.decode(entry.about) if entry.about else {}
     return {
         "document": entry.document,

@@ -41,7 +41,7 @@ def matches(
     """See the matches, the best first; where there is none, the listings that came closest, and what they lack."""
     with opened(where.db) as app:
         told = [match_told(row) for row in app.read(listing_rows.matches, gone, hidden)]
-        in_force = numbers(app.setting)
+        in_force = numbers(app.settings.get)
         rows = app.read(listing_rows.near_misses, LOOKED_AT) if near or not told else []
     missed = near_misses(rows, own_profile() or Profile(), in_force, min(limit, NEAR))
     if output.json:

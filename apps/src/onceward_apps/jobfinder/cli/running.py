@@ -48,7 +48,7 @@ def run(
     profile = surroundings.profile()
     screen = console(to_stderr=output.json)
     with opened(where.db, new=True) as app:
-        if wrong := unreachable(profile, numbers(app.setting)):
+        if wrong := unreachable(profile, numbers(app.settings.get)):
             raise ConfigError("; ".join(wrong))
         if judged_anew := rejudge(app, profile):
             screen.print(f"the profile has changed: {judged_anew:,} listings are judged anew")

@@ -130,10 +130,10 @@ def refusals(app: App) -> list[Refused]:
     """All refused children, the rule that was met most first."""
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    for summary in app.lineages(limit=10_000):
+    for summary in app.lineages.list(limit=10_000):
         if not summary.refusals:
             continue
-        for branch in app.lineage(summary.id).walk():
+        for branch in app.lineages.get(summary.id).walk():
             for one in branch.refusals:
                 counts[one.rule] += 1
                 examples.setdefault(one.rule, f"{branch.key}: {one.reason}")

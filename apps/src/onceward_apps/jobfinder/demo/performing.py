@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from dataclasses import asdict
 from typing import Any
@@ -25,8 +27,8 @@ from onceward_apps.jobfinder.world.web import Size
 from onceward_apps.speaking import BAD_ANSWER, FINE
 
 
-def perform(*, as_json: bool, size: Size = SIZE) -> int:
-    """Run the demo; the exit code is 1 if a promise does not hold."""
+def perform(*, as_json: bool, size: Size = SIZE, web: bool = False) -> int:
+    """Run the demo; the exit code is 1 if a promise does not hold. With `web`, serve the dashboard on it then."""
     shown = console(to_stderr=as_json)
     with scene(size) as set_up, opened(new=True) as app:
         _open(shown, set_up, directing.add_companies(app, set_up))
@@ -49,6 +51,11 @@ def perform(*, as_json: bool, size: Size = SIZE) -> int:
             ending.show(shown, app, set_up, story, refused, paid, log)
             ending.show_account(shown, lines)
             _close(shown, app, set_up, seconds, ok=ok)
+    if web:
+        serving = subprocess.run(
+            [sys.executable, "-m", "onceward", "web", "--db", f"sqlite:///{set_up.database}"], check=False
+        )
+        return serving.returncode
     return FINE if ok else BAD_ANSWER
 
 
@@ -84,6 +91,9 @@ def _close(shown: Console, app: App, set_up: Scene, seconds: float, *, ok: bool)
     for name, command in (("look on", "matches"), ("", "companies"), ("", "sources"), ("", "report matches.html")):
         # Not broken where the terminal is narrow, so that it can be copied.
         shown.print(Text.assemble((f"{name:11}", "dim"), f"onceward-jobs {command} {where}"), soft_wrap=True)
+    shown.print(
+        Text.assemble((f"{'dashboard':11}", "dim"), f"onceward web --db sqlite:///{set_up.database}"), soft_wrap=True
+    )
 
 
 def _show_log(shown: Console, set_up: Scene, code: int | None) -> None:

@@ -527,3 +527,27 @@ CREATE TABLE onceward_alias (
 );
 CREATE INDEX onceward_alias_lineage ON onceward_alias (lineage);
 CREATE INDEX onceward_alias_identity ON onceward_alias (identity);
+
+-- Who may use the dashboard and the HTTP API. Of a token only its hash is kept.
+CREATE TABLE onceward_token (
+    name text PRIMARY KEY,
+    hash bytea NOT NULL UNIQUE,
+    role text NOT NULL,
+    created_at bigint NOT NULL,
+    expires_at bigint,
+    author text NOT NULL
+);
+
+-- What callers of the dashboard and of the HTTP API have changed, or were not allowed to.
+CREATE TABLE onceward_audit (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at bigint NOT NULL,
+    author text NOT NULL,
+    role text NOT NULL,
+    action text NOT NULL,
+    target text NOT NULL,
+    concerned bigint NOT NULL,
+    outcome text NOT NULL,
+    note text NOT NULL
+);
+CREATE INDEX onceward_audit_at ON onceward_audit (at);

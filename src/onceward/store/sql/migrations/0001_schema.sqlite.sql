@@ -525,3 +525,27 @@ CREATE TABLE onceward_alias (
 ) WITHOUT ROWID;
 CREATE INDEX onceward_alias_lineage ON onceward_alias (lineage);
 CREATE INDEX onceward_alias_identity ON onceward_alias (identity);
+
+-- Who may use the dashboard and the HTTP API. Of a token only its hash is kept.
+CREATE TABLE onceward_token (
+    name text PRIMARY KEY,
+    hash blob NOT NULL UNIQUE,
+    role text NOT NULL,
+    created_at integer NOT NULL,
+    expires_at integer,
+    author text NOT NULL
+);
+
+-- What callers of the dashboard and of the HTTP API have changed, or were not allowed to.
+CREATE TABLE onceward_audit (
+    id integer PRIMARY KEY AUTOINCREMENT,
+    at integer NOT NULL,
+    author text NOT NULL,
+    role text NOT NULL,
+    action text NOT NULL,
+    target text NOT NULL,
+    concerned integer NOT NULL,
+    outcome text NOT NULL,
+    note text NOT NULL
+);
+CREATE INDEX onceward_audit_at ON onceward_audit (at);

@@ -1,0 +1,239 @@
+"""The site: every request passes the guard, reaches its handler, and is answered with a page, a redirect or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount
+from starlette.routing import Route as Path_
+from starlette.staticfiles import StaticFiles
+
+from onceward.app import App
+from onceward.errors import (
+    BatchNotFound,
+    BudgetNotFound,
+    ConfigError,
+    LineageNotFound,
+    OncewardError,
+    ScheduleNotFound,
+    SourceNotFound,
+    StoreError,
+    TaskNotFound,
+)
+from onceward.support.logs import EngineLog
+from onceward.web import problems
+from onceward.web.answers import Done, Page, Refused
+from onceward.web.guard import COOKIE, HEADERS, Access, Barred, host_barred, origin_barred, secret_of
+from onceward.web.pulse import Pulse
+from onceward.web.rendering import path, rendered
+from onceward.web.roles import NOT_KNOWN, Caller, Role
+from onceward.web.route import Answer, Route
+from onceward.web.routes import ROUTES
+from onceward.web.shell import ShellReader
+from onceward.web.view import TooLarge, View
+
+STATIC = Path(__file__).parent / "static"
+TOAST = "onceward_toast"
+NOT_FOUND = (TaskNotFound, LineageNotFound, BatchNotFound, BudgetNotFound, ScheduleNotFound, SourceNotFound)
+DATABASE_WAIT = "2s"
+"""How long a page insists while the database is away, before it says so."""
+
+logger = EngineLog("onceward.web")
+
+
+class Site:
+    """An app as a site: what `onceward web` serves, and what a program mounts with `app.asgi()`."""
+
+    def __init__(self, app: App, access: Access, *, name: str = "") -> None:
+        self.app = app
+        self._access = access
+        self._shell = ShellReader(app, name)
+        self._pulse = Pulse(app)
+
+    def asgi(self) -> Starlette:
+        """Return the site as an ASGI application."""
+        routes: list[Path_ | Mount] = [
+            Path_(route.path, partial(self._serve, route), methods=[route.method]) for route in ROUTES
+        ]
+        routes.append(Path_("/live", self._live, methods=["GET"]))
+        routes.append(Mount("/static", _Static(directory=STATIC)))
+        site = Starlette(routes=routes, exception_handlers={HTTPException: self._no_route})
+        site.add_middleware(_Headers)
+        return site
+
+    async def _serve(self, route: Route, request: Request) -> Response:
+        view = View(self.app, NOT_KNOWN, request)
+        try:
+            barred = host_barred(request, self._access.hosts)
+            if barred is None and route.changes:
+                barred = None if "authorization" in request.headers else origin_barred(request)
+            if barred is not None:
+                return await self._refused(view, route, barred)
+            view.caller = await self._caller(request)
+            if not view.caller.may(route.role):
+                return await self._not_allowed(view, route)
+            answer = await route.handler(view)
+        except StoreError as error:
+            return await self._away(view, route, error)
+        except NOT_FOUND as error:
+            return await self._refused(view, route, Barred(404, str(error)))
+        except TooLarge as error:
+            return await self._refused(view, route, Barred(413, str(error)))
+        except (ConfigError, OncewardError) as error:
+            return await self._refused(view, route, Barred(400, str(error)))
+        return await self._answered(view, route, answer)
+
+    async def _caller(self, request: Request) -> Caller:
+        secret = secret_of(request)
+        if secret is not None:
+            grant = await self.app.tokens.acheck(secret)
+            if grant is not None:
+                return Caller(grant.name, Role[grant.role.upper()])
+        if self._access.open_role and not await self.app.tokens.aany():
+            return Caller("local", self._access.open_role)
+        return NOT_KNOWN
+
+    async def _not_allowed(self, view: View, route: Route) -> Response:
+        """Answer a caller whose role is too low; an attempt to change something stands in the audit log."""
+        if route.changes and view.caller.role:
+            await self._record(view, route, "refused", 0, f"needs the role {route.role.word}")
+        if view.caller.role or route.kind == "api":
+            status = HTTPStatus.FORBIDDEN if view.caller.role else HTTPStatus.UNAUTHORIZED
+            why = f"this needs the role {route.role.word}; you are {view.caller.role.word}"
+            return await self._refused(view, route, Barred(status, why))
+        if route.kind == "page" and not view.request.headers.get("hx-request"):
+            page = Page("login.html", {"back": view.request.url.path, "wrong": False}, "Sign in", status=401)
+            return self._html(view, page)
+        return await self._refused(view, route, Barred(401, "this needs a token; sign in"))
+
+    async def _answered(self, view: View, route: Route, answer: Answer) -> Response:
+        if isinstance(answer, Response):
+            return answer
+        if isinstance(answer, Page):
+            return await self._page(view, answer)
+        if isinstance(answer, Done):
+            await self._record(view, route, "done", answer.count, answer.said)
+            logger.info("changed by a page", author=view.caller.name, said=answer.said)
+        back = RedirectResponse(path(view.base, answer.back), status_code=303)
+        said, stays = (answer.said, answer.stays) if isinstance(answer, Done) else (answer.why, True)
+        toast = {"said": said[:600], "stays": stays, "is_bad": isinstance(answer, Refused)}
+        if isinstance(answer, Done) and answer.command:
+            toast["command"] = answer.command[:300]
+        back.set_cookie(TOAST, quote(msgspec.json.encode(toast)), httponly=True, samesite="strict", max_age=30)
+        return back
+
+    async def _record(self, view: View, route: Route, outcome: str, count: int, note: str) -> None:
+        target = {**view.path, **view.query}
+        await self.app.audit.arecord(
+            author=view.caller.name,
+            role=view.caller.role.word,
+            action=f"{route.method} {route.path}",
+            target=target,
+            count=count,
+            outcome=outcome,
+            note=note,
+        )
+
+    async def _page(self, view: View, page: Page) -> Response:
+        toast = _toast_of(view.request)
+        answer = self._html(view, page, await self._shell.read(), toast)
+        if toast is not None:
+            answer.delete_cookie(TOAST)
+        return answer
+
+    def _html(self, view: View, page: Page, shell: Any = None, toast: dict[str, Any] | None = None) -> Response:
+        text = rendered(page, view, shell or self._shell.empty, toast)
+        return HTMLResponse(text, status_code=page.status, headers={"Cache-Control": "no-store"})
+
+    async def _refused(self, view: View, route: Route, barred: Barred) -> Response:
+        if route.kind == "api":
+            return problems.problem(barred.status, barred.why)
+        headline = HTTPStatus(barred.status).phrase
+        values = {"headline": headline, "why": barred.why}
+        return self._html(view, Page("refused.html", values, headline, status=barred.status, refresh_s=None))
+
+    async def _away(self, view: View, route: Route, error: StoreError) -> Response:
+        if route.kind == "api":
+            return problems.problem(503, str(error))
+        answer = self._html(view, Page("away.html", {"why": str(error)}, "No answer", status=503))
+        answer.headers["Retry-After"] = "3"
+        return answer
+
+    async def _live(self, request: Request) -> Response:
+        barred = host_barred(request, self._access.hosts)
+        if barred is not None or not (await self._caller(request)).may(Role.VIEWER):
+            return Response(status_code=401 if barred is None else barred.status)
+        if not self._pulse.has_room:
+            return Response("too many open pages", status_code=503, headers={"Retry-After": "30"})
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(self._pulse.stream(), media_type="text/event-stream", headers=headers)
+
+    async def _no_route(self, request: Request, error: Exception) -> Response:
+        status = getattr(error, "status_code", 404)
+        if request.url.path.startswith(f"{request.scope.get('root_path', '')}/api/"):
+            return problems.problem(status, f"there is no {request.method} {request.url.path}")
+        view = View(self.app, NOT_KNOWN, request)
+        why = f"There is no page {request.url.path}." if status == 404 else HTTPStatus(status).phrase
+        values = {"headline": HTTPStatus(status).phrase, "why": why}
+        return self._html(view, Page("refused.html", values, "Not found", status=status, refresh_s=None))
+
+
+class _Static(StaticFiles):
+    """The files of the pages: the same for every caller, kept by browsers for an hour."""
+
+    async def get_response(self, path: str, scope: Any) -> Response:
+        answer = await super().get_response(path, scope)
+        answer.headers["Cache-Control"] = "public, max-age=3600"
+        return answer
+
+
+_EVERYWHERE = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+class _Headers:
+    """Adds the headers that every answer has, errors and streams included."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def sending(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_EVERYWHERE]
+            await send(message)
+
+        await self._app(scope, receive, sending)
+
+
+def _toast_of(request: Request) -> dict[str, Any] | None:
+    """Return what the last action has left to say; nothing if that is not of our making."""
+    text = request.cookies.get(TOAST)
+    if not text:
+        return None
+    try:
+        toast = msgspec.json.decode(unquote(text), type=dict[str, Any])
+    except msgspec.DecodeError:
+        return None
+    return {"said": "", "stays": False, "is_bad": False, "command": "", **toast}
+
+
+def sign_in(view: View, secret: str, back: str) -> Response:
+    """Return the redirect that leaves a token with a browser."""
+    answer = RedirectResponse(path(view.base, back), status_code=303)
+    secure = view.request.url.scheme == "https"
+    answer.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=secure, max_age=30 * 86_400)
+    return answer

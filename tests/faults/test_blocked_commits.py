@@ -83,7 +83,7 @@ def made(url: str, **options: Any) -> App:
 
 
 def statuses(app: App, kind: str) -> Counter[Status]:
-    return Counter(one.status for one in app.tasks(kind=kind, limit=200))
+    return Counter(one.status for one in app.tasks.list(kind=kind, limit=200))
 
 
 def broken(app: App) -> list[str]:
@@ -114,10 +114,10 @@ def test_a_commit_that_another_transaction_blocks_holds_up_no_other(
             began = time.monotonic()
             wait_until(lambda: statuses(app, "beside") == {Status.SUCCEEDED: BESIDE}, "the others are done", limit_s=20)
             assert time.monotonic() - began < 10
-            assert app.task(parent.id).status is Status.RUNNING
+            assert app.tasks.get(parent.id).status is Status.RUNNING
             connection.commit()
             wait_for_the_end()
-        found = app.task(parent.id)
+        found = app.tasks.get(parent.id)
         assert (found.status, found.failures) == (Status.SUCCEEDED, 0)
         assert statuses(app, "child").keys() == {Status.SUCCEEDED}
         assert broken(app) == []
@@ -167,7 +167,7 @@ def test_a_commit_that_costs_its_transaction_each_time_ends_its_own_task(
         with working(app) as wait_for_the_end:
             wait_until(lambda: statuses(app, "beside") == {Status.SUCCEEDED: BESIDE}, "the others are done", limit_s=20)
             wait_for_the_end()
-        found = app.task(parent.id)
+        found = app.tasks.get(parent.id)
         assert found.status is Status.FAILED
         assert (found.reason or "").startswith("failed after 1 retry: ")
         assert "could not read a block" in (found.reason or "")

@@ -213,7 +213,7 @@ def test_a_write_that_fills_a_disk_that_is_not_full_ends_its_own_task(
     scene = Scene(url, [write], on_connect=limit_pages)
     assert scene.run() < LIMIT_S
     scene.assert_kept_apart()
-    reason = scene.app.task(scene.bad[0].id).reason or ""
+    reason = scene.app.tasks.get(scene.bad[0].id).reason or ""
     assert "FullError" in reason or "DiskFull" in reason
 
 

@@ -107,7 +107,7 @@ class Committer:
             self._loop.call_soon(answer, False)
             return
         apart = self._separate
-        if apart is not None and apart.takes(commit):
+        if apart is not None and (commit.writes or apart.tasks or apart.costly) and apart.takes(commit):
             apart.send([Item(commit, answer)])
             return
         self._inbox.append(Item(commit, answer))

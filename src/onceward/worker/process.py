@@ -63,7 +63,7 @@ LONGEST_BESIDE_OTHERS_S = 0.5
 """How long functions given to `ctx.write` may take in a transaction with commits of other tasks."""
 INSISTS_S = 5.0
 """How long a transaction runs again and again after lost connections and locks, before something else is tried."""
-LONGEST_LOCK_WAIT_S = 2.0
+LONGEST_LOCK_WAIT_S = 3.0
 """How long a statement of such a transaction waits for the lock of another; then the whole runs again."""
 
 logger = EngineLog("onceward.worker")

@@ -61,8 +61,8 @@ class SeparateWriter:
         """How many commits of which tasks are here: what the same task says next must come after them."""
         self._known: dict[str, float] = {}
         """The functions that have lately cost a transaction or taken long, and until when they come here at once."""
-        self._costly: dict[int, float] = {}
-        """The same of tasks whose commits could not be written."""
+        self.costly: dict[int, float] = {}
+        """The tasks whose commits could not be written, and until when what they say next comes here at once."""
         self._queue: deque[_SeparateCommit] = deque()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -74,11 +74,11 @@ class SeparateWriter:
         task = commit.lease.task
         if task in self.tasks:
             return True
-        if not (commit.writes or self._costly):
-            return False
         now = time.monotonic()
-        is_known = any(self._known.get(_name(function), 0.0) > now for function, _ in commit.writes)
-        return is_known or self._costly.get(task, 0.0) > now
+        if self.costly.get(task, 0.0) > now:
+            return True
+        self.costly.pop(task, None)
+        return any(self._known.get(_name(function), 0.0) > now for function, _ in commit.writes)
 
     def send(self, items: Iterable[Item]) -> None:
         """Have commits written; safe from any thread."""
@@ -133,10 +133,10 @@ class SeparateWriter:
 
     def _note_costly(self, task: int) -> None:
         now = time.monotonic()
-        if len(self._costly) >= MOST_KNOWN:
-            self._costly = {known: until for known, until in self._costly.items() if until > now}
-        if len(self._costly) < MOST_KNOWN:
-            self._costly[task] = now + KNOWN_FOR_S
+        if len(self.costly) >= MOST_KNOWN:
+            self.costly = {known: until for known, until in list(self.costly.items()) if until > now}
+        if len(self.costly) < MOST_KNOWN:
+            self.costly[task] = now + KNOWN_FOR_S
 
     def _leave(self, item: Item) -> None:
         with self._lock:

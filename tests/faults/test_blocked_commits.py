@@ -104,9 +104,9 @@ def test_a_commit_that_another_transaction_blocks_holds_up_no_other(
     migrated_postgres_url: str, hold: Callable[[App, psycopg.Connection[Any], int], None]
 ) -> None:
     """A file of SQLite has one writer at a time: there every commit waits for a transaction of another program."""
-    with made(migrated_postgres_url) as app, psycopg.connect(migrated_postgres_url) as connection:
+    with made(migrated_postgres_url) as app:
         parent = app.enqueue(Parent(1), root=True)
-        with working(app) as wait_for_the_end:
+        with working(app) as wait_for_the_end, psycopg.connect(migrated_postgres_url) as connection:
             assert runs.wait(30)
             hold(app, connection, parent.id)
             may_end.set()

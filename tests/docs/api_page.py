@@ -199,6 +199,8 @@ def _type(annotation: Any) -> str:
 
 
 def _value(default: Any) -> str:
+    if default is sys.executable:  # which is another path on every machine
+        return "sys.executable"
     return default.__name__ if inspect.isfunction(default) else repr(default).replace("'", '"')
 
 

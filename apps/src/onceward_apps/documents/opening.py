@@ -7,6 +7,7 @@ from pathlib import Path
 from onceward_apps.documents.limits import STANDARD, ReadingLimits
 from onceward_apps.documents.readers.epub import open_epub
 from onceward_apps.documents.readers.html import open_html
+from onceward_apps.documents.readers.office import open_docx, open_odt
 from onceward_apps.documents.readers.pdf import open_pdf
 from onceward_apps.documents.readers.text import open_markdown, open_text
 from onceward_apps.documents.reading import Document, Reason, Unreadable
@@ -19,6 +20,8 @@ _OPEN = {
     Format.HTML: open_html,
     Format.MARKDOWN: open_markdown,
     Format.TEXT: open_text,
+    Format.DOCX: open_docx,
+    Format.ODT: open_odt,
 }
 
 

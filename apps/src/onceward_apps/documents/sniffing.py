@@ -20,6 +20,8 @@ class Format(StrEnum):
     HTML = "html"
     MARKDOWN = "markdown"
     TEXT = "text"
+    DOCX = "docx"
+    ODT = "odt"
 
 
 EXTENSIONS = {
@@ -34,9 +36,12 @@ EXTENSIONS = {
     ".mkd": Format.MARKDOWN,
     ".txt": Format.TEXT,
     ".text": Format.TEXT,
+    ".docx": Format.DOCX,
+    ".odt": Format.ODT,
 }
 """What a name promises. A folder is searched for these."""
 
+_ODT = b"mimetypeapplication/vnd.oasis.opendocument.text"
 _FOREIGN = {
     b"\x89PNG\r\n": "a PNG image",
     b"\xff\xd8\xff": "a JPEG image",
@@ -84,10 +89,14 @@ def sniff(snapshot: Snapshot, *, limits: ReadingLimits) -> tuple[Format, tuple[s
 
 
 def _packed(data: bytes, promised: Format | None) -> Format | None:
-    """What begins as a book of one of our two kinds."""
+    """What begins as a book or a document that is no text: PDF, EPUB, .docx, .odt."""
     if b"%PDF-" in data[:1024]:
         return Format.PDF
     if data.startswith(b"PK"):
+        if _ODT in data[:256]:
+            return Format.ODT
+        if b"word/document.xml" in data:
+            return Format.DOCX
         is_book = b"application/epub+zip" in data[:256] or b"META-INF/container.xml" in data
         return Format.EPUB if is_book or promised is Format.EPUB else None
     return None
@@ -108,7 +117,7 @@ def _written(data: bytes, promised: Format | None, extension: str, limits: Readi
     except Unreadable as error:
         if promised is None:
             raise Unreadable(Reason.UNKNOWN_TYPE, "it is neither a book, a page nor text") from error
-        if promised in (Format.EPUB, Format.PDF):
+        if promised in (Format.EPUB, Format.PDF, Format.DOCX, Format.ODT):
             raise Unreadable(Reason.BROKEN, f"it is named {extension} but does not begin as one") from error
         raise
     flaws = max(0, text.count("\ufffd") - data.count("\ufffd".encode()))

@@ -44,7 +44,7 @@ def ingest(
     where: Where = OWN_LIBRARY,
     output: Output = NOTHING_SAID,
 ) -> int:
-    """Bring files into the library: EPUB, PDF, HTML, Markdown, text.
+    """Bring files into the library: EPUB, PDF, Word, LibreOffice, HTML, Markdown, text.
 
     What is there and has not changed is left alone. If it is interrupted, or killed, the same command goes on.
 

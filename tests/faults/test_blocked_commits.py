@@ -66,7 +66,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def working(app: App) -> Iterator[Callable[[], None]]:
     """A worker in a thread; what is yielded waits until it has found nothing left to do."""
-    thread = threading.Thread(target=lambda: app.run(until_idle=True))
+    thread = threading.Thread(target=lambda: app.run(until_idle=True), daemon=True)
     thread.start()
     try:
         yield lambda: thread.join(30)

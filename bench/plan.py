@@ -23,6 +23,7 @@ Work = Literal[
     "reader",
     "slow",
     "startup",
+    "lists",
     "listings",
 ]
 
@@ -90,6 +91,8 @@ class Plan:
     starts: int
     probe_seconds: float
     listings: int
+    listed: int
+    asked: int
 
 
 # About ten minutes.
@@ -120,6 +123,8 @@ FULL = Plan(
     starts=3,
     probe_seconds=0.15,
     listings=1_000,
+    listed=200_000,
+    asked=10,
 )
 
 # About an hour: the sizes and the time that a database sees in a year of neglect.
@@ -150,6 +155,8 @@ LONG = Plan(
     starts=5,
     probe_seconds=0.15,
     listings=5_000,
+    listed=1_000_000,
+    asked=20,
 )
 
 # Small enough for a test to run it whole: it proves that nothing is lost, its rates prove little.
@@ -180,6 +187,8 @@ QUICK = Plan(
     starts=1,
     probe_seconds=0.02,
     listings=60,
+    listed=6_000,
+    asked=2,
 )
 
 PLANS = {plan.name: plan for plan in (FULL, LONG, QUICK)}

@@ -6,6 +6,7 @@ from bench.workloads.draining import drain, kinds, payloads, slow, startup, work
 from bench.workloads.enqueueing import callers, enqueue
 from bench.workloads.finding import listings
 from bench.workloads.latencies import latency, load
+from bench.workloads.listing import lists
 from bench.workloads.parts import Part
 from bench.workloads.sizes import backlog, finished, reader, snapshot
 from bench.workloads.spawning import governed, guard, spawn, trees
@@ -36,5 +37,6 @@ PARTS = (
     # Only a server can be slow with a commit alone.
     Part("slow", "slow", slow, ("postgres",), ("engine",), every_round=False),
     Part("startup", "startup", startup, every_round=False),
+    Part("lists", "lists", lists, every_round=False, sides=("engine",)),
     Part("listings", "listings", listings, every_round=False, sides=("engine",)),
 )

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from onceward.errors import (
         BatchNotFound,
         BudgetNotFound,
+        BulkNotFound,
         CallsExceeded,
         ConfigError,
+        FilterError,
         IllegalTransition,
         LeaseLost,
         LineageNotFound,
@@ -42,7 +44,10 @@ if TYPE_CHECKING:
     )
     from onceward.model.budget import Budget
     from onceward.model.connection import Connection
+    from onceward.model.error_groups import ErrorGroup
     from onceward.model.failure import Failure
+    from onceward.model.filter_completion import Completion
+    from onceward.model.hour import Hour, LineageHour, Minute, PipelineHour
     from onceward.model.lineage import Limits, Rule
     from onceward.model.outcome import Failed, Filtered, Retryable, Skipped, Waiting
     from onceward.model.payload import Payload
@@ -54,9 +59,12 @@ if TYPE_CHECKING:
     from onceward.model.stats import AttemptCounts, LineWait, Pace, StageDuration
     from onceward.model.status import Event, Status
     from onceward.model.stop_list import StopList
+    from onceward.model.task_filter import TaskFilter
     from onceward.operations.budgets import BudgetStatus, HoldStatus
+    from onceward.operations.bulk import BulkPreview, BulkStatus
     from onceward.operations.cache import CacheStatus
     from onceward.operations.schedules import ScheduleStatus
+    from onceward.operations.searching import Counted, TaskPage
     from onceward.operations.sources import SourceState, SourceStatus
     from onceward.operations.stats import Stats, StuckTask
     from onceward.operations.ticks import TickReport
@@ -82,23 +90,31 @@ __all__ = [
     "Budget",
     "BudgetNotFound",
     "BudgetStatus",
+    "BulkNotFound",
+    "BulkPreview",
+    "BulkStatus",
     "CacheStatus",
     "CallTimeout",
     "CallsExceeded",
     "Cause",
+    "Completion",
     "Config",
     "ConfigError",
     "Connection",
     "Context",
+    "Counted",
     "Cron",
     "Enqueued",
     "Envelope",
+    "ErrorGroup",
     "Event",
     "Failed",
     "Failure",
+    "FilterError",
     "Filtered",
     "Found",
     "HoldStatus",
+    "Hour",
     "HttpTrigger",
     "IllegalTransition",
     "Imported",
@@ -108,9 +124,11 @@ __all__ = [
     "Limits",
     "LineWait",
     "Lineage",
+    "LineageHour",
     "LineageNotFound",
     "LineageSummary",
     "Migration",
+    "Minute",
     "NextTick",
     "NoLineage",
     "OncewardError",
@@ -120,6 +138,7 @@ __all__ = [
     "Payload",
     "PayloadError",
     "Pipeline",
+    "PipelineHour",
     "Refusal",
     "Retry",
     "Retryable",
@@ -145,7 +164,9 @@ __all__ = [
     "StuckTask",
     "SubprocessTrigger",
     "Task",
+    "TaskFilter",
     "TaskNotFound",
+    "TaskPage",
     "TickReport",
     "UnknownKind",
     "Waiting",
@@ -170,8 +191,10 @@ _HOMES = {
     "onceward.errors": (
         "BatchNotFound",
         "BudgetNotFound",
+        "BulkNotFound",
         "CallsExceeded",
         "ConfigError",
+        "FilterError",
         "IllegalTransition",
         "LeaseLost",
         "LineageNotFound",
@@ -186,6 +209,12 @@ _HOMES = {
         "TaskNotFound",
         "UnknownKind",
     ),
+    "onceward.operations.bulk": ("BulkPreview", "BulkStatus"),
+    "onceward.operations.searching": ("Counted", "TaskPage"),
+    "onceward.model.filter_completion": ("Completion",),
+    "onceward.model.error_groups": ("ErrorGroup",),
+    "onceward.model.hour": ("Hour", "LineageHour", "Minute", "PipelineHour"),
+    "onceward.model.task_filter": ("TaskFilter",),
     "onceward.operations.sources": ("SourceState", "SourceStatus"),
     "onceward.operations.workers": ("Pause",),
     "onceward.baggage": ("incoming", "outgoing_headers"),

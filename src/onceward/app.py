@@ -33,13 +33,14 @@ web_site, web_guard = modules("onceward.web.site", "onceward.web.guard")  # room
 
 if TYPE_CHECKING:  # a program that asks for work does not do any
     from onceward.operations import alerts as alert_operations
+    from onceward.operations import intake, ticks
     from onceward.operations import schedules as schedule_operations
-    from onceward.operations import ticks
     from onceward.operations import why as reasons
     from onceward.operations.alerts import Alerts
     from onceward.operations.audit import Audit
     from onceward.operations.batches import Batches
     from onceward.operations.budgets import Budgets
+    from onceward.operations.bulk import Bulk
     from onceward.operations.cache import Cache
     from onceward.operations.lineages import Lineages
     from onceward.operations.schedules import Schedules
@@ -68,6 +69,7 @@ else:
         "onceward.operations.ticks",
         "onceward.operations.why",
     )
+    (intake,) = modules("onceward.operations.intake")
     envelopes, worst_hour = modules("onceward.views.envelope", "onceward.views.worst_hour")
     hourly_usage, verify = modules("onceward.store.operations.hourly_usage", "onceward.store.verify.verify")
 
@@ -82,9 +84,9 @@ class App(Enqueueing):
     `profile` chooses some of them, `settings` are those of the application itself. `on_failure` is called with every
     `Failure`, an attempt that failed or a task that ended badly, once it is committed, in a thread of its own.
 
-    Operations stand in namespaces by subject: `app.tasks`, `app.lineages`, `app.batches`, `app.sources`, `app.budgets`,
-    `app.schedules`, `app.settings`, `app.alerts`, `app.cache`, `app.workers`, `app.stats`. Every method that waits for
-    the database has an awaited form, with `a` in front: `await app.tasks.aget(7)`.
+    Operations stand in namespaces by subject: `app.tasks`, `app.bulk`, `app.lineages`, `app.batches`, `app.sources`,
+    `app.budgets`, `app.schedules`, `app.settings`, `app.alerts`, `app.cache`, `app.workers`, `app.stats`. Every method
+    that waits for the database has an awaited form, with `a` in front: `await app.tasks.aget(7)`.
     """
 
     def __init__(
@@ -141,6 +143,13 @@ class App(Enqueueing):
         from onceward.operations.batches import Batches
 
         return Batches(self)
+
+    @cached_property
+    def bulk(self) -> Bulk:
+        """Retry, cancel or approve all tasks that match a filter."""
+        from onceward.operations.bulk import Bulk
+
+        return Bulk(self)
 
     @cached_property
     def sources(self) -> Sources:
@@ -328,6 +337,7 @@ class App(Enqueueing):
                 self._schedules,
                 self._watches,
                 hook,
+                intake.tasks_of_intake(self),
             )
             if on_start is not None:
                 on_start(process)

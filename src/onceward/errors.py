@@ -4,12 +4,15 @@ OncewardError
 ├── ConfigError            the program says something that cannot be meant
 │   ├── UnknownKind        no pipeline of this app handles that kind
 │   ├── BadDuration        "5 parsecs" is not a duration
+│   ├── FilterError        a filter of tasks that cannot be read, with the position
 │   ├── StartedByImport    a module begins work when it is imported for its app
 │   └── WrongTwin          the blocking form of a call was used on the event loop, or the reverse
 ├── PayloadError           a value that cannot be stored, or not equally on both databases
 ├── TaskNotFound           no task has that id
+├── TaskChanged            a task has moved on since it was looked at
 ├── LineageNotFound        no task belongs to that lineage
 ├── BatchNotFound          no batch has that name
+├── BulkNotFound           no action on many tasks has that number
 ├── ScheduleNotFound       no schedule has that name
 ├── SourceNotFound         no source has that name
 ├── BudgetNotFound         no budget has that name
@@ -19,7 +22,7 @@ OncewardError
 ├── WriteRefused           a function given to `ctx.write` tried to control the transaction
 ├── SpawnRefused           a child was refused, and its pipeline asks for an error then
 ├── CallsExceeded          a stage wanted to make more outside calls than it declares
-├── NoLineage              enqueue in a worker process, outside of a stage: nobody could say where it comes from
+├── NoLineage              enqueue in a worker process, outside of a stage: its parent would be unknown
 └── StoreError             the database
     ├── StoreUnavailable   it cannot be reached, or not be written
     ├── StoreFull          its disk is full
@@ -45,11 +48,25 @@ class UnknownKind(ConfigError):
     """No pipeline of this app handles that kind."""
 
     def __init__(self, kind: str, known: list[str]) -> None:
-        super().__init__(f"no pipeline handles kind {kind!r}; this app knows: {', '.join(sorted(known)) or 'none'}")
+        knows = f"this app knows: {', '.join(sorted(known))}" if known else "this app has none: App(…, pipelines=[…])"
+        super().__init__(f"no pipeline handles kind {kind!r}; {knows}")
 
 
 class BadDuration(ConfigError):
     """A text that is not a duration."""
+
+
+class FilterError(ConfigError):
+    """A filter of tasks that cannot be read. It says what is allowed at its position."""
+
+    def __init__(self, what: str, text: str, position: int, length: int = 1) -> None:
+        super().__init__(f"at character {position + 1} of the filter: {what}")
+        self.what = what
+        self.text = text
+        self.position = position
+        """Where in the text it stands, from 0."""
+        self.length = length
+        """How many characters of the text it concerns."""
 
 
 class WrongTwin(ConfigError):
@@ -69,6 +86,20 @@ class TaskNotFound(OncewardError):
 
     def __init__(self, task_id: int) -> None:
         super().__init__(f"there is no task {task_id}")
+
+
+class TaskChanged(OncewardError):
+    """A task has moved on since it was looked at; nothing was done."""
+
+    def __init__(self, task_id: int, now_is: str) -> None:
+        super().__init__(f"task {task_id} has changed since you looked at it: it is {now_is} now; look at it again")
+
+
+class BulkNotFound(OncewardError):
+    """No action on many tasks has that number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"there is no action {number} on many tasks")
 
 
 class BatchNotFound(OncewardError):
@@ -137,7 +168,7 @@ class CallsExceeded(OncewardError):
 
 
 class NoLineage(OncewardError):
-    """Work was enqueued in a worker process outside of a stage, so that nobody can say where it comes from."""
+    """Work was enqueued in a worker process outside of a stage, so that its parent is unknown."""
 
 
 class StoreError(OncewardError):

@@ -13,9 +13,9 @@ MUTANTS = (
         "what a domain write raises is taken for trouble of the database wherever the engine's own error would be",
         (
             Edit(
-                "store/drivers/session.py",
-                "        outcome: Exception = error\n        if is_lost:",
-                "        outcome: Exception = meaning\n        if is_lost:",
+                "store/drivers/lending.py",
+                "    outcome: Exception = error\n    if is_lost:",
+                "    outcome: Exception = meaning\n    if is_lost:",
             ),
         ),
         (f"{REFUSED}::test_whatever_is_raised_inside_a_write_ends_its_own_task_alone",),
@@ -29,7 +29,7 @@ MUTANTS = (
     Mutant(
         "slow writes waited for",
         "a domain write may take any time, and the commits of other tasks wait for it",
-        (Edit("worker/process.py", "        limit_writes(self._in_force.config)\n", ""),),
+        (Edit("worker/process.py", "        limit_writes(config)\n", ""),),
         (f"{REFUSED}::test_a_slow_write_ends_by_its_own_time_limit_while_others_go_on",),
     ),
     Mutant(
@@ -74,7 +74,7 @@ MUTANTS = (
         "stages pay for notifications",
         "a commit that cannot notify anybody is refused, and its stage is judged by that",
         (Edit("store/drivers/postgres.py", "if error.sqlstate == _TOO_MUCH and not self._quiet_until:", "if False:"),),
-        ("tests/faults/test_full_notifications.py::test_while_nobody_can_be_notified_work_goes_on_by_looking",),
+        ("tests/faults/test_full_notifications.py::test_while_no_worker_can_be_notified_work_goes_on_by_looking",),
     ),
     Mutant(
         "trips end nothing",
@@ -127,7 +127,7 @@ MUTANTS = (
     Mutant(
         "no second writer",
         "a domain write that has to be sent alone is waited for by all commits that come after it",
-        (Edit("worker/process.py", "            apart=apart,\n", ""),),
+        (Edit("worker/process.py", "Committer(writer, wakeup, loop, apart)", "Committer(writer, wakeup, loop)"),),
         (f"{REFUSED}::test_a_slow_write_ends_by_its_own_time_limit_while_others_go_on",),
     ),
     Mutant(

@@ -15,8 +15,10 @@ from onceward.cli import target_app
 from onceward.cli.answers import answer, one_by_one
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
-from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Id, Ids, Output, Where
+from onceward.cli.many_tasks import act_on_all
+from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Filter, Flag, Id, Ids, Output, Where, Yes
 from onceward.cli.target_app import database
+from onceward.errors import ConfigError
 from onceward.model.lineage import Limits
 
 LineageId = Annotated[
@@ -111,7 +113,7 @@ def limits(
     where: Where = ANY_PLACE,
     output: Output = NOTHING_SAID,
 ) -> int:
-    """Show the limits of a lineage or a part of it, or raise them. Nobody but an operator can."""
+    """Show the limits of a lineage or a part of it, or raise them, which only an operator can."""
     with database(where) as app:
         now_has = app.lineages.raise_limits(id, Limits(max_depth, max_tasks, max_children, deadline))
         answer(
@@ -122,8 +124,26 @@ def limits(
     return FINE
 
 
-@command_line.command(sort_key=8.1, help_epilogue=example("onceward approve 4711 --db sqlite:///shop.db"))
-def approve(ids: Ids, /, *, where: Where = ANY_PLACE, output: Output = NOTHING_SAID) -> int:
+@command_line.command(
+    sort_key=8.1,
+    help_epilogue=example(
+        "onceward approve 4711 --db sqlite:///shop.db",
+        "onceward approve --filter 'kind:page parent:4711' --yes --db sqlite:///shop.db",
+    ),
+)
+def approve(
+    ids: Ids = (),
+    /,
+    *,
+    filter: Filter = None,
+    yes: Yes = False,
+    where: Where = ANY_PLACE,
+    output: Output = NOTHING_SAID,
+) -> int:
     """Approve tasks that wait for it: sends them the signal "approved"."""
+    if bool(ids) == (filter is not None):
+        raise ConfigError("give the numbers of tasks, or --filter" + (", not both" if ids else ""))
     with database(where) as app:
+        if filter is not None:
+            return act_on_all(app, output, "approve", filter, yes=yes)
         return one_by_one(output, "approved", ids, app.tasks.approve)

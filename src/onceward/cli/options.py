@@ -17,6 +17,16 @@ Flag = Parameter(negative="", show_default=False)
 Id = Annotated[int, Parameter(validator=Number(gte=1, lt=2**63))]
 Ids = Annotated[tuple[Id, ...], Parameter(name="ID", help="The numbers of the tasks.")]
 
+Filter = Annotated[
+    str | None,
+    Parameter(
+        name="--filter",
+        allow_leading_hyphen=True,
+        help="All tasks that match, like 'status:failed kind:page error:\"timeout\"'; at first it says how many.",
+    ),
+]
+Yes = Annotated[bool, Flag, Parameter(name="--yes", help="With --filter: do it without asking.")]
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,12 @@ class Output:
     debug: Annotated[
         bool, Flag, Parameter(group=OUTPUT, help="Show the traceback of an error; ONCEWARD_DEBUG=1 does the same.")
     ] = False
+
+
+Debug = Annotated[
+    bool, Flag, Parameter(group=OUTPUT, help="Show the traceback of an error; ONCEWARD_DEBUG=1 does the same.")
+]
+"""For commands whose output is no document. The command line itself is asked for it when an error is told."""
 
 
 @Parameter(name="*")

@@ -10,14 +10,18 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from rich.text import Text
 
+from onceward import App
 from onceward.cli import documents, screens, target_app
 from onceward.cli.answers import answer, one_by_one, together
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
-from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Id, Ids, Output, Where
+from onceward.cli.many_tasks import act_on_all
+from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Filter, Flag, Id, Ids, Output, Where, Yes
 from onceward.cli.target_app import database
+from onceward.cli.words import time_of
 from onceward.errors import ConfigError
 from onceward.model.status import Status
+from onceward.views.task import Task
 
 
 @command_line.command(
@@ -26,6 +30,7 @@ from onceward.model.status import Status
         "onceward tasks --db sqlite:///shop.db --status failed --limit 50",
         "onceward tasks --app shop.tasks:app --key 'https://example.com/*'",
         "onceward tasks --lineage 4711 --status failed --db sqlite:///shop.db",
+        "onceward tasks --filter 'status:failed error:timeout cost>0.1' --db sqlite:///shop.db",
     ),
 )
 def tasks(
@@ -42,11 +47,26 @@ def tasks(
     stuck: Annotated[
         bool, Flag, Parameter(help="Only running tasks whose worker has been silent for longer than its lease.")
     ] = False,
+    filter: Annotated[
+        str | None,
+        Parameter(
+            allow_leading_hyphen=True,
+            help="Only tasks that match: terms like 'status:failed,cancelled kind:page cost>0.1 payload.url~example'.",
+        ),
+    ] = None,
+    cursor: Annotated[
+        str | None, Parameter(help="With --filter: go on where a list has ended, as it says there.")
+    ] = None,
     limit: Annotated[int, Parameter(validator=Number(gte=1, lte=100_000), help="How many at most.")] = 20,
     where: Where = ANY_PLACE,
     output: Output = NOTHING_SAID,
 ) -> int:
     """List tasks, newest first."""
+    if filter is not None:
+        if stuck or any(one is not None for one in (status, kind, key, lineage, min_depth)):
+            raise ConfigError("--filter says all of it: leave out --status, --kind, --key, --lineage and the others")
+        with database(where) as app:
+            return _filtered(app, filter, cursor, limit, output)
     with database(where) as app:
         now = target_app.present(app)
         within = None if lineage is None else target_app.lineage_named(app, lineage)
@@ -63,6 +83,40 @@ def tasks(
                 yield Text("no task is stuck" if stuck else "no such task", "dim")
 
         answer(output, lambda: {"tasks": [documents.task_document(task, now) for task in found]}, screen)
+    return FINE
+
+
+def _filtered(app: App, wanted: str, cursor: str | None, limit: int, output: Output) -> int:
+    """List the tasks that match a filter, with how many there are."""
+    now = target_app.present(app)
+    found: list[Task] = []
+    page = app.tasks.search(wanted, cursor, limit)
+    found += page.tasks
+    while page.next is not None and page.is_whole and len(found) < limit:
+        page = app.tasks.search(wanted, page.next, limit - len(found))
+        found += page.tasks
+    count = app.tasks.count(wanted)
+
+    def screen() -> Iterable[Any]:
+        if found:
+            yield from screens.tasks_screen(found, now)
+        yield Text(f"{len(found):,} of {count} that match" if found else "no task matches", "dim")
+        if page.searched_back_to is not None:
+            yield Text(f"searched back to {time_of(page.searched_back_to, now)}", "dim")
+        if page.next is not None:
+            yield Text(f"--cursor {page.next} goes on", "dim")
+
+    answer(
+        output,
+        lambda: {
+            "tasks": [documents.task_document(task, now) for task in found],
+            "count": count.n,
+            "count_is_exact": count.is_exact,
+            "next": page.next,
+            "searched_back_to": documents.iso(page.searched_back_to),
+        },
+        screen,
+    )
     return FINE
 
 
@@ -89,6 +143,7 @@ def task(
         "onceward retry 4711 4712 --db sqlite:///shop.db",
         "onceward retry 4711 --from-stage price --app shop.tasks:app",
         "onceward retry --lineage 4711 --db sqlite:///shop.db",
+        "onceward retry --filter 'kind:page error:timeout' --db sqlite:///shop.db",
     ),
 )
 def retry(
@@ -99,6 +154,8 @@ def retry(
         str | None,
         Parameter(help="All failed tasks of this lineage; of a part of it, if this is the number of a task in it."),
     ] = None,
+    filter: Filter = None,
+    yes: Yes = False,
     fresh: Annotated[bool, Flag, Parameter(help="Forget all finished stages and begin again.")] = False,
     from_stage: Annotated[
         str | None, Parameter(help="Forget this stage and those after it; needs --app, which knows their order.")
@@ -109,10 +166,14 @@ def retry(
     """Open ended tasks again. Finished stages are kept and not run again, unless you say so."""
     if fresh and from_stage is not None:
         raise ConfigError("give --fresh or --from-stage, not both")
-    _either(ids, lineage)
-    if lineage is not None and (fresh or from_stage is not None):
-        raise ConfigError("--lineage keeps finished stages; give the numbers of the tasks that are to forget them")
+    _one_of(ids, lineage, filter)
+    if not ids and (fresh or from_stage is not None):
+        raise ConfigError(
+            "--lineage and --filter keep finished stages; give the numbers of the tasks that are to forget them"
+        )
     with database(where) as app:
+        if filter is not None:
+            return act_on_all(app, output, "retry", filter, yes=yes)
         if lineage is not None:
             retried = app.lineages.retry(lineage)
             return together(output, "retried", retried.tasks, "nothing of it has failed", retried.refused)
@@ -126,6 +187,7 @@ def retry(
     help_epilogue=example(
         "onceward cancel 4711 --reason 'sold out' --db sqlite:///shop.db",
         "onceward cancel --lineage 4711 --db sqlite:///shop.db",
+        "onceward cancel --filter 'kind:page created>7d' --yes --db sqlite:///shop.db",
     ),
 )
 def cancel(
@@ -136,21 +198,26 @@ def cancel(
         str | None,
         Parameter(help="All open tasks of this lineage; of a part of it, if this is the number of a task in it."),
     ] = None,
+    filter: Filter = None,
+    yes: Yes = False,
     reason: Annotated[str, Parameter(help="Why, kept with the task.")] = "cancelled by an operator",
     where: Where = ANY_PLACE,
     output: Output = NOTHING_SAID,
 ) -> int:
     """Cancel tasks that have not ended. After this nothing of them is written any more, also if they are running."""
-    _either(ids, lineage)
+    _one_of(ids, lineage, filter)
     with database(where) as app:
+        if filter is not None:
+            return act_on_all(app, output, "cancel", filter, yes=yes, reason=reason)
         if lineage is not None:
             return together(output, "cancelled", app.lineages.cancel(lineage, reason), "nothing of it is open")
         return one_by_one(output, "cancelled", ids, lambda one: app.tasks.cancel(one, reason))
 
 
-def _either(ids: Iterable[int], lineage: str | None) -> None:
-    if bool(ids) == (lineage is not None):
-        raise ConfigError("give the numbers of tasks, or --lineage" + (", not both" if ids else ""))
+def _one_of(ids: Iterable[int], lineage: str | None, filter: str | None) -> None:
+    given = bool(ids) + (lineage is not None) + (filter is not None)
+    if given != 1:
+        raise ConfigError(f"give the numbers of tasks, --lineage or --filter{', one of them' if given else ''}")
 
 
 @command_line.command(

@@ -6,13 +6,13 @@ import re
 
 from onceward.model import codec
 
-_CHANGING = re.compile(
+CHANGING = (
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"  # a UUID
     r"|0x[0-9a-f]+"  # an address
     r"|\b(?=[0-9a-f]*\d)[0-9a-f]{8,}\b"  # a hash, or an id in hexadecimal
-    r"|\d+(?:[.:,]\d+)*",  # a number: a time, a size, a version
-    re.IGNORECASE,
+    r"|\d+(?:[.:,]\d+)*"  # a number: a time, a size, a version
 )
+_CHANGING = re.compile(CHANGING, re.IGNORECASE)
 
 
 def normalised(described: str) -> str:

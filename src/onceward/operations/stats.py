@@ -8,7 +8,9 @@ from datetime import datetime
 
 from onceward.authoring.stage import LAST
 from onceward.client.awaited import awaited
+from onceward.client.client import Client
 from onceward.client.namespace import Namespace
+from onceward.model.hour import Hour
 from onceward.model.hourly_usage import HOUR_MS
 from onceward.model.stats import (
     AttemptCounts,
@@ -30,8 +32,12 @@ from onceward.operations.cache import CacheStatus
 from onceward.store.governance import cache
 from onceward.store.op import Op
 from onceward.store.operations.hourly_usage import spending_an_hour
-from onceward.store.reports import stats, waits
+from onceward.store.reports import health, stats, waits
+from onceward.store.reports import standing as standings
 from onceward.store.reports import tasks as reports
+from onceward.store.reports.health import StoreFacts
+from onceward.store.reports.hour import HourReader
+from onceward.store.reports.standing import Standing
 from onceward.views.why import Cause, why
 
 MOST_STUCK = 100
@@ -98,8 +104,33 @@ class Stats:
         return CacheStatus("", *(sum(getattr(one, name) for one in self.cache) for name in names))
 
 
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What budgets and sources have counted in the last two hours, as an hour's worth."""
+
+    calls: float | None
+    """None where nothing counts it yet."""
+    usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreHealth:
+    """How the database itself does."""
+
+    at: datetime
+    place: str
+    """Where it is, without its password."""
+    log_bytes: int
+    """Size of the write-ahead log of SQLite; 0 on PostgreSQL."""
+    facts: StoreFacts
+
+
 class Statistics(Namespace):
     """`app.stats`: how many tasks there are, how fast they go and what is stuck."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self._hour = HourReader()
 
     def get(self, since: Duration = "24h", *, stuck_after: Duration = "1h") -> Stats:
         """Figures about the time since then, and the tasks that have not moved for `stuck_after`.
@@ -141,6 +172,16 @@ class Statistics(Namespace):
 
     aget = awaited(get)
 
+    def hour(self) -> Hour:
+        """Figures of the last hour, minute by minute, in four short statements: for whoever asks every few seconds.
+
+        What has ended is remembered between two calls. The first of them may not reach back an hour; those after it
+        read on. `Hour.is_whole` and `Hour.since` say how far it came.
+        """
+        return self._client._ask(lambda: self._hour.look(self._client._store.clock.now()))
+
+    ahour = awaited(hour)
+
     def counts(self) -> dict[Status, int]:
         """How many tasks stand where."""
         return self._client._ask(reports.counts)
@@ -152,6 +193,34 @@ class Statistics(Namespace):
         return self._client._ask(reports.backlog)
 
     abacklog = awaited(backlog)
+
+    def standing(self) -> Standing:
+        """How tasks stand now: lines, workers, what runs and waits by kind, and which spawns the last hour refused.
+
+        All of it is bounded: of parked tasks 20,000 are counted, of refused spawns the newest 2,000.
+        """
+        since = self._client._store.clock.now() - HOUR_MS
+        return self._client._ask(lambda: standings.standing(since))
+
+    astanding = awaited(standing)
+
+    def spending(self) -> Spending:
+        """How many calls and USD an hour have been spent of late."""
+        now = self._client._store.clock.now()
+        return Spending(*self._client._ask(lambda: spending_an_hour(now, 2 * HOUR_MS)))
+
+    aspending = awaited(spending)
+
+    def store(self) -> StoreHealth:
+        """How large the tables are, what is dead in them, the oldest lease, and what holds the log back."""
+        client = self._client
+        now = client._store.clock.now()
+        facts = client._ask(lambda: health.read_store(now))
+        with client._lock:
+            log_bytes = client._session().log_bytes()
+        return StoreHealth(moment(now), client._store.place, log_bytes, facts)
+
+    astore = awaited(store)
 
     def _source_of(self, kind: str, stage: str | None) -> str | None:
         """The source of a stage, if it has one; no stage is the first."""

@@ -78,3 +78,13 @@ async def _leave() -> None:
             logger.warning("a task that a stage has started does not end, and is left behind", task=repr(task))
             asyncio._unregister_task(task)
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio would say it once more, at any time
+
+
+async def first_of(stop: asyncio.Future[Any] | None, event: asyncio.Event, limit_s: float) -> None:
+    """Wait for a request to stop, an event or the end of a time, whichever comes first."""
+    waiting = {asyncio.ensure_future(event.wait())}
+    await asyncio.wait(
+        waiting | ({stop} if stop is not None else set()), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
+    )
+    for task in waiting:
+        task.cancel()

@@ -6,10 +6,13 @@ Modules in `__all__` are for the whole engine, the others for the store alone.
 __all__ = [
     "access",
     "alerts",
+    "bulk",
+    "history_samples",
     "hourly_usage",
     "importing",
     "pruning",
     "schedules",
+    "search",
     "settings",
     "task_actions",
     "ticks",

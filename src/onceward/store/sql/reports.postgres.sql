@@ -23,3 +23,21 @@ SELECT w.id, w.name, w.host, w.pid, w.kinds, w.queues, w.lease_ms, w.started_at,
 FROM onceward_worker w
 WHERE w.stopped_at IS NULL
 ORDER BY w.id
+
+-- name: search_running
+-- What the claims of living workers hold: by claim rows, as in report_workers.
+SELECT t.id
+FROM onceward_worker w
+JOIN onceward_claim c ON c.worker = w.id AND c.seq >= w.low_claim
+CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
+JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token
+WHERE w.stopped_at IS NULL
+LIMIT :count
+
+-- name: claims_after
+-- How many tasks the newest claims have taken.
+SELECT seq, at, cardinality(tasks)
+FROM onceward_claim
+WHERE seq > :after
+ORDER BY seq DESC
+LIMIT :count

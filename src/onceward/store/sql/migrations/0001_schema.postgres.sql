@@ -70,6 +70,7 @@ CREATE TABLE onceward_task (
 CREATE INDEX onceward_task_waiting ON onceward_task (waiting_for, kind) WHERE waiting_for IS NOT NULL;
 CREATE INDEX onceward_task_payload_blob ON onceward_task (payload_blob) WHERE payload_blob IS NOT NULL;
 CREATE INDEX onceward_task_lineage ON onceward_task (lineage, id);
+CREATE INDEX onceward_task_paused ON onceward_task (id) WHERE paused > 0;
 CREATE INDEX onceward_task_parent ON onceward_task (parent) WHERE parent IS NOT NULL;
 CREATE INDEX onceward_task_batch ON onceward_task (batch, id) WHERE batch IS NOT NULL;
 -- Tasks with a key of their own are found by it. Those known by all their fields are not indexed: a hash is another
@@ -181,6 +182,8 @@ CREATE INDEX onceward_attempt_task ON onceward_attempt (task);
 -- What the watches read of the last hour. The log is not indexed by time: only its rare rows of trouble are. Not by an
 -- IN, for which SQLite makes a table of its own with every row that is inserted.
 CREATE INDEX onceward_attempt_trouble ON onceward_attempt (at) WHERE event BETWEEN 9 AND 11 OR event = 19;
+-- Tasks that have failed, were cancelled, filtered or skipped: the status of a task stands in no index (R13).
+CREATE INDEX onceward_attempt_ended ON onceward_attempt (status, task) WHERE status > 4;
 
 -- One row a transaction of ours, kept for an hour: after a lost connection it tells whether the commit happened.
 CREATE TABLE onceward_receipt (
@@ -528,6 +531,47 @@ CREATE TABLE onceward_alias (
 CREATE INDEX onceward_alias_lineage ON onceward_alias (lineage);
 CREATE INDEX onceward_alias_identity ON onceward_alias (identity);
 
+-- Work that other programs have asked for by SQL, of which a worker makes tasks. `priority` and `due_at` may be left out.
+CREATE TABLE onceward_intake (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind text NOT NULL CHECK (kind <> ''),
+    payload text NOT NULL CHECK (octet_length(payload) <= 16777216 AND payload::json IS NOT NULL),
+    priority integer CHECK (priority BETWEEN -2 AND 2),
+    due_at bigint,
+    at bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+    author text NOT NULL DEFAULT session_user,
+    -- What has become of it: the task, or why there is none.
+    done_at bigint,
+    task bigint,
+    refused text
+);
+CREATE INDEX onceward_intake_waiting ON onceward_intake (id) WHERE done_at IS NULL;
+CREATE INDEX onceward_intake_done ON onceward_intake (done_at) WHERE done_at IS NOT NULL;
+
+-- Asks for a task, in the transaction of the caller; returns the number of the row in which its end can be read.
+CREATE FUNCTION onceward_enqueue(
+    kind text, payload text, priority integer DEFAULT NULL, after interval DEFAULT NULL
+) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    WITH added AS (
+        INSERT INTO onceward_intake (kind, payload, priority, due_at)
+        VALUES ($1, $2, $3, (extract(epoch FROM clock_timestamp() + $4) * 1000)::bigint)
+        RETURNING id
+    )
+    SELECT added.id FROM added, pg_notify('onceward', 'intake')
+$$;
+CREATE FUNCTION onceward_enqueue(
+    kind text, payload jsonb, priority integer DEFAULT NULL, after interval DEFAULT NULL
+) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT onceward_enqueue($1, $2::text, $3, $4)
+$$;
+
+-- Fields of payloads that viewers do not see, by kind. A row with an empty field says that the kind is known.
+CREATE TABLE onceward_secret_field (
+    kind text NOT NULL,
+    field text NOT NULL,
+    PRIMARY KEY (kind, field)
+);
+
 -- Who may use the dashboard and the HTTP API. Of a token only its hash is kept.
 CREATE TABLE onceward_token (
     name text PRIMARY KEY,
@@ -551,3 +595,27 @@ CREATE TABLE onceward_audit (
     note text NOT NULL
 );
 CREATE INDEX onceward_audit_at ON onceward_audit (at);
+
+-- Actions on all tasks that match a filter, carried on in portions by any process that takes one for a while.
+CREATE TABLE onceward_bulk (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    action text NOT NULL,
+    filter text NOT NULL,
+    reason text NOT NULL,
+    author text NOT NULL,
+    -- 0 open, 1 done, 2 stopped.
+    state smallint NOT NULL DEFAULT 0,
+    -- Tasks from `upto` on were not there when it began; those from `cursor` on were looked at.
+    upto bigint NOT NULL,
+    cursor bigint NOT NULL,
+    expected bigint NOT NULL,
+    is_exact smallint NOT NULL,
+    done bigint NOT NULL DEFAULT 0,
+    left_alone bigint NOT NULL DEFAULT 0,
+    note text NOT NULL DEFAULT '',
+    token bytea,
+    taken_until bigint NOT NULL DEFAULT 0,
+    created_at bigint NOT NULL,
+    ended_at bigint
+);
+CREATE INDEX onceward_bulk_open ON onceward_bulk (id) WHERE state = 0;

@@ -70,6 +70,7 @@ CREATE TABLE onceward_task (
 CREATE INDEX onceward_task_waiting ON onceward_task (waiting_for, kind) WHERE waiting_for IS NOT NULL;
 CREATE INDEX onceward_task_payload_blob ON onceward_task (payload_blob) WHERE payload_blob IS NOT NULL;
 CREATE INDEX onceward_task_lineage ON onceward_task (lineage, id);
+CREATE INDEX onceward_task_paused ON onceward_task (id) WHERE paused > 0;
 CREATE INDEX onceward_task_parent ON onceward_task (parent) WHERE parent IS NOT NULL;
 CREATE INDEX onceward_task_batch ON onceward_task (batch, id) WHERE batch IS NOT NULL;
 -- Tasks with a key of their own are found by it. Those known by all their fields are not indexed: a hash is another
@@ -179,6 +180,8 @@ CREATE INDEX onceward_attempt_task ON onceward_attempt (task);
 -- What the watches read of the last hour. The log is not indexed by time: only its rare rows of trouble are. Not by an
 -- IN, for which SQLite makes a table of its own with every row that is inserted.
 CREATE INDEX onceward_attempt_trouble ON onceward_attempt (at) WHERE event BETWEEN 9 AND 11 OR event = 19;
+-- Tasks that have failed, were cancelled, filtered or skipped: the status of a task stands in no index (R13).
+CREATE INDEX onceward_attempt_ended ON onceward_attempt (status, task) WHERE status > 4;
 
 -- One row a transaction of ours, kept for an hour: after a lost connection it tells whether the commit happened.
 CREATE TABLE onceward_receipt (
@@ -526,6 +529,30 @@ CREATE TABLE onceward_alias (
 CREATE INDEX onceward_alias_lineage ON onceward_alias (lineage);
 CREATE INDEX onceward_alias_identity ON onceward_alias (identity);
 
+-- Work that other programs have asked for by SQL, of which a worker makes tasks. `priority` and `due_at` may be left out.
+CREATE TABLE onceward_intake (
+    id integer PRIMARY KEY AUTOINCREMENT,
+    kind text NOT NULL CHECK (kind <> ''),
+    payload text NOT NULL CHECK (length(payload) <= 16777216 AND json_valid(payload)),
+    priority integer CHECK (priority BETWEEN -2 AND 2),
+    due_at integer,
+    at integer NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS integer)),
+    author text NOT NULL DEFAULT '',
+    -- What has become of it: the task, or why there is none.
+    done_at integer,
+    task integer,
+    refused text
+);
+CREATE INDEX onceward_intake_waiting ON onceward_intake (id) WHERE done_at IS NULL;
+CREATE INDEX onceward_intake_done ON onceward_intake (done_at) WHERE done_at IS NOT NULL;
+
+-- Fields of payloads that viewers do not see, by kind. A row with an empty field says that the kind is known.
+CREATE TABLE onceward_secret_field (
+    kind text NOT NULL,
+    field text NOT NULL,
+    PRIMARY KEY (kind, field)
+);
+
 -- Who may use the dashboard and the HTTP API. Of a token only its hash is kept.
 CREATE TABLE onceward_token (
     name text PRIMARY KEY,
@@ -549,3 +576,27 @@ CREATE TABLE onceward_audit (
     note text NOT NULL
 );
 CREATE INDEX onceward_audit_at ON onceward_audit (at);
+
+-- Actions on all tasks that match a filter, carried on in portions by any process that takes one for a while.
+CREATE TABLE onceward_bulk (
+    id integer PRIMARY KEY AUTOINCREMENT,
+    action text NOT NULL,
+    filter text NOT NULL,
+    reason text NOT NULL,
+    author text NOT NULL,
+    -- 0 open, 1 done, 2 stopped.
+    state integer NOT NULL DEFAULT 0,
+    -- Tasks from `upto` on were not there when it began; those from `cursor` on were looked at.
+    upto integer NOT NULL,
+    cursor integer NOT NULL,
+    expected integer NOT NULL,
+    is_exact integer NOT NULL,
+    done integer NOT NULL DEFAULT 0,
+    left_alone integer NOT NULL DEFAULT 0,
+    note text NOT NULL DEFAULT '',
+    token blob,
+    taken_until integer NOT NULL DEFAULT 0,
+    created_at integer NOT NULL,
+    ended_at integer
+);
+CREATE INDEX onceward_bulk_open ON onceward_bulk (id) WHERE state = 0;

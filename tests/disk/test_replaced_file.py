@@ -97,7 +97,7 @@ def test_a_worker_that_its_supervisor_has_just_started_makes_none_either(tmp_pat
 def test_a_worker_that_is_told_twice_to_stop_does_not_wait_for_a_database_that_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onceward.worker.process.LAST_COMMITS_S", 300.0)
+    monkeypatch.setattr("onceward.worker.winding_down.LAST_COMMITS_S", 300.0)
     began, may_end = threading.Event(), threading.Event()
     pipeline = Pipeline(Letter)
 

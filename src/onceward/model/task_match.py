@@ -63,7 +63,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     waiting_for: str | None
     is_paused: bool
     payload: bytes | None = None
-    """None if nobody has asked for it, or if it is too large to be looked into."""
+    """None if it was not asked for, or is too large to be looked into."""
 
 
 @dataclass(slots=True)

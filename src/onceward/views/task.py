@@ -161,20 +161,7 @@ def as_task(
         ended_at=_moment(row.ended_at),
         payload=_payload(row, registry),
         results={stage: shown(data) for stage, data in raw.items()},
-        history=tuple(
-            Happening(
-                moment(one.at),
-                one.event,
-                one.status,
-                one.stage,
-                one.run,
-                one.fence,
-                one.worker_name,
-                one.note,
-                one.trace,
-            )
-            for one in events
-        ),
+        history=tuple(map(_happening, events)),
         progress=None
         if progress is None
         else Progress(progress.stage, progress.done, progress.total, progress.note, moment(progress.at)),
@@ -184,6 +171,12 @@ def as_task(
         _has_own_key=row.key is not None,
         _fence=row.fence,
         _secret=_secret(row, registry),
+    )
+
+
+def _happening(row: tasks.LogRow) -> Happening:
+    return Happening(
+        moment(row.at), row.event, row.status, row.stage, row.run, row.fence, row.worker_name, row.note, row.trace
     )
 
 

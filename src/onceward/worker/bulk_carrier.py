@@ -25,7 +25,7 @@ logger = EngineLog("onceward.bulk")
 
 
 class BulkCarrier:
-    """Looks for actions that nobody carries on, and carries them on."""
+    """Looks for actions that no process carries on, and carries them on."""
 
     def __init__(self, open_session: Callable[[], Session], kinds: Iterable[str]) -> None:
         self._open_session = open_session

@@ -19,7 +19,6 @@ from onceward.authoring.current_stage import is_worker
 from onceward.authoring.registry import Registry
 from onceward.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from onceward.model.times import NEVER
-from onceward.settings.config import Config
 from onceward.settings.effective import EffectiveSettings
 from onceward.store.attempts.workers import stop
 from onceward.store.drivers import sqlite_library_guard
@@ -50,15 +49,13 @@ from onceward.worker.scheduler import KnownSchedules
 from onceward.worker.threads import StageThreads
 from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, WatchFile, notify
 from onceward.worker.watcher import Watcher
+from onceward.worker.winding_down import wind_down
 from onceward.worker.worker_orders import Orders, Summary
-from onceward.worker.writer import Writer
+from onceward.worker.writer import Writer, limit_writes_of
 
 IDLE_LOOK_S = 0.1
 SUSPECTS_LOOK_S = 1.0
-LAST_COMMITS_S = 10.0
 LONGEST_START_S = 60.0
-LONGEST_BESIDE_OTHERS_S = 0.5
-"""How long functions given to `ctx.write` may take in a transaction with commits of other tasks."""
 INSISTS_S = 5.0
 """How long a transaction runs again and again after lost connections and locks, before something else is tried."""
 LONGEST_LOCK_WAIT_S = 3.0
@@ -214,7 +211,7 @@ class WorkerProcess:
         loop, config = asyncio.get_running_loop(), self._in_force.config
         writer = Writer(session, worker, self._new_memory(self._ordinary_lanes), self._new_memory(self._suspect_lanes))
         apart = self._store.session(patience_s=INSISTS_S)
-        limit_writes = partial(_limit_writes, session, apart)
+        limit_writes = partial(limit_writes_of, session, apart)
         limit_writes(config)
         self._in_force.tell(limit_writes)
         wakeup = self._wakeup(session)
@@ -436,34 +433,15 @@ class WorkerProcess:
     # The end
 
     async def _end(self, runner: Runner) -> None:
-        """No new claims; what runs gets the grace period; the rest is given back."""
         if self._lost_everything:
             runner.lose_everything()
             return
-        runner.stop_claiming()
         # A stage that began in a tick fits into it, or takes what is left: then its time is over.
         grace_ms = self._in_force.config.grace_ms if self.summary.ended != "time limit" else 0
-        deadline = time.monotonic() + grace_ms / 1_000
-        while not runner.is_drained and self._stop_requests < 2 and time.monotonic() < deadline:
-            await first_of(None, runner.changed, TICK_S)
-            runner.changed.clear()
-            runner.tick()
-        runner.release_all()
-        last = time.monotonic() + LAST_COMMITS_S
-        while not runner.is_drained and time.monotonic() < last:
-            if database.is_away and self._stop_requests > 1:
-                break
-            await first_of(None, runner.changed, 0.005)
-            runner.changed.clear()
+        await wind_down(runner, grace_ms / 1_000, lambda: self._stop_requests > 1)
 
     def _sign_off(self, session: Session, worker: int) -> None:
         session.insists = False
         with suppress(StoreError, ConnectionLost, TryAgainLater):
             session.transact(lambda: stop(worker, "stopped", self._store.clock.now()))
         session.close()
-
-
-def _limit_writes(session: Session, apart: Session, config: Config) -> None:
-    """Set how long functions given to `ctx.write` may take, beside other tasks and in a transaction of their own."""
-    apart.lending.limit_s = apart.lock_limit_s = config.write_timeout_ms / 1_000
-    session.lending.limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending.limit_s)

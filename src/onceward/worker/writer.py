@@ -14,6 +14,7 @@ from onceward.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavaila
 from onceward.model.gates import BUDGET
 from onceward.model.pause import Pauses
 from onceward.model.task import Commit, Hold
+from onceward.settings.config import Config
 from onceward.store.attempts.claims import NOTHING, ClaimResult, WorkerBuried, claim, claim_from, claim_suspects
 from onceward.store.attempts.commit_results import CommitResult, SendAlone
 from onceward.store.attempts.commits import commit
@@ -28,6 +29,8 @@ from onceward.worker import crash_points
 from onceward.worker.counts import WriteCounts
 
 Answer = Callable[[CommitResult], None]
+LONGEST_BESIDE_OTHERS_S = 0.5
+"""How long functions given to `ctx.write` may take in a transaction with commits of other tasks."""
 MOST_TRIES = 3
 """How often the domain rows of a commit may cost a transaction of its own; then that is an error of its stage."""
 MOST_LOSSES = 2
@@ -417,3 +420,9 @@ def _is_settled(session: Session, doubt: OutcomeUnknown) -> bool:
     while True:
         with suppress(OutcomeUnknown):
             return session.settle(doubt)
+
+
+def limit_writes_of(session: Session, apart: Session, config: Config) -> None:
+    """Set how long functions given to `ctx.write` may take, beside other tasks and in a transaction of their own."""
+    apart.lending.limit_s = apart.lock_limit_s = config.write_timeout_ms / 1_000
+    session.lending.limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending.limit_s)

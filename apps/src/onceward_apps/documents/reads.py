@@ -12,7 +12,7 @@ import msgspec
 from onceward import Connection
 from onceward_apps.documents.connecting import Passages
 from onceward_apps.documents.vectors import vectors_from
-from onceward_apps.statements import row, rows
+from onceward_apps.statements import row, rows, stored
 
 
 def is_wanted(connection: Connection, document: str, generation: int) -> bool:
@@ -113,20 +113,21 @@ def being_connected(connection: Connection) -> set[str]:
 def passages(connection: Connection, documents: Sequence[tuple[str, int]]) -> list[Passages]:
     """All chunks of some documents in these generations with their vectors, to find connections; a document without
     any is left out."""
-    vector = (
-        "vector_send(v.vector), vector_dims(v.vector)"
-        if connection.dialect == "postgres"
-        else "v.vector, length(v.vector) / 4"
-    )
+    if connection.dialect == "postgres":
+        statement = (
+            "SELECT c.document, c.generation, c.chunk, c.position, c.text, v.model, vector_send(v.vector),"
+            " vector_dims(v.vector)"
+            " FROM docs_chunk c JOIN docs_vector v ON v.chunk = c.chunk AND v.generation = c.generation"
+            " WHERE c.document IN (SELECT jsonb_array_elements_text(CAST(? AS jsonb))) ORDER BY c.document, c.position"
+        )
+    else:
+        statement = (
+            "SELECT c.document, c.generation, c.chunk, c.position, c.text, v.model, v.vector, length(v.vector) / 4"
+            " FROM docs_chunk c JOIN docs_vector v ON v.chunk = c.chunk AND v.generation = c.generation"
+            " WHERE c.document IN (SELECT value FROM json_each(?)) ORDER BY c.document, c.position"
+        )
     wanted = dict(documents)
-    marks = ", ".join("?" * len(wanted))
-    found = rows(
-        connection,
-        f"SELECT c.document, c.generation, c.chunk, c.position, c.text, v.model, {vector}"
-        " FROM docs_chunk c JOIN docs_vector v ON v.chunk = c.chunk AND v.generation = c.generation"
-        f" WHERE c.document IN ({marks}) ORDER BY c.document, c.position",
-        *wanted,
-    )
+    found = rows(connection, statement, stored([*wanted]))
     read = []
     for document, several in groupby(found, key=itemgetter(0)):
         mine = [row[2:] for row in several if row[1] == wanted[document]]

@@ -144,10 +144,11 @@ def read_page(*, limit: int, largest: bool, before: int | None) -> Op[list[tuple
     else:
         rows = yield Query("page_of_lineages", {"limit": limit, "before": NEVER if before is None else before})
     room, small = MOST_COUNTED, []
-    for row in sorted(rows, key=lambda row: int(row[7])):
-        room -= row[7]
+    sizes = [(tasks, root) for _, root, _, _, _, _, _, tasks, _, _, _ in rows]
+    for tasks, root in sorted(sizes):
+        room -= tasks
         if room >= 0:
-            small.append(row[1])
+            small.append(root)
     counted: dict[int, list[Row]] = {}
     if small:
         for root, *count in (yield Query("count_lineages", {"ids": sorted(small)})):

@@ -10,6 +10,7 @@ __all__ = [
     "history_samples",
     "hourly_usage",
     "importing",
+    "intake",
     "pruning",
     "schedules",
     "search",

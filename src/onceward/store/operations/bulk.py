@@ -1,9 +1,9 @@
 """Actions on all tasks that match a filter: a row that any process carries on, a portion at a time.
 
-A portion is one transaction: what is done to its tasks, how many they were, and how far the action has come. Who
-carries one on has it by a short lease, under a token; whoever has lost it, or finds that it was stopped, keeps nothing
-of its portion. The walk goes from the newest task that was there when the action began to the oldest, so it meets none
-twice.
+A portion is one transaction: what is done to its tasks, how many they were, and how far the action has come. A process
+carries one on under a short lease with a token; if it has lost the lease, or finds that the action was stopped, nothing
+of its portion is kept. The walk goes from the newest task that was there when the action began to the oldest, so it
+meets none twice.
 """
 
 from __future__ import annotations
@@ -245,15 +245,17 @@ def _one(action: Action, task: int, now: int) -> Op[None]:
 def _cancel(tasks: Sequence[int], reason: str, now: int) -> Op[int]:
     if not tasks:
         return 0
-    rows = yield Query("cancel_many", {"ids": list(tasks), "reason": reason, "now": now})
-    yield from log(
-        Entry(task, run, fence, Event.CANCELLED, Status.CANCELLED, stage, None, now, reason)
-        for task, run, fence, stage, _, _ in rows
-    )
-    yield Query("forget_joins", {"ids": [row[0] for row in rows]})
-    yield from propagate_ends([EndedTask(row[0], Status.CANCELLED, row[4], row[5]) for row in rows], now)
+    entries, ended = [], []
+    for task, run, fence, stage, parent, batch in (
+        yield Query("cancel_many", {"ids": list(tasks), "reason": reason, "now": now})
+    ):
+        entries.append(Entry(task, run, fence, Event.CANCELLED, Status.CANCELLED, stage, None, now, reason))
+        ended.append(EndedTask(task, Status.CANCELLED, parent, batch))
+    yield from log(entries)
+    yield Query("forget_joins", {"ids": [one.task for one in ended]})
+    yield from propagate_ends(ended, now)
     yield Query("notify")
-    return len(rows)
+    return len(ended)
 
 
 def _row(row: Row) -> BulkRow:

@@ -1,4 +1,4 @@
--- Actions on all tasks that match a filter: one row each, carried on in portions by whoever takes it for a while.
+-- Actions on all tasks that match a filter: one row each, carried on in portions by the process that has its lease.
 
 -- name: newest_task
 SELECT coalesce(max(id), 0)

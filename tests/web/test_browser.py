@@ -125,11 +125,11 @@ def test_the_filter_line_completes_and_sets_words_apart(app: App, site: str, pag
     page.visit(f"{site}/tasks")
     page.page.keyboard.press("/")
     page.page.keyboard.type("sta")
-    page.page.wait_for_function("document.querySelectorAll('#complete li').length === 2")  # status and stage
+    page.page.locator("#complete li:nth-child(2):last-child").wait_for()  # status and stage
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("Enter")
     page.page.keyboard.type("fail")
-    page.page.get_by_role("option", name="failed").wait_for()
+    page.page.locator("#complete li:only-child", has_text="failed").wait_for()
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("Enter")
     assert page.page.locator("#filter").input_value() == "status:failed "

@@ -17,6 +17,7 @@ from onceward.web.roles import Role
 from onceward.web.route import Answer, action, page
 from onceward.web.view import View
 
+REFRESH_S = 10
 MOST_PIPELINES = 12
 WATCHED = 6
 """How many sources are shown: those with trouble first."""
@@ -71,6 +72,7 @@ async def show(view: View) -> Answer:
         },
         "Overview",
         "overview",
+        refresh_s=REFRESH_S,
     )
 
 

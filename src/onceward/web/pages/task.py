@@ -25,7 +25,7 @@ from onceward.web.stored_values import pretty, shown_value
 from onceward.web.view import View
 from onceward.web.waterfall import waterfall
 
-OPEN_S, ENDED_S = 8, 20
+OPEN_S, ENDED_S = 10, 20
 """How often the page of a task is drawn anew at most."""
 CAN_UNBLOCK = (Cause.PAUSED, Cause.SOURCE)
 """What an operator ends by one button; a budget is raised by another role, a signal has a value."""

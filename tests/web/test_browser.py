@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Route
 
 from onceward import App
 from onceward.model.status import Status
@@ -173,6 +173,22 @@ def test_an_open_page_follows_the_database_and_keeps_what_is_unfolded(app: App, 
     page.page.locator(".title .chip", has_text="pending").wait_for()
     assert page.page.locator("#stored-1").evaluate("one => one.open")
     assert page.faults() == []
+
+
+def test_a_dialog_stays_open_when_an_answer_comes_that_was_asked_for_before(app: App, site: str, page: Watched) -> None:
+    failed = app.tasks.search("status:failed").tasks[0].id
+    held: list[Route] = []
+    page.visit(f"{site}/tasks/{failed}")
+    page.page.evaluate("document.body.dataset.refresh = '1'")
+    page.page.route(f"**/tasks/{failed}", lambda route: held.append(route))
+    app.enqueue(demo.Site("https://elsewhere.example/"))
+    while not held:
+        page.page.wait_for_timeout(50)
+    page.page.keyboard.press("r")
+    for route in held:
+        route.continue_()
+    page.page.wait_for_timeout(500)
+    assert page.page.get_by_role("button", name="Retry the task").is_visible()
 
 
 def test_a_paused_page_does_not_change(app: App, site: str, page: Watched) -> None:

@@ -48,6 +48,8 @@ style: setup
 	@$(BIN)/ruff check --quiet .
 	@echo "lint     ruff format"
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted; run: make format"; exit 1; }
+	@echo "lint     prose"
+	@$(BIN)/python -m tests.prose
 	@echo "lint     import-linter"
 	@report=$$($(BIN)/lint-imports --no-logo 2>&1) || { echo "$$report"; exit 1; }
 

@@ -88,10 +88,10 @@ THEMES: dict[str, dict[str, Measure]] = {
         "snapshot-before-p99": Measure("steady load: p99 start latency", "ms", 2, lower_is_better=True),
         "snapshot-held-p99": Measure("the same under a held snapshot", "ms", 2, lower_is_better=True),
         "snapshot-growth": Measure("p99, held / before", "×", 2, lower_is_better=True),
-        "reader-without": Measure("no-op tasks, 1 process, nobody reads", RATE),
+        "reader-without": Measure("no-op tasks, 1 process, without readers", RATE),
         "reader-with": Measure("the same beside a slow reader", RATE),
         "reader-share": Measure("with reader / without", "×", 2),
-        "reader-wal-without": Measure("largest write-ahead log, nobody reads", "MB", 1, lower_is_better=True),
+        "reader-wal-without": Measure("largest write-ahead log, without readers", "MB", 1, lower_is_better=True),
         "reader-wal-with": Measure("the same beside a slow reader", "MB", 1, lower_is_better=True),
     },
     "Lists": {

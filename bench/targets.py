@@ -55,7 +55,7 @@ MUST: dict[str, dict[Store, Bound]] = {
     "cpu": _both(Bound(at_most=25)),
     "spawn-share": _both(Bound(at_least=0.5)),
     "guard-growth": _both(Bound(at_most=1.2)),
-    "governed-cost": _both(Bound(at_most=1.3)),
+    "governed-cost": _both(Bound(at_most=1.5)),
     "sources-cost": _both(Bound(at_most=1.1)),
     **{
         f"lists-{name}": _both(Bound(at_most=200))

@@ -33,8 +33,8 @@ web_site, web_guard = modules("onceward.web.site", "onceward.web.guard")  # room
 
 if TYPE_CHECKING:  # a program that asks for work does not do any
     from onceward.operations import alerts as alert_operations
+    from onceward.operations import intake, ticks
     from onceward.operations import schedules as schedule_operations
-    from onceward.operations import ticks
     from onceward.operations import why as reasons
     from onceward.operations.alerts import Alerts
     from onceward.operations.audit import Audit
@@ -69,6 +69,7 @@ else:
         "onceward.operations.ticks",
         "onceward.operations.why",
     )
+    (intake,) = modules("onceward.operations.intake")
     envelopes, worst_hour = modules("onceward.views.envelope", "onceward.views.worst_hour")
     hourly_usage, verify = modules("onceward.store.operations.hourly_usage", "onceward.store.verify.verify")
 
@@ -336,6 +337,7 @@ class App(Enqueueing):
                 self._schedules,
                 self._watches,
                 hook,
+                intake.tasks_of_intake(self),
             )
             if on_start is not None:
                 on_start(process)

@@ -9,6 +9,7 @@ OncewardError
 │   └── WrongTwin          the blocking form of a call was used on the event loop, or the reverse
 ├── PayloadError           a value that cannot be stored, or not equally on both databases
 ├── TaskNotFound           no task has that id
+├── TaskChanged            a task has moved on since it was looked at
 ├── LineageNotFound        no task belongs to that lineage
 ├── BatchNotFound          no batch has that name
 ├── BulkNotFound           no action on many tasks has that number
@@ -21,7 +22,7 @@ OncewardError
 ├── WriteRefused           a function given to `ctx.write` tried to control the transaction
 ├── SpawnRefused           a child was refused, and its pipeline asks for an error then
 ├── CallsExceeded          a stage wanted to make more outside calls than it declares
-├── NoLineage              enqueue in a worker process, outside of a stage: nobody could say where it comes from
+├── NoLineage              enqueue in a worker process, outside of a stage: its parent would be unknown
 └── StoreError             the database
     ├── StoreUnavailable   it cannot be reached, or not be written
     ├── StoreFull          its disk is full
@@ -47,7 +48,8 @@ class UnknownKind(ConfigError):
     """No pipeline of this app handles that kind."""
 
     def __init__(self, kind: str, known: list[str]) -> None:
-        super().__init__(f"no pipeline handles kind {kind!r}; this app knows: {', '.join(sorted(known)) or 'none'}")
+        knows = f"this app knows: {', '.join(sorted(known))}" if known else "this app has none: App(…, pipelines=[…])"
+        super().__init__(f"no pipeline handles kind {kind!r}; {knows}")
 
 
 class BadDuration(ConfigError):
@@ -84,6 +86,13 @@ class TaskNotFound(OncewardError):
 
     def __init__(self, task_id: int) -> None:
         super().__init__(f"there is no task {task_id}")
+
+
+class TaskChanged(OncewardError):
+    """A task has moved on since it was looked at; nothing was done."""
+
+    def __init__(self, task_id: int, now_is: str) -> None:
+        super().__init__(f"task {task_id} has changed since you looked at it: it is {now_is} now; look at it again")
 
 
 class BulkNotFound(OncewardError):
@@ -159,7 +168,7 @@ class CallsExceeded(OncewardError):
 
 
 class NoLineage(OncewardError):
-    """Work was enqueued in a worker process outside of a stage, so that nobody can say where it comes from."""
+    """Work was enqueued in a worker process outside of a stage, so that its parent is unknown."""
 
 
 class StoreError(OncewardError):

@@ -17,6 +17,10 @@ _OBEYED_IN_JSON = re.compile(
 """What JSON may hold as it is and a terminal or a reader would obey; a lone surrogate cannot be written at all."""
 
 
+_COMPUTED = re.compile(r"(^|[;\t\r\n])([\s\"']*)([=+\-@\uff0b\uff0d\uff1d\uff20])")
+"""What makes a spreadsheet compute a cell: also behind a sign that it may take for the end of the cell before."""
+
+
 def harmless(text: str) -> str:
     """A text in which signs that a terminal would obey are shown as escapes, line ends too."""
     if text.isprintable():
@@ -27,6 +31,11 @@ def harmless(text: str) -> str:
 def harmless_lines(text: str) -> str:
     """A text of several lines in which signs that a terminal would obey are shown as escapes; tabs become spaces."""
     return "\n".join(map(harmless, text.expandtabs().split("\n")))
+
+
+def harmless_cell(text: str) -> str:
+    """A text as a cell of a spreadsheet: a formula gets a `'` in front, and is shown instead of computed."""
+    return _COMPUTED.sub(r"\1\2'\3", harmless_lines(text))
 
 
 def one_line(text: str) -> str:

@@ -67,7 +67,7 @@ def test_the_envelope_as_json_has_stable_keys(ask: Ask) -> None:
         ("source=Source('web')", ("--max-calls-per-hour", "252000"), 1, "unbounded: rate= of source 'web'"),
         ("source=Source('web')", ("--max-tasks-per-root", "10000"), 0, ""),
         ("source=Source('web', rate='1/min')", ("--max-calls-per-hour", "252000"), 0, ""),
-        ("source=Source('web')", ("--max-usd-per-hour", "9"), 1, "unbounded: nobody has said what a call costs"),
+        ("source=Source('web')", ("--max-usd-per-hour", "9"), 1, "unbounded: the cost of a call is not declared"),
         ("source=Source('web'), budget=Budget('b', 9), estimate=1", ("--max-usd-per-hour", "9"), 0, ""),
         ("calls=lambda note: 3", ("--max-calls-per-hour", "9", "--ticks-only"), 1, "a number instead of a function as"),
     ],

@@ -36,10 +36,10 @@ def test_a_setting_is_changed_and_taken_back(app: App, ask: Ask) -> None:
     assert poll.pop("changed_at").endswith("+00:00")
     assert poll == {
         "name": "poll", "value": "3s", "default": "1s", "type": "duration", "source": "live", "changed_by": "ann",
-        "about": "How often an idle worker looks for work of which nobody told it.", "live": True, "why_fixed": None,
+        "about": "How often an idle worker looks for work without a notification.", "live": True, "why_fixed": None,
     }  # fmt: skip
     assert ask("settings", "poll", "--unset", "--db", app.url).out == "poll is 1s\n"
-    assert ask("settings", "poll", "--unset", "--db", app.url).out == "poll is 1s; nobody had changed it\n"
+    assert ask("settings", "poll", "--unset", "--db", app.url).out == "poll is 1s; it was not set\n"
     assert ask("settings", "poll", "--unset", "--json", "--db", app.url).document == {"unset": "poll", "was_set": False}
 
 

@@ -101,7 +101,7 @@ def test_an_empty_database_is_told_of_pleasantly(url: str, ask: Ask) -> None:
     ]
 
 
-def test_a_time_that_nobody_can_read_is_wrong_usage(url: str, ask: Ask) -> None:
+def test_a_time_that_cannot_be_read_is_wrong_usage(url: str, ask: Ask) -> None:
     ask("migrate", "--db", url)
     refused = ask("stats", "--since", "yesterday", "--db", url)
     assert (refused.code, refused.out) == (2, "")

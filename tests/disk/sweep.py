@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from onceward.errors import OutcomeUnknown, StoreError
 from onceward.store.drivers import session as sessions
-from onceward.store.drivers.session import ConnectionLost, TryAgainLater
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.drivers.sqlite import SqliteSession
 from onceward.store.op import Query, Request, Rows
 from onceward.testing import FakeClock

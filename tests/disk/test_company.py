@@ -94,7 +94,7 @@ def test_a_writer_that_hogs_the_lock_for_longer_than_a_lease_is_waited_for(app: 
 
 
 @pytest.mark.torture
-def test_a_storm_of_writers_keeps_nobody_out(app: App) -> None:
+def test_a_storm_of_writers_keeps_no_other_writer_out(app: App) -> None:
     work_beside_hogs(app, processes=6, times=200, each_s=0.02, tasks=300)
 
 

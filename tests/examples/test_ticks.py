@@ -158,7 +158,7 @@ def receiver(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     sys.modules.pop("http_receiver")
 
 
-def test_the_receiver_starts_a_tick_for_whoever_has_the_token(place: Path, receiver: str) -> None:
+def test_the_receiver_starts_a_tick_for_a_caller_with_the_token(place: Path, receiver: str) -> None:
     asked = NextTick("elsewhere:app", 10**9, 9_999.0, 99, 50)
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}):
         with pytest.raises(HTTPError, match="401"):

@@ -24,7 +24,7 @@ PROCESSES = 4
 LATEST_KILL_S = 0.02
 
 
-def test_what_follows_a_batch_comes_once_whoever_is_killed_at_its_end(fleet: Fleet) -> None:
+def test_what_follows_a_batch_comes_once_though_workers_are_killed_at_its_end(fleet: Fleet) -> None:
     end_together(fleet, rounds=2)
 
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(LIBRARY is None, reason="libfaketime is not inst
 # Workers
 
 
-def test_a_clock_that_is_set_while_stages_run_costs_nobody_a_lease(fleets: Fleets) -> None:
+def test_a_clock_that_is_set_while_stages_run_costs_no_lease(fleets: Fleets) -> None:
     """On one store and then the other, as the seed says; the long form has both."""
     fleets.try_all([("sqlite" if SEED % 2 else "postgres", step_a_clock)])
 

@@ -77,7 +77,7 @@ def _stop(workers: Sequence[Worker], fleet: Fleet) -> None:
     assert {worker.end(limit_s=120) for worker in workers} <= {0, -signal.SIGTERM}, fleet.said()
 
 
-def test_news_that_came_while_nobody_listened_is_found_as_soon_as_somebody_does_again(postgres_fleet: Fleet) -> None:
+def test_news_that_came_without_a_listener_is_found_as_soon_as_there_is_one_again(postgres_fleet: Fleet) -> None:
     rounds = 5
     fleet = postgres_fleet
     worker = fleet.start(settings={"poll": "1h"})  # only by listening is anything found in time

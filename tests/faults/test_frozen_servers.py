@@ -183,11 +183,13 @@ def test_a_server_that_refuses_to_answer_is_alive(postgres_url: str) -> None:
     assert ask_backend_state(place, Backend(1, 1)) is BackendState.AT_WORK
 
 
-def test_where_nobody_listens_nobody_answers(tmp_path: Path) -> None:
+def test_without_a_listener_there_is_no_answer(tmp_path: Path) -> None:
     assert ask_backend_state({"host": str(tmp_path), "dbname": "any"}, Backend(1, 1)) is BackendState.NO_ANSWER
 
 
-def test_whoever_is_asked_may_not_take_long_either(own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_that_is_asked_may_not_take_long_either(
+    own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It lets us in, and then stands still."""
     monkeypatch.setattr(server_liveness._QuestionConnection.wait, "__defaults__", (0.1, 0.5))
     place: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(own_server.get_uri(database="postgres"))

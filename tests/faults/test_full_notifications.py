@@ -59,7 +59,7 @@ def full(url: str) -> Iterator[None]:
         listener.rollback()
 
 
-def test_while_nobody_can_be_notified_work_goes_on_by_looking(url: str) -> None:
+def test_while_no_worker_can_be_notified_work_goes_on_by_looking(url: str) -> None:
     with App(url, [job, child]) as app:
         app.prepare()
         app.enqueue_many([Job(number) for number in range(20)])

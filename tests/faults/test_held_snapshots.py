@@ -45,12 +45,12 @@ def old_snapshot(fleet: Fleet) -> Iterator[None]:
 
 
 @pytest.mark.alone
-def test_an_old_snapshot_slows_nobody_down(fleet: Fleet) -> None:
+def test_an_old_snapshot_slows_no_worker_down(fleet: Fleet) -> None:
     work_beside_a_reader(fleet, seconds=1)
 
 
 @pytest.mark.torture
-def test_a_snapshot_of_many_minutes_slows_nobody_down(fleet: Fleet) -> None:
+def test_a_snapshot_of_many_minutes_slows_no_worker_down(fleet: Fleet) -> None:
     work_beside_a_reader(fleet, seconds=240)
 
 

@@ -33,6 +33,22 @@ from tests.proof.tally import SEED, Tally
 LOST_REPLY = "a commit, or the reply to it, is lost with the connection"
 
 
+class Told:
+    """The other side of a committer, which notes what was written."""
+
+    def __init__(self, told: list[Written]) -> None:
+        self.delivered = told.append
+
+    def may_stand_still(self) -> bool:
+        return False
+
+    def heard(self) -> None:
+        """Nothing else puts work in line."""
+
+    def went_back(self) -> None:
+        raise AssertionError("nothing was lost")
+
+
 @pytest.fixture
 def proxy(postgres_fleet: Fleet) -> Iterator[Proxy]:
     """A proxy before the database."""
@@ -141,8 +157,8 @@ def test_a_commit_in_doubt_for_longer_than_the_session_is_patient_is_still_not_r
     told: list[Written] = []
     heard = threading.Event()
     loop = asyncio.new_event_loop()
-    committer = Committer(writer, PollOnly(), loop, deliver=told.append, look_again=lambda: None)
-    committer.start()
+    committer = Committer(writer, PollOnly(), loop)
+    committer.start(Told(told))
 
     def lose(_: int) -> Fault:
         proxy.is_down = True

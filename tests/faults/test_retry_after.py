@@ -48,7 +48,7 @@ def noted(folder: Path) -> list[Noted]:
 
 @pytest.mark.alone
 @pytest.mark.parametrize("sort", [Visit, AwaitedVisit])
-def test_nobody_calls_a_source_that_has_asked_to_be_left_alone(fleet: Fleet, sort: type[Visit]) -> None:
+def test_no_worker_calls_a_source_that_has_asked_to_be_left_alone(fleet: Fleet, sort: type[Visit]) -> None:
     settings = {"concurrency": 20, "threads": 20, "poll": "200ms"}
     workers = [fleet.start(settings=settings) for _ in range(2)]
     pids = {worker.pid for worker in workers}

@@ -95,7 +95,7 @@ def test_what_a_killed_tick_had_claimed_runs_in_the_next_one(app: App) -> None:
     keep(app, "F01", "tick killed", faults=1)
 
 
-def test_a_tick_that_is_stopped_gives_back_what_it_holds_and_triggers_nobody(app: App) -> None:
+def test_a_tick_that_is_stopped_gives_back_what_it_holds_and_triggers_no_other(app: App) -> None:
     app.enqueue_many([Note(number, 20.0) for number in range(3)])
     tick = started(app, "--concurrency", "2")
     wait_until(lambda: app.stats.counts()[Status.RUNNING] == 2, "two are running")

@@ -37,7 +37,7 @@ MUTANTS = (
     Mutant(
         "lost stage keeps its thread",
         "a stage that goes on without its lease keeps a thread from the others for ever",
-        (Edit("worker/runner.py", "        self._runs.look_behind(now)\n", ""),),
+        (Edit("worker/runner.py", "        self.runs.look_behind(now)\n", ""),),
         ("tests/worker/test_running.py::test_a_stage_that_goes_on_without_its_lease_loses_its_thread",),
     ),
 )  # fmt: skip

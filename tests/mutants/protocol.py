@@ -10,17 +10,18 @@ GOVERNANCE = {dialect: f"store/sql/governance.{dialect}.sql" for dialect in ("sq
 NAMES_TOKENS = ("  AND instr(:tokens, token)\n", "      AND token = ANY (:tokens::bytea[])\n")
 """That a group of commits names the tokens of its leases, on SQLite and on PostgreSQL."""
 COMMITS = "store/attempts/commits.py"
+WRITE_MOVE = "store/attempts/write_move.py"
 
 
 def _when_refused(also: str) -> tuple[Edit, Edit]:
     """Something is done of a commit that the fence has refused: of one in a group, and of one by itself."""
-    loss = "_log_refusal(lease, move, batch)\n"
+    loss = "batch.note_refusal(lease, move)\n"
     in_group, alone = 12 * " ", 8 * " "
     return (
         Edit(
             COMMITS, f"{in_group}{loss}{in_group}continue\n", f"{in_group}{loss}{in_group}{also}\n{in_group}continue\n"
         ),
-        Edit(COMMITS, f"{alone}{loss}{alone}return False\n", f"{alone}{loss}{alone}{also}\n{alone}return False\n"),
+        Edit(WRITE_MOVE, f"{alone}{loss}{alone}return False\n", f"{alone}{loss}{alone}{also}\n{alone}return False\n"),
     )
 
 
@@ -70,7 +71,7 @@ MUTANTS = (
                 "",
             ),
         ),
-        ("tests/worker/test_leases.py::test_whoever_has_just_begun_must_look_twice",),
+        ("tests/worker/test_leases.py::test_a_worker_that_has_just_begun_must_look_twice",),
     ),
     Mutant(
         "dedupe without index",
@@ -128,7 +129,7 @@ MUTANTS = (
         "child insert outside the transaction",
         "children come to be whether or not the stage that asked for them has committed",
         _when_refused("batch.add_effects(one)"),
-        ("tests/worker/test_fence.py::test_nobody_spawns_under_a_lost_lease",),
+        ("tests/worker/test_fence.py::test_no_stage_spawns_under_a_lost_lease",),
     ),
     Mutant(
         "stage ledger not unique",
@@ -301,7 +302,10 @@ MUTANTS = (
     Mutant(
         "dropped for ever",
         "a lease that was lost stands again after a restore, and stays with the worker that has dropped it",
-        (Edit("worker/keeper.py", "dropped := self._runner.dropped(RECEIPT_IS_THERE_MS)", "dropped := list[Lease]()"),),
+        (
+            Edit("worker/keeper.py", "dropped := self._runner.leases.lost(RECEIPT_IS_THERE_MS)",
+                 "dropped := list[Lease]()"),
+        ),
         ("tests/worker/test_older_copy.py"
          "::test_what_others_had_cancelled_and_is_running_again_runs_though_no_commit_of_its_worker_is_gone",),
     ),
@@ -334,14 +338,14 @@ MUTANTS = (
     Mutant(
         "lineage out of order",
         "a commit of several stages of a lineage locks them group by group",
-        (Edit(COMMITS, "elif statements > 1 and (", "elif False and ("),),
+        (Edit(COMMITS, "elif places.statements > 1 and (", "elif False and ("),),
         ("tests/isolation/test_orders.py::test_two_transactions_end_well_wherever_one_of_them_is_held_up",),
     ),
     Mutant(
         "past not insisted on",
         "a worker goes on from a commit that a failover has lost",
         (Edit("worker/process.py", "session.insists = True", "session.insists = False"),),
-        ("tests/worker/test_older_copy.py::test_nobody_goes_on_from_a_commit_that_is_gone",),
+        ("tests/worker/test_older_copy.py::test_no_worker_goes_on_from_a_commit_that_is_gone",),
     ),
     Mutant(
         "silence after the end",
@@ -373,13 +377,13 @@ MUTANTS = (
     Mutant(
         "dead places take tokens",
         "cancelled tasks take the tokens of a source",
-        (Edit("store/attempts/claims.py", "passages, set(popped).difference(", "passages, set().difference("),),
+        (Edit("store/attempts/claims.py", "passages, set(wanted).difference(", "passages, set().difference("),),
         ("tests/worker/test_dead_places.py::test_cancelled_tasks_take_no_token_of_their_source",),
     ),
     Mutant(
         "threads not counted",
         "a worker claims tasks for which it has no thread",
-        (Edit("store/lines/lines.py", "count = min(count, memory.threads)", "count = min(count, ANY_RANK)"),),
+        (Edit("store/lines/lines.py", "count = min(count, memory.claim.threads)", "count = min(count, ANY_RANK)"),),
         ("tests/worker/test_claiming.py::test_no_more_tasks_are_claimed_than_there_are_threads_for",),
     ),
     Mutant(
@@ -398,7 +402,7 @@ MUTANTS = (
     Mutant(
         "moments without end",
         "a reader remembers every moment while a transaction of others stays open",
-        (Edit("store/lines/memory.py", "del memory.snapshots[1::2]", "pass"),),
+        (Edit("store/lines/memory.py", "del memory.places.snapshots[1::2]", "pass"),),
         (
             "tests/store/test_growth_of_memory.py"
             "::test_a_reader_remembers_few_moments_while_a_transaction_of_others_stays_open",
@@ -414,7 +418,7 @@ MUTANTS = (
     Mutant(
         "old place remembered",
         "a reader begins at a place in a line whose marks are gone",
-        (Edit("store/lines/memory.py", "            memory.forget_old(now)\n", ""),),
+        (Edit("store/lines/memory.py", "            memory.places.forget_old(now)\n", ""),),
         ("tests/store/test_growth_of_memory.py::test_a_reader_has_forgotten_a_line_before_its_marks_go",),
         dialect="postgres",
     ),
@@ -422,8 +426,8 @@ MUTANTS = (
         "write blames the database",
         "what a domain write raises is taken for trouble of the database wherever the engine's own error would be",
         (
-            Edit("store/drivers/session.py", "        outcome: Exception = error\n        if is_lost:",
-                 "        outcome: Exception = meaning\n        if is_lost:"),
+            Edit("store/drivers/lending.py", "    outcome: Exception = error\n    if is_lost:",
+                 "    outcome: Exception = meaning\n    if is_lost:"),
         ),
         ("tests/faults/test_refused_writes.py::test_whatever_is_raised_inside_a_write_ends_its_own_task_alone",),
     ),
@@ -437,7 +441,7 @@ MUTANTS = (
     Mutant(
         "slow writes waited for",
         "a domain write may take any time, and the commits of other tasks wait for it",
-        (Edit("worker/process.py", "        limit_writes(self._in_force.config)\n", ""),),
+        (Edit("worker/process.py", "        limit_writes(config)\n", ""),),
         ("tests/faults/test_refused_writes.py"
          "::test_a_slow_write_ends_by_its_own_time_limit_while_others_go_on",),
     ),
@@ -472,7 +476,7 @@ MUTANTS = (
         "a commit that cannot notify anybody is refused, and its stage is judged by that",
         (Edit("store/drivers/postgres.py", "if error.sqlstate == _TOO_MUCH and not self._quiet_until:", "if False:"),),
         ("tests/faults/test_full_notifications.py"
-         "::test_while_nobody_can_be_notified_work_goes_on_by_looking",),
+         "::test_while_no_worker_can_be_notified_work_goes_on_by_looking",),
     ),
     Mutant(
         "trips end nothing",

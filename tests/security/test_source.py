@@ -61,12 +61,13 @@ ALLOWED: dict[tuple[str, str], tuple[set[str], str]] = {
         {"given"},
         "what a function of the application says, to which the connection is lent",
     ),
-    ("store/drivers/caller_connection.py", "text"): (
-        {"given", "each of frame.undo", "each of self._statements_for(request)"},
+    ("store/drivers/caller_connection.py", "text"): ({"given"}, "a named query, in the words of the caller's driver"),
+    ("store/drivers/caller_driver.py", "text"): (
+        {"each of frame.undo", "each of self._statements_for(request)"},
         "a named query, in the words of the caller's driver",
     ),
-    ("store/drivers/caller_connection.py", "frame.begin"): (FRAMES, "a constant of this module"),
-    ("store/drivers/caller_connection.py", "frame.keep"): (FRAMES, "a constant of this module"),
+    ("store/drivers/caller_driver.py", "frame.begin"): (FRAMES, "a constant of this module"),
+    ("store/drivers/caller_driver.py", "frame.keep"): (FRAMES, "a constant of this module"),
     ("model/sql_text.py", "self.on(connection.dialect)"): ({"given"}, "the text of `sql(…)`: code of the application"),
     ("views/alerts.py", "text"): (
         {"self.query.replace('%', '%%') if connection.dialect == 'postgres' else self.query"},

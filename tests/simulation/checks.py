@@ -123,7 +123,7 @@ class Checks:
         if stage == "gather":
             self._have_ended(lease, "SELECT id FROM onceward_task WHERE parent = ? AND status < 4", lease.task)
         elif stage == "close":
-            batch = self._world.plan.app._registry[lease.kind].read(lease.payload, lease.version).name
+            batch = self._world.plan.app._registry[lease.kind]._read(lease.payload, lease.version).name
             self._have_ended(lease, _OPEN_IN_BATCH, batch)
 
     def _have_ended(self, lease: Lease, question: str, *params: Any) -> None:

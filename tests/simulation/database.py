@@ -17,9 +17,11 @@ import apsw
 from onceward.client import client
 from onceward.errors import StoreError
 from onceward.model.times import StoreClock
+from onceward.store.drivers.lending import Lending
 from onceward.store.drivers.lent_connection import GuardedConnection, call_all
 from onceward.store.drivers.migrate import Migration, apply_app_migrations, migrate
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.drivers.sqlite import SqliteSession
 from onceward.store.op import Call, Op, Query, Request, Result, Rows
 from tests.simulation import stand_ins
@@ -123,6 +125,21 @@ class Trouble(NamedTuple):
     at: int | None
 
 
+class SimulatedLending(Lending):
+    """Loans that are measured by the clock of a world, without a thread."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def _lend_for_a_while(self, session: Session, connection: GuardedConnection, request: Call) -> None:
+        until = self._world.ms + round((self.limit_s or 0) * 1_000)
+        call_all(request.functions, connection)
+        if self._world.ms > until:
+            session.discard()
+            raise TimeoutError("simulated: a write took too long")
+
+
 class SimulatedSession(SqliteSession):
     """A session of a simulated process. Its connection is the one connection there is."""
 
@@ -133,6 +150,7 @@ class SimulatedSession(SqliteSession):
         self.is_near = machine.world.plan.is_near  # type: ignore[misc]
         self._machine = machine
         self._world: World = machine.world
+        self.lending = SimulatedLending(self._world)
         self._database = machine.world.database
         self._is_spared = is_spared
         """Whether nothing happens to it: it only looks."""
@@ -184,13 +202,6 @@ class SimulatedSession(SqliteSession):
         if self._trouble is not None and self._requests == self._trouble.at:
             self._strike(self._trouble.kind)
         return super().run(request)
-
-    def _lend_for_a_while(self, connection: GuardedConnection, request: Call) -> None:
-        until = self._world.ms + round((self.lending_limit_s or 0) * 1_000)
-        call_all(request.functions, connection)
-        if self._world.ms > until:
-            self.discard()
-            raise TimeoutError("simulated: a write took too long")
 
     def _run_outside(self, request: Request, name: str) -> Rows:
         """A request outside of a transaction, or one that begins it."""

@@ -264,8 +264,11 @@ class _Process(process.WorkerProcess):
                 return
             self._lost_everything = False
 
-    def _wakeup(self, session: Any, worker: int, heard: Any) -> Any:
-        return Hearing(self._machine), None
+    def _wakeup(self, session: Any) -> Any:
+        return Hearing(self._machine)
+
+    def _listener(self, worker: int, reception: Any) -> None:
+        return None
 
 
 def app_for(app: App, machine: Machine) -> App:

@@ -17,7 +17,7 @@ from unittest import mock
 
 from onceward.authoring.pipeline import Pipeline
 from onceward.store.lines import lines
-from onceward.worker import cache_reader, claim_ahead, committer, desk, housekeeping, process
+from onceward.worker import cache_reader, claim_ahead, committer, desk, housekeeping, introduction, process
 from onceward.worker.committer import Committer
 from onceward.worker.keeper import Keeper
 from onceward.worker.presence import RunningStage
@@ -213,10 +213,9 @@ def _forget_presence(path: Path) -> None:
         stand_ins.here.presences.pop(str(path), None)
 
 
-def _make_committer(writer: Any, wakeup: Any, loop: SimulatedLoop, **calls: Any) -> Committer:
+def _make_committer(writer: Any, wakeup: Any, loop: SimulatedLoop, _apart: Any) -> Committer:
     machine = loop.machine
-    calls.pop("apart", None)  # one thread writes all: what has to be sent alone comes after the others
-    made = Committer(writer, wakeup, loop, **calls)
+    made = Committer(writer, wakeup, loop)  # one thread writes all: what has to be sent alone comes after the others
     made._wake = machine.wake = Turn()  # type: ignore[assignment]
     made._thread = _Thread(machine, "committer", machine.finish_writing)  # type: ignore[assignment]
     machine.committer = made
@@ -235,7 +234,7 @@ def _make_keeper(session: Any, in_force: Any, runner: Any, writer: Any, loop: Si
 
 def _kept_fingerprints() -> property:
     """Each made once and not for every worker that begins: it takes longer than a transaction."""
-    real: property = vars(Pipeline)["fingerprint"]
+    real: property = vars(Pipeline)["_fingerprint"]
     return property(cache(real.__get__))
 
 
@@ -260,14 +259,17 @@ def simulated_threads() -> Iterator[None]:
             Committer=_make_committer,
             Keeper=_make_keeper,
             Watcher=_NoWatcher,
+            TICK_S=TICK_S,
+        ),
+        mock.patch.multiple(
+            introduction,
             presence=_PresenceFiles,
             os=SimpleNamespace(getpid=lambda: stand_ins.here.acting.number),
-            TICK_S=TICK_S,
         ),
         mock.patch.multiple(housekeeping, presence=_PresenceFiles, _forget_presence=_forget_presence),
         # Nobody waits for a lock that somebody holds who sleeps below: there is one thread.
         mock.patch.object(cache_reader, "threading", SimpleNamespace(Lock=nullcontext)),
-        mock.patch.object(Pipeline, "fingerprint", _kept_fingerprints()),
+        mock.patch.object(Pipeline, "_fingerprint", _kept_fingerprints()),
         # What is rare where there is much to do happens all the time here.
         mock.patch.object(claim_ahead, "LOW_CLAIM_STEP", 1),
         mock.patch.object(committer, "LARGEST_BATCH", 4),

@@ -14,7 +14,7 @@ from onceward.store.drivers import availability, postgres
 from onceward.store.drivers import session as sessions
 from onceward.store.drivers.open import open_store
 from onceward.store.drivers.postgres import PostgresStore
-from onceward.store.drivers.session import ConnectionLost
+from onceward.store.drivers.session_errors import ConnectionLost
 from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Call, Op, Query
 from onceward.worker.writer import Wish, Writer
@@ -90,7 +90,7 @@ def test_a_write_that_keeps_its_transaction_waiting_is_an_error_of_its_stage(
 
 @pytest.mark.skipif(IS_BETWEEN, reason="listens, in place of somebody else who had this connection before")
 @pytest.mark.filterwarnings("ignore:using 'notifies.*together with notifies handlers")
-def test_notifications_for_somebody_else_are_not_kept(postgres_url: str) -> None:
+def test_notifications_for_other_listeners_are_not_kept(postgres_url: str) -> None:
     session = PostgresStore(postgres_url, StoreClock(SystemClock())).session()
     connection = session.opened()
     connection.execute("LISTEN onceward")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceward.errors import OutcomeUnknown, StoreFull, StoreUnavailable
-from onceward.store.drivers.session import ConnectionLost, TryAgainLater
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.op import Query, Request, Rows
 from tests.store.conftest import Hands
 

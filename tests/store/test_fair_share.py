@@ -104,14 +104,14 @@ def test_a_small_lineage_beside_a_huge_one_needs_about_twice_its_own_time(crew: 
     assert 300 <= last <= 600, "one of it, one of the other; and what a mark may be behind"
 
 
-def test_what_nobody_has_spawned_does_not_wait_for_a_huge_lineage_either(crew: Crew) -> None:
+def test_a_plain_root_does_not_wait_for_a_huge_lineage_either(crew: Crew) -> None:
     crew.root("huge", 2_000)
     crew.work(600)
     crew.alone("alone", 10)
     assert crew.work(300).count("alone") == 10
 
 
-def test_a_lineage_is_not_put_off_by_waves_of_what_nobody_has_spawned(crew: Crew) -> None:
+def test_a_lineage_is_not_put_off_by_waves_of_plain_roots(crew: Crew) -> None:
     crew.root("lineage", 400)
     crew.work(100)
     ran: list[str] = []
@@ -174,7 +174,7 @@ def test_a_small_lineage_does_not_wait_for_huge_ones_in_two_other_lines(crew: Cr
     assert min(ran["huge"], ran["vast"]) >= 80
 
 
-def test_a_huge_batch_does_not_hold_up_what_nobody_has_spawned_in_another_line(crew: Crew) -> None:
+def test_a_huge_batch_does_not_hold_up_plain_roots_in_another_line(crew: Crew) -> None:
     crew.sees("leaf", "twig")
     crew.root("huge", 2_000)
     crew.work(200)
@@ -182,7 +182,7 @@ def test_a_huge_batch_does_not_hold_up_what_nobody_has_spawned_in_another_line(c
     assert crew.work(240).count("alone") == 50
 
 
-def test_a_lineage_is_not_put_off_by_what_nobody_has_spawned_in_another_line(crew: Crew) -> None:
+def test_a_lineage_is_not_put_off_by_plain_roots_in_another_line(crew: Crew) -> None:
     crew.sees("leaf", "twig")
     crew.root("lineage", 200)
     crew.work(40)
@@ -190,7 +190,7 @@ def test_a_lineage_is_not_put_off_by_what_nobody_has_spawned_in_another_line(cre
     assert crew.work(400).count("lineage") == 160
 
 
-def test_what_nobody_has_spawned_is_done_in_the_order_of_arrival_in_all_lines(crew: Crew) -> None:
+def test_plain_roots_are_done_in_the_order_of_arrival_in_all_lines(crew: Crew) -> None:
     crew.sees("leaf", "twig")
     for number in range(4):
         crew.alone(f"{number}", 50, "twig" if number % 2 else "leaf")

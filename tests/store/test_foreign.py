@@ -21,7 +21,8 @@ import pytest
 from onceward.errors import ConfigError, SchemaTooOld, WrongTwin
 from onceward.model.task import NewTask
 from onceward.model.times import StoreClock, SystemClock
-from onceward.store.drivers.caller_connection import _sqlite3_state, async_driver_for, driver_for
+from onceward.store.drivers.caller_connection import async_driver_for, driver_for
+from onceward.store.drivers.caller_driver import sqlite3_state
 from onceward.store.drivers.migrate import migrate
 from onceward.store.drivers.postgres import PostgresSession
 from onceward.store.drivers.session import Session
@@ -320,7 +321,7 @@ def test_autocommit_of_newer_pythons_goes_before_the_isolation_level(
     attributes: dict[str, Any], commits_each_statement: bool
 ) -> None:
     connection = SimpleNamespace(in_transaction=False, **attributes)
-    assert _sqlite3_state(connection).commits_each_statement is commits_each_statement
+    assert sqlite3_state(connection).commits_each_statement is commits_each_statement
 
 
 def test_no_library_is_imported_to_recognise_a_connection() -> None:

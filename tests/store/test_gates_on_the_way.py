@@ -56,9 +56,7 @@ class Worker:
         self, ended: Sequence[Lease], reports: tuple[SourceReport, ...], count: int, slots: int | None
     ) -> Op[claims.ClaimResult]:
         now, room = self.hands.now, count if slots is None else slots
-        verdicts = yield from commits.commit(
-            [Commit(lease, DONE, reports=reports) for lease in ended], now, self.memory
-        )
+        verdicts = yield from commits.commit([Commit(lease, DONE, reports=reports) for lease in ended], now)
         assert verdicts == [True] * len(ended)
         return (yield from claims.claim(self.memory, self.id, count, now, slots=room))
 
@@ -77,7 +75,7 @@ class Worker:
 
 @pytest.fixture
 def worker(hands: Hands, open_session: Callable[[], Session]) -> Callable[..., Worker]:
-    """Workers behind a source; one that lets everybody pass if nothing else is said."""
+    """Workers behind a source; one that lets every task pass if nothing else is said."""
     return lambda limits=AMPLE: Worker(hands, open_session(), limits)
 
 
@@ -86,20 +84,20 @@ def gate(hands: Hands, column: str) -> object:
     return value
 
 
-def test_a_gate_that_is_passed_again_is_told_on_the_way(hands: Hands, worker: Callable[..., Worker]) -> None:
+def test_a_commit_reports_its_success_to_the_gate_that_the_next_claim_passes(
+    hands: Hands, worker: Callable[..., Worker]
+) -> None:
     hands.enqueue(30, gates=SHOP)
     one = worker()
     ended = one.turn()
     hands.later(5)
     assert len(one.turn(ended)) == 10
     assert gate(hands, "last_success_at") == hands.now
-    assert not {"report_success", "leave_gates"} & set(one.asked)
+    assert "leave_gates" not in one.asked
 
 
-def test_a_success_that_is_told_on_the_way_ends_the_failures_that_others_have_met(
-    hands: Hands, worker: Callable[..., Worker]
-) -> None:
-    """This one has seen the gate well, and would say nothing of it: the other one's failure came in between."""
+def test_a_success_ends_the_failures_that_another_worker_has_met(hands: Hands, worker: Callable[..., Worker]) -> None:
+    """The first worker has seen the gate without failures; the failure of the other came in between."""
     hands.enqueue(60, gates=SHOP)
     one, other = worker(), worker()
     mine = one.turn()
@@ -113,10 +111,10 @@ def test_a_success_that_is_told_on_the_way_ends_the_failures_that_others_have_me
 
 
 @pytest.mark.parametrize("slots", [0, 10])
-def test_a_gate_that_nobody_passes_is_told_all_the_same(
+def test_a_success_is_reported_to_a_gate_that_the_claim_does_not_pass(
     hands: Hands, worker: Callable[..., Worker], slots: int
 ) -> None:
-    """There is no room, or no token: the claim that was to tell it takes nothing."""
+    """There is no room, or no token: the claim takes nothing."""
     hands.enqueue(30, gates=SHOP)
     one = worker(GateLimits(interval_us=3_600_000_000, burst=10 if slots else 30, breaker=RULE))
     ended = one.turn()
@@ -125,17 +123,7 @@ def test_a_gate_that_nobody_passes_is_told_all_the_same(
     assert (gate(hands, "streak"), gate(hands, "last_success_at")) == (0, hands.now)
 
 
-def test_a_gate_is_told_when_it_is_time_to_compare_the_lines(hands: Hands, worker: Callable[..., Worker]) -> None:
-    hands.enqueue(30, gates=SHOP)
-    one = worker()
-    ended = one.turn()
-    hands.sql("UPDATE onceward_gate SET streak = 2, failures = 2")
-    hands.later(COMPARE_EVERY_MS)
-    assert len(one.turn(ended)) == 10
-    assert (gate(hands, "streak"), gate(hands, "last_success_at")) == (0, hands.now)
-
-
-def test_whoever_has_a_place_leaves_it(hands: Hands, worker: Callable[..., Worker]) -> None:
+def test_a_task_that_has_ended_leaves_its_place(hands: Hands, worker: Callable[..., Worker]) -> None:
     hands.enqueue(30, gates=SHOP)
     one = worker(GateLimits(concurrency=15))
     first = one.turn()
@@ -146,7 +134,7 @@ def test_whoever_has_a_place_leaves_it(hands: Hands, worker: Callable[..., Worke
     assert hands.sql("SELECT count(*) FROM onceward_slot") == [(10,)]
 
 
-def test_who_was_popped_and_cannot_run_is_not_leased(hands: Hands, worker: Callable[..., Worker]) -> None:
+def test_a_popped_task_that_cannot_run_is_not_leased(hands: Hands, worker: Callable[..., Worker]) -> None:
     tasks = hands.enqueue(40, gates=SHOP)
     one = worker()
     one.turn()
@@ -189,7 +177,7 @@ def test_a_worker_without_room_locks_no_gate(hands: Hands, worker: Callable[...,
 
 
 def test_a_worker_without_room_still_finds_a_closed_door_closed(hands: Hands, worker: Callable[..., Worker]) -> None:
-    """If nobody did, the turns of closed doors would hide those of open ones from it."""
+    """Otherwise the turns of closed doors would hide those of open ones from it."""
     hands.enqueue(10, gates=SHOP)
     full = worker()
     assert len(full.turn(count=1)) == 1

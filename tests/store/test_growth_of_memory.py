@@ -42,14 +42,16 @@ def test_a_reader_remembers_few_moments_while_a_transaction_of_others_stays_open
     other.execute("BEGIN; SELECT pg_current_xact_id()")
     for _ in range(claims_made):
         assert claim_one() == 1
-        most = max(most, len(memory.snapshots))
+        most = max(most, len(memory.places.snapshots))
     assert MOST_SNAPSHOTS // 2 < most <= MOST_SNAPSHOTS
-    assert memory.floor == {}, "whatever the other one does may still come behind"
+    assert memory.places.floor == {}, "whatever the other one does may still come behind"
     other.execute("ROLLBACK")
-    place = memory.highest[lane_of("default", "note"), 2]
+    place = memory.places.highest[lane_of("default", "note"), 2]
     for _ in range(30):
         assert claim_one() == 1
-    assert memory.floor[lane_of("default", "note"), 2] > place, "it is over, and nothing behind is looked at again"
+    assert memory.places.floor[lane_of("default", "note"), 2] > place, (
+        "it is over, and nothing behind is looked at again"
+    )
 
 
 @pytest.fixture
@@ -80,7 +82,7 @@ def test_marks_of_lines_that_are_not_used_go_however_many_there_are(crew: Crew) 
         crew.root(f"first {host}", 3, gates=f"{SHOP} host{host}*1")
     crew.work(10_000)
     assert marks(crew.hands) >= MOST_GOVERNED
-    assert len(crew.leaves.marked) <= MOST_GOVERNED
+    assert len(crew.leaves.places.marked) <= MOST_GOVERNED
     crew.hands.later(25 * REMEMBERED_MS)
     crew.hands.do(lambda: forget_lines(crew.hands.now))
     assert marks(crew.hands) == 0

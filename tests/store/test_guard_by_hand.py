@@ -36,7 +36,7 @@ def below(hands: Hands) -> Lease:
     return lease
 
 
-def test_what_follows_a_batch_is_refused_and_nobody_is_asked(hands: Hands) -> None:
+def test_what_follows_a_batch_is_refused_and_no_operator_is_asked(hands: Hands) -> None:
     """It waits for the end of the batch, so that it cannot wait for approval too."""
     lease = below(hands)
     after = [child("top", **ASKS).following("night"), child("bad", stopped="it is bad", **ASKS).following("night")]
@@ -46,7 +46,7 @@ def test_what_follows_a_batch_is_refused_and_nobody_is_asked(hands: Hands) -> No
     assert [one.rule for one in third.parked] == [Rule.CYCLE]
 
 
-def test_the_counter_of_a_batch_is_named_so_whoever_has_opened_the_batch(hands: Hands) -> None:
+def test_the_counter_of_a_batch_is_named_so_by_every_opener(hands: Hands) -> None:
     lease = below(hands)
     scope = uuid.uuid4()
 

@@ -80,7 +80,7 @@ def test_a_connection_on_which_a_read_has_set_something_is_not_used_again(app: A
     assert app.read(lambda connection: connection.execute("SELECT 'a' LIKE 'A'").fetchall()) == [(1,)]
 
 
-def test_a_cursor_that_nobody_reads_to_its_end_holds_no_snapshot(app: App) -> None:
+def test_a_cursor_that_is_not_read_to_its_end_holds_no_snapshot(app: App) -> None:
     held = app.read(lambda connection: connection.execute("SELECT 1 UNION SELECT 2"))
     before = app.read(counted)
     app.settings.set("grace", "40s")

@@ -24,7 +24,8 @@ from onceward.model.task import NewTask
 from onceward.model.times import StoreClock, SystemClock
 from onceward.store.drivers import sqlite3_client, sqlite_library_guard
 from onceward.store.drivers.migrate import migrate
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.drivers.sqlite import SqliteSession
 from onceward.store.drivers.sqlite3_client import ClientSqliteSession, StandardSqliteSession, has_wal_bug
 from onceward.store.lines.enqueue import enqueue
@@ -129,7 +130,7 @@ def test_a_file_of_a_worker_is_refused_to_sqlite3_and_no_row_is_lost(path: str) 
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are not listed")
-def test_what_was_opened_before_anybody_watched_is_known_by_its_descriptor(path: str) -> None:
+def test_a_file_opened_before_the_watch_is_known_by_its_descriptor(path: str) -> None:
     assert play("opened_before_anybody_watched", path) == "True False"
 
 
@@ -174,7 +175,7 @@ def test_a_file_is_recognised_however_it_is_written(path: str, tmp_path: Path, w
             sqlite3.connect(spelling, uri=uri)
 
 
-def test_databases_in_memory_and_other_files_are_nobodys_concern(
+def test_databases_in_memory_and_other_files_are_not_guarded(
     path: str, tmp_path: Path, worker: None, sessions: Any
 ) -> None:
     sessions(SqliteSession, path).opened()
@@ -273,7 +274,7 @@ def test_sqlite3_waits_for_the_transaction_of_another_thread(path: str, sessions
     thread.join()
 
 
-def test_whoever_comes_meanwhile_waits_for_it_too(path: str, sessions: Any) -> None:
+def test_a_caller_that_comes_meanwhile_waits_for_it_too(path: str, sessions: Any) -> None:
     writing, other = sessions(ClientSqliteSession, path), sessions(ClientSqliteSession, path)
     asked = AskedBy(writing, threads=2)
     opening = threading.Thread(target=lambda: sqlite3.connect(path).close())
@@ -312,7 +313,7 @@ class AskedBy:
         return (yield from add_task())
 
 
-def test_a_connection_that_nobody_can_close_is_in_the_way(path: str, sessions: Any) -> None:
+def test_a_connection_that_cannot_be_closed_is_in_the_way(path: str, sessions: Any) -> None:
     sessions(SqliteSession, path).opened()
     with pytest.raises(TwoSqliteLibraries, match="Close the apsw connection first"):
         sqlite3.connect(path)

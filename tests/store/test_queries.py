@@ -85,8 +85,6 @@ HOT: dict[str, dict[str, Any]] = {
         "names": ["shop"],
         "tats": [NOON],
         "calls": [100],
-        "known": ["0 1 0 0 0 0"],
-        "healthy": ["shop"],
         "worker": 1,
         "token": b"t" * 16,
         "now": NOON,

@@ -35,6 +35,7 @@ READ: dict[str, dict[str, Any]] = {
     "claims_after": {"after": 5, "count": 500},
     "heads_of_lines_since": {"count": 500},
     "newest_task": {},
+    "made_at": {"id": 5},
     "read_bulk": {"id": 1},
 }
 BY_INDEX = {

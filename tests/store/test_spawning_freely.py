@@ -73,7 +73,7 @@ def test_a_task_that_was_linked_before_hears_of_that_too(hands: Hands) -> None:
     assert next(one.task for family in heard if isinstance(family, Family) for one in family.children) == held.task
 
 
-def test_a_task_hears_of_refusals_whoever_asks_beside_it(hands: Hands) -> None:
+def test_a_task_hears_of_refusals_though_others_ask_beside_it(hands: Hands) -> None:
     ant = hands.worker()
     tight, free = root(hands, ant, "tight", Limits(max_tasks=3)), root(hands, ant, "free")
     asks = [(tight, several("tight", 4)), (free, several("free"))]
@@ -142,7 +142,7 @@ def test_children_of_several_sorts_keep_their_numbers_and_what_is_their_own(hand
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 150])
-def test_whoever_has_an_identity_keeps_it_and_is_told(hands: Hands, count: int) -> None:
+def test_the_holder_of_an_identity_keeps_it_and_is_named(hands: Hands, count: int) -> None:
     wanted = {(EVERYWHERE, identity("note", str(number))): 1_000 + number for number in range(count)}
     assert hands.do(lambda: take_identities(wanted)) == {}
     more = {(EVERYWHERE, identity("note", str(number))): 2_000 + number for number in range(0, 2 * count, 2)}

@@ -52,7 +52,7 @@ def assert_verified(hands: Hands) -> None:
     assert [breach.sentence for check in report.checks for breach in check.breaches] == []
 
 
-def test_whoever_is_refused_for_want_of_room_keeps_nobody_else_out(hands: Hands) -> None:
+def test_a_child_refused_for_want_of_room_keeps_no_other_out(hands: Hands) -> None:
     ant = hands.worker()
     full, free = root(hands, ant, "full", Limits(max_tasks=1)), root(hands, ant, "free")
     company = child("company", unique="everywhere")

@@ -97,7 +97,7 @@ def stored(app: App) -> Counter[int]:
     return Counter(int(task.key or -1) for task in app.tasks.list(limit=100_000))
 
 
-def test_every_kind_of_trouble_is_met_by_the_session_and_nobody_hears_of_it(
+def test_every_kind_of_trouble_is_met_by_the_session_and_hidden(
     app: App, begin_trouble: Callable[..., Trouble]
 ) -> None:
     trouble = begin_trouble(0.6)

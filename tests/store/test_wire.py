@@ -147,7 +147,7 @@ def interrupted_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_whoever_is_interrupted_leaves_nothing_running(wire: Wire, postgres_url: str) -> None:
+def test_an_interrupted_caller_leaves_nothing_running(wire: Wire, postgres_url: str) -> None:
     [(pid,)] = wire.run(Statement("SELECT pg_backend_pid()"))
     sleep = Statement("SELECT pg_sleep(600)")
     with pytest.raises(KeyboardInterrupt), interrupted_after(0.2):
@@ -178,7 +178,7 @@ def test_a_session_that_was_interrupted_goes_on(session: PostgresSession, migrat
 
 
 @pytest.mark.parametrize("answers_read", [0, 1])
-def test_whoever_comes_after_somebody_interrupted_is_not_given_the_answers_of_that_one(
+def test_a_caller_after_an_interrupted_one_is_not_given_its_answers(
     session: PostgresSession, monkeypatch: pytest.MonkeyPatch, answers_read: int
 ) -> None:
     def ask() -> Op[Any]:
@@ -208,7 +208,7 @@ def receipts(session: PostgresSession) -> int:
     return int(count)
 
 
-def test_what_somebody_has_dropped_is_prepared_anew(session: PostgresSession) -> None:
+def test_a_statement_that_was_dropped_is_prepared_anew(session: PostgresSession) -> None:
     """A function given to ctx.write may say DEALLOCATE ALL; the driver says it by itself after some statements."""
     runs: list[int] = []
 

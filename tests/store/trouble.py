@@ -25,7 +25,8 @@ import pytest
 from onceward.store.drivers import postgres, sqlite3_client, sqlite_store
 from onceward.store.drivers import session as sessions
 from onceward.store.drivers.postgres import PostgresSession
-from onceward.store.drivers.session import ConnectionLost, Patience, Session, TryAgainLater
+from onceward.store.drivers.session import Patience, Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.drivers.sqlite import SqliteSession
 from onceward.store.drivers.sqlite3_client import ClientSqliteSession
 from onceward.store.op import AtomicStatement, Op, Query, Request, Rows

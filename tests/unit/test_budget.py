@@ -175,7 +175,7 @@ def test_a_stage_whose_costs_cannot_be_meant_is_refused(options: dict[str, Any],
 def test_what_a_stage_has_to_pass_names_its_budgets() -> None:
     def gates(**options: Any) -> str | None:
         pipeline = declared(**options)
-        return pipeline.gates_of(pipeline.stages[0], Ask())
+        return pipeline._gates_of(pipeline.stages[0], Ask())
 
     assert gates(budget=USD, estimate=1) == "$usd"
     assert gates(budget=(USD, CALLS), estimate=1, source=Source("web"), calls=3) == "web*3 $usd $calls*3"
@@ -203,7 +203,7 @@ def test_two_budgets_of_one_name_that_differ_are_refused() -> None:
         App("sqlite:///:memory:", [declared(budget=USD, estimate=1), other])
 
 
-def test_nobody_asks_for_approval_of_a_spent_budget() -> None:
+def test_no_operator_is_asked_about_a_spent_budget() -> None:
     with pytest.raises(ConfigError, match="is raised"):
         Pipeline(Ask, refused={"budget": "park"})
     Pipeline(Ask, refused={"budget": "raise"})

@@ -83,7 +83,7 @@ def test_several_rows_for_sqlite_have_what_they_have_in_common_once() -> None:
 def test_a_write_of_sqlite_never_keeps_a_journal_of_its_own() -> None:
     writes = [
         text
-        for text in (statement.text for statement in Statements("sqlite", colon).values())
+        for text in (Statements("sqlite", colon)[name].text for name in queries("sqlite"))
         if re.search(r"^(INSERT|UPDATE)\b", text, re.M)
     ]
     assert len(writes) > 100

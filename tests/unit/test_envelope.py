@@ -127,15 +127,15 @@ def test_the_worst_case_is_reached_and_never_passed() -> None:
     attempts = 0
     reached = harness._reached
 
-    def counting(point: str, worker: Any) -> None:
+    def counting(worker: Any, point: str) -> None:
         nonlocal attempts
         attempts += point in ("before first", "before second") and not worker.is_dead
-        reached(point, worker)
+        reached(worker, point)
 
     harness._reached = counting  # type: ignore[method-assign]
     harness.crash("before first", times=2)
     task = harness.enqueue(Seed())
-    harness.drain()
+    assert harness.drain(attempts=100)  # hears of every attempt
     assert harness.crashes == 2
     assert harness.task(task).status is Status.FAILED
     assert (len(runs), attempts) == (3, 5 + 3)

@@ -46,11 +46,11 @@ def test_calls_and_retries_that_the_code_declares_are_in_it(source: Source, call
     assert (found.calls, found.usd) == (36_000 * each, 36.0 * each)
 
 
-def test_without_a_price_nobody_knows() -> None:
+def test_without_a_price_the_cost_is_unknown() -> None:
     found = hourly(Config(), [], [], [])
     assert found.usd is None
     assert found.exceeds(10**9), "what nothing bounds exceeds every bound"
-    assert any("nobody has said what a call costs" in sentence for sentence in found.unbounded)
+    assert any("the cost of a call is not declared" in sentence for sentence in found.unbounded)
 
 
 def test_a_budget_over_everything_bounds_the_hour() -> None:

@@ -38,10 +38,10 @@ def test_stages_run_in_the_order_in_which_they_are_declared() -> None:
     made = pipeline()
     scrape, save = made.stages
     assert [stage.name for stage in made.stages] == ["scrape", "save"]
-    assert made.stage_named(None) is scrape
-    assert made.stage_named("save") is save
-    assert made.stage_after(scrape) is save
-    assert made.stage_after(save) is None
+    assert made._stage_named(None) is scrape
+    assert made._stage_named("save") is save
+    assert made._stage_after(scrape) is save
+    assert made._stage_after(save) is None
     assert (scrape.is_async, save.is_async) == (False, True)
 
 
@@ -57,7 +57,7 @@ def test_a_stage_has_thirty_minutes_unless_it_is_given_other_or_no_limits() -> N
     @made.stage(timeout=None)
     def endless(ctx: Context[Listing]) -> None: ...
 
-    assert [stage.limit_ms(1_800_000) for stage in made.stages] == [1_800_000, 30_000, None]
+    assert [stage._limit_ms(1_800_000) for stage in made.stages] == [1_800_000, 30_000, None]
 
 
 def test_two_stages_of_one_name_are_refused() -> None:
@@ -175,7 +175,7 @@ def test_an_unknown_queue_is_refused_with_the_known_ones() -> None:
 
 
 def test_the_fingerprint_is_the_same_for_the_same_code() -> None:
-    assert pipeline().fingerprint == pipeline().fingerprint
+    assert pipeline()._fingerprint == pipeline()._fingerprint
 
 
 def test_the_fingerprint_knows_version_payload_stages_and_results() -> None:
@@ -198,7 +198,7 @@ def test_the_fingerprint_knows_version_payload_stages_and_results() -> None:
         stage.__name__ = name
         stage.__annotations__["return"] = returns
         one.stage(stage)
-        return one.fingerprint
+        return one._fingerprint
 
     different = {made(), made(payload=Wider), made(returns=WiderResult), made(name="fetch"), made(version=2)}
     assert len(different) == 5
@@ -212,33 +212,33 @@ def test_a_field_that_may_be_anything_has_no_schema_and_a_fingerprint_all_the_sa
         value: object
         other: object = None
 
-    assert Pipeline(Loose).fingerprint == Pipeline(Loose).fingerprint
-    assert Pipeline(Loose).fingerprint != Pipeline(Wider).fingerprint
+    assert Pipeline(Loose)._fingerprint == Pipeline(Loose)._fingerprint
+    assert Pipeline(Loose)._fingerprint != Pipeline(Wider)._fingerprint
 
 
 def test_a_task_at_a_stage_that_is_gone_does_not_fit() -> None:
     with pytest.raises(SchemaMismatch, match="stands at stage 'fetch', which pipeline 'listing' does not have: scrape"):
-        pipeline().stage_named("fetch")
+        pipeline()._stage_named("fetch")
 
 
 def test_stored_results_must_fit_the_stages_before_the_present_one() -> None:
     made = pipeline()
     save = made.stages[1]
-    made.check_stored({("scrape", ""): b'"text"'}, save)
+    made._check_stored({("scrape", ""): b'"text"'}, save)
     for parts, says in (
         ({}, "stage 'scrape' stands before 'save' now, but has no stored result"),
         ({("scrape", ""): b"7"}, "the stored result of stage 'scrape' no longer fits"),
         ({("scrape", ""): b'"a"', ("fetch", ""): b"1"}, "stage 'fetch' has finished, but pipeline 'listing' does not"),
     ):
         with pytest.raises(SchemaMismatch, match=says):
-            made.check_stored(parts, save)
+            made._check_stored(parts, save)
 
 
 def test_a_payload_that_no_longer_fits_is_told_with_the_field() -> None:
     with pytest.raises(SchemaMismatch, match=r"no longer fits Listing: .*url"):
-        pipeline().read(b'{"link":"u"}', 1)
+        pipeline()._read(b'{"link":"u"}', 1)
     with pytest.raises(SchemaMismatch, match="made for version 3 of 'listing', this code is version 1"):
-        pipeline().read(b'{"url":"u"}', 3)
+        pipeline()._read(b'{"url":"u"}', 3)
 
 
 @pytest.mark.parametrize(

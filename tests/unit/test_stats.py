@@ -81,7 +81,7 @@ def test_only_work_that_was_done_has_a_duration() -> None:
     assert durations([*failed, *rows], TASKS, began, since=0) == ()
 
 
-def test_what_was_done_earlier_or_began_at_a_time_that_nobody_knows_is_left_out() -> None:
+def test_what_was_done_earlier_or_began_at_an_unknown_time_is_left_out() -> None:
     rows = log((1, 1, Event.FINISHED, "read", 1_000), (2, 1, Event.FINISHED, "read", 5_000))
     assert durations(rows, TASKS, {(1, 1): 0}, since=2_000) == ()
 
@@ -113,7 +113,7 @@ def test_an_attempt_may_be_several_runs_of_stages() -> None:
     assert [row.stage for row in stage_runs(rows, since=2)] == ["read"]
 
 
-def test_a_task_that_was_parked_before_anybody_claimed_it_was_not_attempted() -> None:
+def test_a_task_that_was_parked_before_a_claim_was_not_attempted() -> None:
     [parked] = log((1, 1, Event.PARKED, None, 1))
     assert outcomes([parked._replace(worker=None)], since=0) == []
     assert outcomes([parked._replace(fence=0)], since=0) == []

@@ -254,7 +254,7 @@ def test_two_watches_of_one_name_are_refused() -> None:
 # Once, by whoever comes first
 
 
-def test_nobody_looks_again_within_five_minutes(store_url: str) -> None:
+def test_no_process_looks_again_within_five_minutes(store_url: str) -> None:
     numbers = Numbers(store_url, TOTAL)
     numbers.app.alerts.look(if_due=True)
     numbers.sql("INSERT INTO trouble VALUES ('ant', 3)")
@@ -377,7 +377,7 @@ def test_an_alert_and_its_end_are_told_once_each(store_url: str, receiver: Recei
     assert [(body["id"], body["status"]) for body in receiver.bodies] == [(alert.id, "open"), (alert.id, "resolved")]
 
 
-def test_slack_gets_a_text_that_calls_nobody(store_url: str, receiver: Receiver) -> None:
+def test_slack_gets_a_text_that_mentions_no_user(store_url: str, receiver: Receiver) -> None:
     lineage = uuid.UUID(int=7)
     numbers = Numbers(store_url, alert_webhook=receiver.url, alert_format="slack")
     alert = Alert(

@@ -171,7 +171,7 @@ def test_one_that_was_cancelled_or_has_failed_gives_its_other_key_up(start: Star
     assert sound(harness)
 
 
-def test_whoever_has_a_key_keeps_it_from_those_who_come_to_go_by_it(start: Start) -> None:
+def test_the_holder_of_a_key_keeps_it_from_tasks_that_take_it_as_an_alias(start: Start) -> None:
     harness = start(site(moved(waiting, old="new"), **EVERYWHERE))
     new, old = harness.enqueue(Page("new")), harness.enqueue(Page("old"))
     harness.drain()
@@ -186,7 +186,7 @@ def test_whoever_has_a_key_keeps_it_from_those_who_come_to_go_by_it(start: Start
     assert sound(harness)
 
 
-def test_a_key_of_somebody_who_is_long_over_is_taken_over_by_an_alias(start: Start) -> None:
+def test_a_key_of_a_task_that_is_long_over_is_taken_over_by_an_alias(start: Start) -> None:
     harness = start(site(moved(waiting, old="new"), **EVERYWHERE))
     new = harness.enqueue(Page("new"))
     harness.drain()
@@ -222,7 +222,7 @@ def test_a_task_that_is_opened_again_takes_its_other_key_back(start: Start) -> N
     assert sound(harness)
 
 
-def test_it_takes_it_back_also_where_nobody_is_left_who_has_it(start: Start) -> None:
+def test_a_task_takes_its_key_back_also_where_no_holder_is_left(start: Start) -> None:
     def follow(ctx: Context[Page]) -> None:
         if ctx.payload.name == "home":
             ctx.spawn(Page("old"))

@@ -168,7 +168,7 @@ def test_an_operator_is_asked_again_about_what_was_cancelled(start: Start) -> No
     assert other.id != task.id
 
 
-def test_whoever_has_the_work_keeps_it(start: Start) -> None:
+def test_the_holder_of_a_work_keeps_it(start: Start) -> None:
     """A child that repeats work never stands for it: others meet the first one, whatever has become of the second."""
     harness = start(pages({"duplicate": "park"}))
     harness.enqueue(HOME[Rule.DUPLICATE])
@@ -198,7 +198,7 @@ def test_a_circle_that_was_approved_may_come_round_once_more(start: Start) -> No
     assert harness.task(root).status is Status.SUCCEEDED
 
 
-def test_work_under_way_in_another_lineage_is_linked_and_nobody_is_asked(start: Start) -> None:
+def test_work_under_way_in_another_lineage_is_linked_and_no_operator_is_asked(start: Start) -> None:
     harness = start(pages(ASK, unique="everywhere"), stop_list=StopList(names=["slow"]))
     # Task "b" of this lineage waits below "slow", about which somebody is asked.
     harness.enqueue(Page("one", (Page("b", (Page("slow"),)),)))
@@ -336,7 +336,7 @@ def test_what_was_too_much_may_be_pruned(start: Start) -> None:
     assert [task.key for task in asked(harness)] == ["c"]
 
 
-def test_after_the_deadline_of_a_lineage_nobody_is_asked(start: Start) -> None:
+def test_after_the_deadline_of_a_lineage_no_operator_is_asked(start: Start) -> None:
     page = pages(ASK)
     follow = page.stages[0].function
     page.stages[0].function = lambda ctx: (harness.advance("1h"), follow(ctx))

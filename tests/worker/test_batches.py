@@ -625,7 +625,7 @@ def test_a_join_and_its_children_end_with_their_batch_and_others_who_wait_are_wo
     assert harness.app.batches.get("night").failed == 2
 
 
-def test_a_task_that_waits_for_somebody_outside_of_its_overdue_batch_waits_no_more(start: Start) -> None:
+def test_a_task_that_waits_for_a_task_outside_of_its_overdue_batch_waits_no_more(start: Start) -> None:
     parent = Pipeline(Report)
 
     @parent.stage
@@ -756,7 +756,7 @@ def test_two_who_open_the_same_batch_at_the_same_moment_make_one(clockwork: Cloc
     assert hands.sql("SELECT count(*) FROM onceward_task") == [(1,)]
 
 
-def test_a_task_that_somebody_holds_in_a_transaction_fails_at_the_next_look(clockwork: Clockwork) -> None:
+def test_a_task_that_a_transaction_holds_fails_at_the_next_look(clockwork: Clockwork) -> None:
     if clockwork.app.dialect == "sqlite":
         pytest.skip("SQLite has one writer: nobody is in the middle of anything")
     hands, sweeper = clockwork.hands(), clockwork.session()

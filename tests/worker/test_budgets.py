@@ -80,7 +80,7 @@ def usd(text: str) -> Decimal:
 
 
 @pytest.mark.parametrize("behind_ms", [5, 3_600_000])
-def test_a_clock_that_is_behind_does_not_let_anybody_pass_a_budget(start: Start, behind_ms: int) -> None:
+def test_a_clock_that_is_behind_lets_no_task_pass_a_budget(start: Start, behind_ms: int) -> None:
     """Whoever stands in line was due by somebody's clock, and is claimed by one that is behind it: for its money."""
     money = Budget("money", "0.05")
     harness = start(asking(money))
@@ -126,7 +126,7 @@ def test_raising_a_budget_wakes_those_who_fit_at_once(start: Start) -> None:
     assert words(harness, task.id)[:2] == ["parked", "woken"]
 
 
-def test_whoever_fits_is_woken_however_many_wait_before_who_do_not(start: Start) -> None:
+def test_a_task_that_fits_is_woken_however_many_wait_before_it_that_do_not(start: Start) -> None:
     harness = start(asking(Budget("usd", 1), estimate=lambda ask: ask.cost))
     harness.app.enqueue_many([Ask(0, "1"), *(Ask(number, "0.5") for number in range(1, WOKEN_AT_ONCE + 2))])
     small = harness.enqueue(Ask(-1, "0.01"))
@@ -140,7 +140,7 @@ def test_whoever_fits_is_woken_however_many_wait_before_who_do_not(start: Start)
     assert harness.app.tasks.list(status="succeeded")[-2].payload == Ask(1, "0.5")
 
 
-def test_whoever_makes_few_calls_is_woken_however_many_wait_before_who_make_more(start: Start) -> None:
+def test_a_task_with_few_calls_is_woken_however_many_wait_before_it_with_more(start: Start) -> None:
     web, calls = Source("web"), Budget("calls", 2, unit="calls")
     twice, once = Pipeline(Ask), Pipeline(Tell)
 
@@ -915,7 +915,7 @@ def test_why_names_the_budget_and_the_time_it_frees(start: Start) -> None:
     assert "waits for budget usd, of which 0.00 USD of 0.02 USD is left, and it may need 0.02 USD" in why.sentence
 
 
-def test_a_budget_that_nobody_knows_is_not_raised(start: Start) -> None:
+def test_an_unknown_budget_is_not_raised(start: Start) -> None:
     harness = start(asking(Budget("usd", 1)))
     with pytest.raises(BudgetNotFound, match="this app has: usd"):
         harness.app.budgets.set_limit("eur", 1)
@@ -997,7 +997,7 @@ def test_a_stage_alone_tells_what_it_has_charged() -> None:
     assert run_stage(ask, Ask(1)).charges == {"usd": usd("0.3")}
 
 
-def test_who_looks_after_budgets_does_not_wait_for_somebody_who_is_stuck(store_url: str) -> None:
+def test_the_sweep_of_budgets_does_not_wait_for_a_worker_that_is_stuck(store_url: str) -> None:
     with App(store_url, [asking(Budget("usd", "0.01"), estimate="0.01", charges=False)]) as app:
         app.enqueue_many([Ask(1), Ask(2)])
         app.run(until_idle=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,7 @@ from onceward.store.operations import bulk as store
 from onceward.store.operations.bulk import LEASE_MS, Carrying
 from onceward.store.operations.pruning import prune
 from onceward.testing import Harness
+from onceward.worker import bulk_carrier
 from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.process import WorkerProcess
 from onceward.worker.worker_orders import Orders
@@ -233,6 +235,23 @@ def test_a_carrier_carries_on_and_ends(failed: Harness) -> None:
     assert app.bulk.get(begun.id).state == "done"
 
 
+def test_a_process_that_attends_carries_on_what_another_has_begun(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_carrier, "LOOK_EVERY_MS", 20)
+    with App(store_url, [page]) as app, App(store_url) as web:
+        carrier = web.bulk.attend()
+        try:
+            app.enqueue_many([Page(number) for number in range(COUNT)])
+            begun = app.bulk.start("cancel", "kind:page")
+            give_up_at = time.monotonic() + 30
+            while app.bulk.get(begun.id).is_open and time.monotonic() < give_up_at:
+                threading.Event().wait(0.02)
+        finally:
+            carrier.stop()
+        assert app.bulk.get(begun.id).done == COUNT
+
+
 def test_a_worker_carries_on_what_was_begun(store_url: str) -> None:
     with App(store_url, [page]) as app:
         app.enqueue_many([Page(number) for number in range(COUNT)])
@@ -285,15 +304,15 @@ def test_all_of_it_has_an_awaited_form(failed: Harness) -> None:
 
 
 @pytest.mark.torture
+@pytest.mark.timeout(600)
 def test_a_hundred_thousand_failed_tasks_are_retried_in_portions_and_can_be_stopped(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
     many = 100_000
     with App(store_url, [page]) as app:
-        for start_at in range(0, many, 5_000):
-            app.enqueue_many([Page(number) for number in range(start_at, start_at + 5_000)])
-        app.run(until_idle=True)
+        old = ({"id": number, "status": "failed", "number": number} for number in range(many))
+        assert app.tasks.import_items(old, kind="page").total == many
         begun = app.bulk.start("retry", "kind:page")
         seen: list[int] = []
 

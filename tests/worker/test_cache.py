@@ -163,7 +163,7 @@ def test_an_answer_of_the_wrong_type_is_refused_and_not_kept(start: Start) -> No
     assert rows(harness.app, "SELECT * FROM onceward_cache") == []
 
 
-def test_an_error_is_not_kept_and_keeps_nobody_waiting(start: Start) -> None:
+def test_an_error_is_not_kept_and_keeps_no_task_waiting(start: Start) -> None:
     outside = Outside(ConnectionError("refused"))
     harness = start(getting(outside, retry=Retry(retries=2, base="1s", jitter=False)))
     task = harness.app.enqueue(Get(1))
@@ -394,7 +394,7 @@ def test_concurrent_misses_of_one_stage_call_once(start: Start) -> None:
     assert outside.urls == ["threads", "awaited"]
 
 
-def test_a_call_that_the_stage_breaks_off_keeps_nobody_waiting(start: Start) -> None:
+def test_a_call_that_the_stage_breaks_off_keeps_no_task_waiting(start: Start) -> None:
     pipeline = Pipeline(Get)
 
     @pipeline.stage(calls=10)
@@ -489,7 +489,7 @@ def test_one_attempt_asks_at_a_time(hands: Hands) -> None:
     assert filler(hands, FILL)[1] is True, "it is too old"
 
 
-def test_one_that_has_lost_its_task_keeps_nobody_waiting_and_stores_nothing(hands: Hands) -> None:
+def test_a_stage_that_has_lost_its_task_keeps_no_task_waiting_and_stores_nothing(hands: Hands) -> None:
     first, _ = filler(hands, FILL)
     hands.commit(first, Defer("first", hands.now, "elsewhere"))
     assert not on_its_way(hands)

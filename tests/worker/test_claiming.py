@@ -17,6 +17,7 @@ from onceward.store.lines.lines import notified_line
 from onceward.store.lines.memory import LineMemory
 from onceward.worker.claim_ahead import ClaimAhead
 from onceward.worker.runner import Runner
+from onceward.worker.runner_ports import Place, Ports, Share
 from onceward.worker.writer import Answer, Item, Wish, Writer, Written
 from tests.worker.conftest import Clockwork, lease
 
@@ -46,18 +47,18 @@ def runner_that_wishes(
     runner = Runner(
         Registry([job]),
         Config(),
-        queues=["default"],
-        submit=note,
-        wish=lambda make: wishes.append(make()),
-        threads=None,
-        read=lambda: None,
-        look_up=lambda _source, _hash: None,
-        setting=lambda _name: None,
-        now=lambda: 0,
-        monotonic=lambda: 0,
-        presence=None,
-        app_path=None,
-        spawner=Spawner(Registry([job]), Config().bounds, None, lambda: 0),
+        Ports(
+            submit=note,
+            wish=lambda make: wishes.append(make()),
+            read=lambda: None,
+            look_up=lambda _source, _hash: None,
+            setting=lambda _name: None,
+            spawner=Spawner(Registry([job]), Config().bounds, None, lambda: 0),
+            now=lambda: 0,
+            monotonic=lambda: 0,
+        ),
+        Place(threads=None),
+        Share(queues=frozenset({"default"})),
     )
     runner.claims.look_for_suspects = False
     return runner

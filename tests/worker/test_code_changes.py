@@ -99,7 +99,7 @@ def test_a_misfit_is_parked_with_the_reason_until_the_code_fits(start: Start, wh
     parked = changed.task(task)
     assert parked.status is Status.WAITING
     assert str(parked.reason).startswith(REASONS[what])
-    assert parked.waiting_for == f"code:{MISFITS[what].fingerprint}"
+    assert parked.waiting_for == f"code:{MISFITS[what]._fingerprint}"
     claims = parked.history[-1].fence
 
     again = start(MISFITS[what], after=changed)

@@ -13,8 +13,9 @@ import pytest
 from onceward.errors import OutcomeUnknown
 from onceward.model.status import Event, Status
 from onceward.model.task import Commit, Finish, Lease
-from onceward.store.attempts.commits import CommitResult
-from onceward.store.drivers.session import ConnectionLost, Patience, Session
+from onceward.store.attempts.commit_results import CommitResult
+from onceward.store.drivers.session import Patience, Session
+from onceward.store.drivers.session_errors import ConnectionLost
 from onceward.store.lines.memory import LineMemory
 from onceward.worker import committer as committers
 from onceward.worker import crash_points
@@ -38,21 +39,25 @@ class Desk:
         writer = Writer(session, worker, LineMemory(("default:note",), sweeps=False), LineMemory((), sweeps=False))
         self.leases: list[Lease] = writer.write((), Wish(10)).claimed.leases
         self.wrote: list[int] = []
-        self.delivered: list[Written] = []
+        self.written: list[Written] = []
         self.loop = asyncio.get_running_loop()
         self.committer = Committer(
             writer,
             PollOnly(),
             self.loop,
-            deliver=self.deliver,
-            look_again=lambda: None,
-            may_stand_still=may_stand_still,
         )
-        self.committer.start()
+        self.may_stand_still = may_stand_still
+        self.committer.start(self)
 
-    def deliver(self, written: Written) -> None:
+    def heard(self) -> None:
+        """Nothing else puts work in line."""
+
+    def went_back(self) -> None:
+        raise AssertionError("nothing was lost")
+
+    def delivered(self, written: Written) -> None:
         assert threading.get_ident() == threading.main_thread().ident
-        self.delivered.append(written)
+        self.written.append(written)
         for item, verdict in zip(written.items, written.verdicts, strict=True):
             item.answer(verdict)
 
@@ -106,7 +111,7 @@ async def finish_both(desk: Desk) -> None:
 
 
 @pytest.mark.untroubled("in trouble it is the thread that writes")
-def test_sqlite_is_written_on_the_event_loop_where_nobody_would_wait(clockwork: Clockwork) -> None:
+def test_sqlite_is_written_on_the_event_loop_where_no_stage_would_wait(clockwork: Clockwork) -> None:
     desk = play(clockwork, finish_both)
     here = threading.main_thread().ident
     if clockwork.app.dialect == "sqlite":
@@ -150,7 +155,7 @@ def test_what_does_not_fit_into_a_batch_is_written_with_the_next_one(
 ) -> None:
     monkeypatch.setattr(committers, "LARGEST_BATCH", 1)
     desk = play(clockwork, finish_both)
-    assert [len(written.items) for written in desk.delivered] == [1, 1]
+    assert [len(written.items) for written in desk.written] == [1, 1]
     assert desk.statuses() == [(Status.SUCCEEDED, 1)] * 2
 
 
@@ -162,7 +167,7 @@ def test_the_event_loop_does_not_wait_for_another_writer(on_sqlite: Clockwork) -
         waiting = asyncio.ensure_future(finish_both(desk))
         for _ in range(50):
             await asyncio.sleep(0)
-        assert not desk.delivered
+        assert not desk.written
         other.opened().execute("COMMIT")  # by this very thread: if it stood still, the lock would never be free
         await waiting
 

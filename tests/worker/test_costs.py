@@ -119,15 +119,15 @@ WORK = {
     "budget": Work(Charged, (charged,)),
 }
 BOUNDS: dict[str, dict[str, Cost]] = {
-    "no-op task": {"sqlite": Cost(3_800, 17, 0, 2), "postgres": Cost(3_700, 9, 8, 1)},
-    "five stages": {"sqlite": Cost(18_300, 56, 0, 6), "postgres": Cost(18_450, 30, 25, 5)},
-    "spawn": {"sqlite": Cost(15_800, 58, 0, 3), "postgres": Cost(15_650, 29, 27, 2)},
-    "spawn and join": {"sqlite": Cost(29_650, 685, 0, 4), "postgres": Cost(35_850, 649, 646, 3)},
-    "domain write": {"sqlite": Cost(11_300, 514, 0, 2), "postgres": Cost(16_650, 408, 407, 1)},
-    "governed claim": {"sqlite": Cost(4_500, 37, 0, 2), "postgres": Cost(5_450, 38, 35, 3)},
-    "budget": {"sqlite": Cost(7_900, 40, 0, 2), "postgres": Cost(8_750, 37, 34, 3)},
-    "enqueue": {"sqlite": Cost(14_500, 600, 0, 100), "postgres": Cost(8_550, 100, 100, 100)},
-    "enqueue_many": {"sqlite": Cost(150, 6, 0, 1), "postgres": Cost(140, 4, 3, 1)},
+    "no-op task": {"sqlite": Cost(3_760, 17, 0, 2), "postgres": Cost(3_670, 9, 8, 1)},
+    "five stages": {"sqlite": Cost(17_450, 56, 0, 6), "postgres": Cost(17_600, 30, 25, 5)},
+    "spawn": {"sqlite": Cost(15_700, 58, 0, 3), "postgres": Cost(15_600, 29, 27, 2)},
+    "spawn and join": {"sqlite": Cost(28_850, 685, 0, 4), "postgres": Cost(35_050, 649, 646, 3)},
+    "domain write": {"sqlite": Cost(10_700, 514, 0, 2), "postgres": Cost(15_850, 408, 407, 1)},
+    "governed claim": {"sqlite": Cost(4_270, 29, 0, 1), "postgres": Cost(4_600, 23, 21, 2)},
+    "budget": {"sqlite": Cost(7_680, 32, 0, 1), "postgres": Cost(7_980, 23, 21, 2)},
+    "enqueue": {"sqlite": Cost(13_950, 600, 0, 100), "postgres": Cost(8_440, 100, 100, 100)},
+    "enqueue_many": {"sqlite": Cost(140, 6, 0, 1), "postgres": Cost(133, 4, 3, 1)},
 }
 """The most that a hundred of each may cost: calls, statements, round trips, commits; tasks beyond an idle worker that
 begins and ends. Calls have room for half a hundredth more, which a few per transaction need and one per task exceeds;

@@ -69,7 +69,7 @@ def test_the_application_is_told_of_what_has_cost_a_child_its_life(
         assert [one[4:] for one in told[1:]] == [[Status.FAILED, reason]]
 
 
-def test_a_pipe_that_nobody_reads_holds_nobody_up() -> None:
+def test_a_pipe_that_is_not_read_holds_no_worker_up() -> None:
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     children = ChildFailures()

@@ -235,7 +235,7 @@ def test_a_new_claim_of_ours_lets_nothing_of_an_old_one_through(hands: Hands, mo
 
 @pytest.mark.parametrize("move", [move for move in MOVES if isinstance(move, Finish | Advance | HandOver | Keep)])
 @pytest.mark.parametrize("writes", [(), ((insert_note, (1, "stale")),)], ids=["plain", "with rows"])
-def test_nobody_spawns_under_a_lost_lease(hands: Hands, move: Move, writes: tuple[Write, ...]) -> None:
+def test_no_stage_spawns_under_a_lost_lease(hands: Hands, move: Move, writes: tuple[Write, ...]) -> None:
     hands.enqueue(key="parent")
     [lease] = hands.claim(hands.worker("ant"))
     claimed_by_another(hands, lease)

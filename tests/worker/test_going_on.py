@@ -16,6 +16,7 @@ from onceward.model.task import Advance, Commit, Finish, Release
 from onceward.store.attempts.claims import NOTHING, ClaimResult
 from onceward.worker.claim_ahead import LATE_MS
 from onceward.worker.runner import Runner
+from onceward.worker.runner_ports import Place, Ports, Share
 from onceward.worker.writer import Answer, Item, Wish, Written
 from tests.worker.conftest import lease
 
@@ -56,18 +57,18 @@ class Scene:
         self.runner = Runner(
             registry,
             Config(concurrency=CONCURRENCY),
-            queues=["default"],
-            submit=self.submit,
-            wish=self.wishes.append,
-            threads=threads,
-            read=lambda: None,
-            look_up=lambda _source, _hash: None,
-            setting=lambda _name: None,
-            now=lambda: 0,
-            monotonic=lambda: self.now,
-            presence=None,
-            app_path=None,
-            spawner=Spawner(registry, Config().bounds, None, lambda: 0),
+            Ports(
+                submit=self.submit,
+                wish=self.wishes.append,
+                read=lambda: None,
+                look_up=lambda _source, _hash: None,
+                setting=lambda _name: None,
+                spawner=Spawner(registry, Config().bounds, None, lambda: 0),
+                now=lambda: 0,
+                monotonic=lambda: self.now,
+            ),
+            Place(threads=threads),
+            Share(queues=frozenset({"default"})),
         )
         self.runner.claims.look_for_suspects = False
 
@@ -103,7 +104,7 @@ def test_who_waits_for_a_commit_holds_no_slot() -> None:
         scene.write()
         assert await scene.run() == [(Finish.__name__, [1, 2, 3, 4, 5])]
         scene.write()
-        assert scene.runner.running == []
+        assert scene.runner.leases.tasks == []
 
     asyncio.run(played())
 
@@ -177,7 +178,7 @@ def test_who_waits_for_a_slot_longer_than_was_thought_is_given_back(waited_ms: i
     asyncio.run(played())
 
 
-def test_whoever_had_to_give_back_claims_nothing_ahead_until_it_knows_better() -> None:
+def test_a_worker_that_had_to_give_back_claims_nothing_ahead_until_it_has_measured() -> None:
     async def played() -> None:
         scene = Scene()
         scene.may_end.set()
@@ -265,7 +266,7 @@ def test_who_has_lost_its_lease_while_it_waited_does_not_go_on() -> None:
         assert await scene.run() == [(Finish.__name__, [1, 2, 4])]
         assert scene.went_on == [1, 2, 4]
         scene.write()
-        assert scene.runner.running == []
+        assert scene.runner.leases.tasks == []
 
     asyncio.run(played())
 

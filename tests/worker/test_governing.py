@@ -366,7 +366,7 @@ def test_why_names_the_limit_of_a_pipeline(start: Start) -> None:
 # Tidying up
 
 
-def test_gates_that_nobody_needs_are_pruned(start: Start, web: Web) -> None:
+def test_gates_that_no_task_needs_are_pruned(start: Start, web: Web) -> None:
     source = Source("web", per=host, rate="60/min")
     harness = start(web.pipeline(source, key_concurrency=1), notes([], concurrency=2))
     harness.app.enqueue_many([Fetch("a/1"), Fetch("b/1"), Note(1)])

@@ -108,7 +108,7 @@ def test_a_budget_knows_better_than_a_price(start: Start) -> None:
     assert typical.usd == 5.0
 
 
-def test_before_anybody_has_looked_calls_are_unknown(start: Start) -> None:
+def test_before_the_first_look_calls_are_unknown(start: Start) -> None:
     harness = start(pages())
     ticked(harness)
     found = measured(harness)

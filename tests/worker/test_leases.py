@@ -164,7 +164,7 @@ def test_a_step_of_the_clock_alone_reclaims_nothing(clockwork: Clockwork, ant: M
     assert ant.finish(lease) is True
 
 
-def test_whoever_has_just_begun_must_look_twice(clockwork: Clockwork, ant: Machine) -> None:
+def test_a_worker_that_has_just_begun_must_look_twice(clockwork: Clockwork, ant: Machine) -> None:
     ant.hands.enqueue()
     lease = ant.claim()
     clockwork.clock.step(86_400_000)
@@ -202,7 +202,7 @@ def test_a_worker_that_was_declared_dead_is_told_and_can_neither_renew_nor_claim
         assert bee.finish(mine) is True
 
 
-def test_whoever_renews_just_in_time_is_not_buried(clockwork: Clockwork, ant: Machine, bee: Machine) -> None:
+def test_a_worker_that_renews_just_in_time_is_not_buried(clockwork: Clockwork, ant: Machine, bee: Machine) -> None:
     ant.hands.enqueue()
     lease = ant.claim()
     [seen] = [one for one in ask(bee.hands.session, workers.living_workers) if one.id == ant.worker]

@@ -385,7 +385,7 @@ def test_what_arrives_from_afar_for_a_task_of_a_paused_lineage_is_paused(start: 
     assert harness.task(late).status is Status.SUCCEEDED
 
 
-def test_a_paused_lineage_can_be_cancelled_and_keeps_nobody_from_ending(start: Start) -> None:
+def test_a_paused_lineage_can_be_cancelled_and_keeps_no_worker_from_ending(start: Start) -> None:
     harness = start(tree_pipeline())
     root = harness.enqueue(Node("r"))
     harness.app.lineages.pause(root.id)
@@ -613,7 +613,7 @@ def test_a_root_that_has_not_run_knows_its_raised_limits_at_once(start: Start) -
     assert harness.task(family["rx"].id).results["grow"] is False
 
 
-def test_what_somebody_has_narrowed_stays_narrow(start: Start) -> None:
+def test_limits_that_a_task_has_narrowed_stay_narrow(start: Start) -> None:
     node = Pipeline(Node)
 
     @node.stage

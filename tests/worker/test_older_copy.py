@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from onceward import App, Config, Context, LeaseLost, Payload, Pipeline, Status
-from onceward.store.drivers.session import RECEIPT_IS_THERE_MS, Patience, Session, WentBack
+from onceward.store.drivers.session import RECEIPT_IS_THERE_MS, Patience, Session
+from onceward.store.drivers.session_errors import WentBack
 from onceward.store.op import Op, Query
 from onceward.worker.process import WorkerProcess
 from onceward.worker.worker_orders import Orders
@@ -96,7 +97,7 @@ def place(store_url: str) -> Iterator[Callable[[Pipeline[Any]], Place]]:
             one.app.close()
 
 
-def test_nobody_goes_on_from_a_commit_that_is_gone(place: Callable[[Pipeline[Any]], Place]) -> None:
+def test_no_worker_goes_on_from_a_commit_that_is_gone(place: Callable[[Pipeline[Any]], Place]) -> None:
     job = Pipeline(Job)
     calls: list[str] = []
     here: list[Place] = []

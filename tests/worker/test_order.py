@@ -195,7 +195,7 @@ def test_a_worker_for_all_queues_hands_nothing_over(start: Start) -> None:
     assert words(harness, task) == ["stage committed", "stage committed", "finished"]
 
 
-def test_a_stage_stays_in_its_queue_whoever_has_failed_in_it(start: Start) -> None:
+def test_a_stage_stays_in_its_queue_though_tasks_have_failed_in_it(start: Start) -> None:
     done: list[str] = []
     harness = start(two_queues(done, ["render"], after="1h"))
     task = harness.enqueue(Job("x"))
@@ -209,7 +209,7 @@ def test_a_stage_stays_in_its_queue_whoever_has_failed_in_it(start: Start) -> No
     assert done == ["fetch", "render", "render", "save"]
 
 
-def test_a_stage_stays_in_its_queue_whoever_has_died_in_it(start: Start) -> None:
+def test_a_stage_stays_in_its_queue_though_workers_have_died_in_it(start: Start) -> None:
     job = Pipeline(Job)
     done: list[str] = []
 

@@ -108,7 +108,7 @@ def test_a_drain_does_not_wait_for_schedules(start: Start) -> None:
 
 
 @pytest.mark.parametrize(("missed", "expected"), [("once", (5,)), ("all", (1, 2, 3, 4, 5)), ("skip", ())])
-def test_what_was_missed_while_nobody_worked(start: Start, missed: str, expected: tuple[int, ...]) -> None:
+def test_what_was_missed_while_no_worker_ran(start: Start, missed: str, expected: tuple[int, ...]) -> None:
     before = start(report, schedules=[hourly(missed)])
     before.advance("5h30m")
     harness = start(report, schedules=[hourly(missed)], after=before)
@@ -355,7 +355,7 @@ def test_run_now_enqueues_besides_the_times(start: Start) -> None:
     assert told[1:] == hours(1)
 
 
-def test_names_that_nobody_knows_are_refused(start: Start) -> None:
+def test_unknown_names_are_refused(start: Start) -> None:
     harness = start(report, schedules=[hourly()])
     for act in (harness.app.schedules.pause, harness.app.schedules.resume):
         with pytest.raises(ScheduleNotFound, match="there is no schedule 'nightly'"):
@@ -415,7 +415,7 @@ def test_what_is_in_no_code_any_more_is_kept_and_not_fired(start: Start) -> None
     assert (status.name, status.is_known, status.next_at) == ("hourly", False, hours(1)[0])
 
 
-def test_of_two_codes_the_one_that_came_last_decides_until_nobody_fires_for_it(start: Start) -> None:
+def test_of_two_codes_the_one_that_came_last_decides_until_no_worker_fires_for_it(start: Start) -> None:
     older = start(report, schedules=[hourly("all")])
     newer = start(report, schedules=[Cron("30 * * * *", Report(), missed="all", name="hourly")])
     for _ in range(4):

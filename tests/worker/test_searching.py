@@ -156,6 +156,8 @@ NAIVE: dict[str, Callable[[App, Task], bool]] = {
     "batch:other": lambda app, one: False,
     "parent:5": lambda app, one: one.parent == 5,
     "depth>0": lambda app, one: one.depth > 0,
+    f"depth>{2**63 - 1}": lambda app, one: False,
+    f"depth:{2**63 - 1}": lambda app, one: False,
     "depth:0,7": lambda app, one: one.depth == 0,
     "-depth>0": lambda app, one: one.depth == 0,
     "attempts>1": lambda app, one: str(one.reason).startswith("failed after 1 retry"),

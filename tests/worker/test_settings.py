@@ -159,7 +159,7 @@ def test_a_bad_value_is_refused_before_it_is_written(asked: Harness, name: str, 
     assert [found for found in asked.app.settings.list() if found.where == "live"] == []
 
 
-def test_a_name_that_nobody_knows_cannot_be_asked_for_or_unset(asked: Harness) -> None:
+def test_an_unknown_name_cannot_be_asked_for_or_unset(asked: Harness) -> None:
     for ask in (asked.app.settings.get, asked.app.settings.unset):
         with pytest.raises(ConfigError, match="there is no setting 'page_sise'"):
             ask("page_sise")

@@ -90,7 +90,7 @@ def refuse(app: App, key: str) -> None:
 
 
 @COUNTED
-def test_whoever_asks_meanwhile_shares_the_next_transaction(app: App, threads: ThreadPoolExecutor) -> None:
+def test_a_caller_that_comes_meanwhile_shares_the_next_transaction(app: App, threads: ThreadPoolExecutor) -> None:
     before = transactions(app)
     calls = [lambda place=place: app.enqueue(Note(f"n{place}")) for place in range(CALLERS)]
     made = [one.result(PATIENCE_S) for one in asking_together(app, calls, threads)]
@@ -114,7 +114,7 @@ def test_coroutines_share_transactions_with_each_other(app: App) -> None:
     assert transactions(app) == before + 1
 
 
-def test_a_coroutine_that_gives_up_before_its_turn_enqueues_nothing_and_holds_nobody_up(app: App) -> None:
+def test_a_coroutine_that_gives_up_before_its_turn_enqueues_nothing_and_holds_no_other_up(app: App) -> None:
     async def one_gives_up() -> list[Enqueued]:
         with app._lock:
             asked = [asyncio.ensure_future(app.aenqueue(Note(f"n{place}"))) for place in range(3)]
@@ -195,7 +195,7 @@ def test_an_unknown_outcome_carries_to_each_its_own_result(threads: ThreadPoolEx
 
 
 @pytest.mark.parametrize("is_sent", [False, True])
-def test_an_interrupted_leader_takes_nobody_with_it(threads: ThreadPoolExecutor, is_sent: bool) -> None:
+def test_an_interrupted_leader_takes_no_other_caller_with_it(threads: ThreadPoolExecutor, is_sent: bool) -> None:
     turn = Turn()
     tried: list[Sequence[int]] = []
 

@@ -556,7 +556,7 @@ def test_a_probe_that_is_put_off_by_another_source_decides_nothing(start: Start)
     is_down[0] = False
     harness.clock.advance(60)
     harness.drain(wait_for_due=False)
-    assert "source other lets nobody pass" in str(harness.task(task).reason)
+    assert "source other lets no call pass" in str(harness.task(task).reason)
     [status] = harness.app.sources.get("own")
     assert (status.state, status.streak, status.last_success_at) == (SourceState.HALF_OPEN, 1, None)
     harness.app.sources.enable("other")

@@ -229,7 +229,7 @@ def test_a_chain_ends_at_the_largest_depth(start: Start) -> None:
     assert [(rule, reason) for _, rule, reason, _ in refusals(harness)] == [("depth", said[-1].reason)]
 
 
-def test_nobody_is_among_its_own_ancestors(start: Start) -> None:
+def test_no_task_is_among_its_own_ancestors(start: Start) -> None:
     """S0's direct loop and circular dependency: both end at the first repeat."""
 
     def follow(ctx: Context[Page]) -> None:
@@ -259,7 +259,7 @@ def test_a_pipeline_may_compare_keys_alone(start: Start, cycle: str, spawned: in
     assert [rule for _, rule, _, _ in refusals(harness)] == ["cycle"] * (1 - spawned)
 
 
-def test_work_of_a_lineage_is_done_once_whoever_asks_for_it(start: Start) -> None:
+def test_work_of_a_lineage_is_done_once_though_several_tasks_ask_for_it(start: Start) -> None:
     def follow(ctx: Context[Page]) -> None:
         for link in ctx.payload.links:
             if link == "logo":
@@ -610,7 +610,7 @@ def test_the_depth_and_width_of_a_branch_hold_for_all_that_come_from_it(start: S
     assert [rule for _, rule, _, _ in refusals(harness)] == ["limit", "limit", "depth", "depth"]
 
 
-def test_nobody_but_the_root_widens_limits(start: Start) -> None:
+def test_only_the_root_widens_limits(start: Start) -> None:
     said: list[str] = []
 
     def follow(ctx: Context[Page]) -> None:
@@ -747,7 +747,7 @@ def test_a_task_that_is_spawned_has_no_id_before_its_stage_commits(start: Start)
     assert len(harness.app.tasks.list(kind="image")) == 1
 
 
-def test_in_a_worker_process_nobody_makes_roots_by_accident(start: Start) -> None:
+def test_a_worker_process_makes_no_roots_by_accident(start: Start) -> None:
     harness = start(images())
     with is_worker():
         with pytest.raises(NoLineage, match=r"ctx\.wrap"):

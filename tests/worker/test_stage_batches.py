@@ -33,7 +33,7 @@ from onceward import (
 from onceward.authoring.current_stage import current
 from onceward.baggage import incoming, outgoing_headers
 from onceward.model.decide import wait_text
-from onceward.store.verify.task_rules import BatchFacts, batch_breaches
+from onceward.store.verify.counting_rules import BatchFacts, batch_breaches
 from onceward.testing import Harness, run_stage
 from onceward.views.why import Cause
 from tests.worker.conftest import NOTES, Start, assert_verified, insert_note, notes, statuses, words
@@ -266,7 +266,7 @@ def test_a_task_that_has_all_the_children_it_may_have_opens_its_batch_again(star
     assert refusals(harness) == []
 
 
-def test_a_name_that_somebody_else_has_is_an_error_of_the_stage(start: Start) -> None:
+def test_a_name_that_another_batch_has_is_an_error_of_the_stage(start: Start) -> None:
     harness = begin(start, night(Item("a"), then=Report("night")))
     first, second = harness.enqueue(Opener("first")), harness.enqueue(Opener("second"))
     harness.drain()
@@ -387,7 +387,7 @@ def test_a_stage_that_is_called_by_a_test_tells_what_it_adds() -> None:
 
 
 @pytest.mark.parametrize("point", ["after opening", "before commit", "inside commit", "after commit", "after work"])
-def test_whoever_dies_it_is_opened_once_and_followed_once(start: Start, point: str) -> None:
+def test_a_batch_is_opened_once_and_followed_once_though_workers_die(start: Start, point: str) -> None:
     runs: list[str] = []
     harness = begin(start, night(Item("a"), Item("b"), then=Report("night")), items(), reports(runs))
     harness.enqueue(Opener())
@@ -625,7 +625,7 @@ def test_at_its_deadline_it_fails_with_its_tasks_and_is_followed(start: Start) -
     assert one(harness, "report").status is Status.SUCCEEDED
 
 
-def test_people_are_told_what_it_waits_for_and_verify_finds_one_that_nobody_would_wake() -> None:
+def test_people_are_told_what_it_waits_for_and_verify_finds_one_that_would_never_be_woken() -> None:
     assert wait_text("batch:night") == "batch 'night' to end"
     ended = BatchFacts(1, "night", 1, 1, 0, 1, 0, 7, 5, 0, None, opener=3, waiting_followers=0)
     assert list(batch_breaches(ended)) == []
@@ -655,7 +655,7 @@ def test_a_join_after_it_waits_for_its_tasks_and_for_what_follows(start: Start) 
     assert harness.app.batches.get("night").total == 3
 
 
-def test_nobody_in_a_batch_waits_for_what_follows_it(start: Start) -> None:
+def test_no_task_in_a_batch_waits_for_what_follows_it(start: Start) -> None:
     class Waiter(Payload, kind="waiter"):
         pass
 

@@ -218,7 +218,7 @@ def test_retries_are_counted_by_pipeline_and_by_source(start: Start) -> None:
     assert (found.attempts.attempts, found.retry_rate) == (4, 0.25)
 
 
-def test_without_the_code_nobody_knows_which_stage_has_which_source(start: Start, store_url: str) -> None:
+def test_without_the_code_it_is_unknown_which_stage_has_which_source(start: Start, store_url: str) -> None:
     harness = started(start, source=Source("web"))
     harness.enqueue(Page("bad"))
     harness.drain()

@@ -104,7 +104,7 @@ def test_only_deaths_alone_count(fleet: Fleet) -> None:
     assert set(fleet.statuses().values()) == {Status.SUCCEEDED}
 
 
-def test_a_stage_that_somebody_else_kills_while_it_runs_alone_is_not_blamed(fleet: Fleet) -> None:
+def test_a_stage_that_is_killed_from_outside_while_it_runs_alone_is_not_blamed(fleet: Fleet) -> None:
     [task] = fleet.hands.enqueue()
     for number in range(5):
         worker = fleet.hands.worker(f"unlucky {number}")
@@ -152,7 +152,7 @@ def test_what_was_leased_but_had_not_started_is_no_suspect(fleet: Fleet) -> None
     assert [lease.task for lease in fleet.claim(other)] == tasks[1:]
 
 
-def test_where_nobody_can_tell_all_are_suspects(fleet: Fleet) -> None:
+def test_where_the_culprit_is_unknown_all_are_suspects(fleet: Fleet) -> None:
     tasks = fleet.hands.enqueue(4)
     worker = fleet.hands.worker("far away")
     fleet.claim(worker)
@@ -295,7 +295,7 @@ def test_an_operator_lets_a_quarantined_task_run_again(start: Start) -> None:
     assert harness.task(task).status is Status.SUCCEEDED
 
 
-def test_deaths_in_company_quarantine_nobody(start: Start) -> None:
+def test_deaths_in_company_quarantine_no_task(start: Start) -> None:
     class Crowd(Payload, kind="crowd"):
         n: int
 

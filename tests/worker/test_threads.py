@@ -36,7 +36,7 @@ async def within_patience(event: asyncio.Event) -> None:
     await asyncio.wait_for(event.wait(), PATIENCE_S)
 
 
-def test_whoever_waits_for_a_thread_gets_that_of_a_job_that_does_not_end(over: threading.Event) -> None:
+def test_a_stage_that_waits_for_a_thread_gets_that_of_a_job_that_does_not_end(over: threading.Event) -> None:
     async def scene() -> None:
         threads = StageThreads(asyncio.get_running_loop(), 1)
         began, ended = asyncio.Event(), asyncio.Event()

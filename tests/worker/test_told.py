@@ -10,7 +10,7 @@ import pytest
 from onceward.model.status import Status
 from onceward.model.task import Advance, Commit, Finish, Lease, TryAgain, band_of, lane_of
 from onceward.store.attempts.quick_claim import QuickClaim, quick_claim_statement
-from onceward.store.drivers.session import WentBack
+from onceward.store.drivers.session_errors import WentBack
 from onceward.store.lines.memory import LineMemory
 from onceward.store.lines.pause_scopes import pause, resume
 from onceward.store.operations.task_actions import signal
@@ -111,7 +111,7 @@ def test_what_is_not_due_stays_out(hands: Hands) -> None:
     assert looking(writer) == []
 
 
-def test_a_clock_that_is_behind_keeps_nobody_from_what_stands_in_line(hands: Hands, clockwork: Clockwork) -> None:
+def test_a_clock_that_is_behind_keeps_no_worker_from_what_stands_in_line(hands: Hands, clockwork: Clockwork) -> None:
     hands.later(5)
     ids = hands.enqueue()
     assert clockwork.clock.now() < hands.now
@@ -128,7 +128,7 @@ def test_a_clock_that_was_set_back_is_heeded(hands: Hands, clockwork: Clockwork)
 
 
 @pytest.mark.parametrize("scope", ["everything", "queue:default", "pipeline:other"])
-def test_a_pause_that_nobody_has_read_of_yet_is_kept(hands: Hands, scope: str) -> None:
+def test_a_pause_that_no_worker_has_read_yet_is_kept(hands: Hands, scope: str) -> None:
     writer = writer_of(hands)
     assert looking(writer) == []
     hands.do(lambda: pause(scope, "an operator", hands.now))

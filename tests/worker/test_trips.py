@@ -11,7 +11,6 @@ import pytest
 from onceward import Context, Payload, Pipeline, Retry, Status
 from onceward.model.task import Commit
 from onceward.store.attempts.commits import commit
-from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Op
 from onceward.testing import Harness
 from onceward.worker import writer
@@ -83,10 +82,9 @@ def test_every_step_of_a_commit_may_fail_and_only_its_own_task_feels_it(
         bad, tripped = tasks[BAD].id, []
 
         def tripping(
-            commits: Sequence[Commit], now: int, claimer: LineMemory | None = None, *, bad: int = bad,
-            step: int = step, tripped: list[int] = tripped,
-        ) -> Op[Any]:  # fmt: skip
-            inner, answer = commit(commits, now, claimer), None
+            commits: Sequence[Commit], now: int, *, bad: int = bad, step: int = step, tripped: list[int] = tripped
+        ) -> Op[Any]:
+            inner, answer = commit(commits, now), None
             is_concerned = len(tripped) < 3 and any(one.lease.task == bad for one in commits)
             place = 0
             try:

@@ -89,7 +89,7 @@ def test_a_signal_ends_the_wait_and_hands_over_its_value(start: Start) -> None:
     assert words(harness, task) == ["stage committed", "parked", "signalled", "woken", "finished"]
 
 
-def test_a_signal_may_come_before_anybody_waits_for_it(start: Start) -> None:
+def test_a_signal_may_come_before_a_task_waits_for_it(start: Start) -> None:
     seen: list[Any] = []
     harness = start(approval_pipeline(seen))
     task = harness.enqueue(Order())
@@ -272,7 +272,7 @@ def test_the_last_value_of_a_signal_counts(start: Start) -> None:
     assert seen == [Approval("Bob", 2)]
 
 
-def test_a_signal_for_nobody_is_refused(start: Start) -> None:
+def test_a_signal_for_no_task_is_refused(start: Start) -> None:
     harness = start(approval_pipeline([]))
     task = harness.enqueue(Order())
     harness.app.tasks.signal(task.id, "approved", Approval("Ada", 7))

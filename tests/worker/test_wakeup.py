@@ -124,7 +124,7 @@ def test_a_commit_of_its_own_is_no_news(database: str, ours: SqliteSession) -> N
 
 
 @only_on_linux
-def test_writes_to_a_file_are_told_once_each_time_somebody_asks(tmp_path: Path) -> None:
+def test_writes_to_a_file_are_told_once_each_time_it_is_armed(tmp_path: Path) -> None:
     file = tmp_path / "file"
 
     async def scene() -> None:

@@ -127,7 +127,7 @@ def test_the_same_key_more_than_twice_whatever_the_pipeline(scene: Scene) -> Non
     assert alert.tasks == tuple(tasks)
 
 
-def test_work_that_nobody_has_spawned_repeats_nothing(scene: Scene) -> None:
+def test_work_that_no_stage_has_spawned_repeats_nothing(scene: Scene) -> None:
     for _ in range(5):
         scene.hands.enqueue(kind="page", key="home", lineage=uuid.UUID(int=1))
 
@@ -445,7 +445,7 @@ def test_a_transaction_that_has_been_open_for_fifteen_minutes(scene: Scene) -> N
     assert scene.look() == []
 
 
-def test_a_log_that_nobody_can_use_again(scene: Scene) -> None:
+def test_a_log_that_cannot_be_used_again(scene: Scene) -> None:
     if scene.app.dialect == "postgres":
         pytest.skip("the log of PostgreSQL is its own")
     file = Path(f"{scene.url.removeprefix('sqlite:///')}-wal")

@@ -1,7 +1,7 @@
 """Answers that are asked for once: the response cache, as a stage sees it.
 
 An answer that is there is read, without a write and without a token. One that is not is asked for by one attempt of all
-workers, like any outside call; whoever else wants it waits a moment, and is then put off without having failed.
+workers, like any outside call; other tasks wait for it a moment, and are then put off without having failed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from onceward.model.times import milliseconds
 T = TypeVar("T")
 
 LOOK_EVERY_MS = 50
-"""How often somebody who waits for an answer looks whether it has come."""
+"""How often a stage that waits for an answer looks whether it has come."""
 PUT_OFF_MS = 5_000
-"""For how long a stage is put off whose answer somebody else has not got yet."""
+"""For how long a stage is put off whose answer another task has not got yet."""
 
 
 class Desk(CallDesk, Protocol):
@@ -86,7 +86,7 @@ class Answers:
                     answer = self._calls.call(source, function)
                 else:
                     answer = self._desk.keep(self._lease, step, NO_EFFECTS)
-            except BaseException as trouble:  # also a verdict: whoever waits for the answer must not wait for ever
+            except BaseException as trouble:  # also a verdict: other tasks must not wait for the answer for ever
                 error = trouble
 
     async def acached(self, source: Source, key: Any, function: Callable[[], Awaitable[T]], expected: Any) -> T:

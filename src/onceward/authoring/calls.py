@@ -128,7 +128,7 @@ class Calls:
         self._stage = stage
         self._own = stage.source if lease.gates is not None else None
         self._left = stage.tokens if self._own is not None else 0
-        self._allowed = stage.most_calls(payload)
+        self._allowed = stage._most_calls(payload)
         self._begun = 0
         self._key = payload_key(payload)
         self._retry = stage.retry
@@ -194,7 +194,7 @@ class Calls:
         setting = self._desk.setting
         usual = CallLimits(milliseconds(setting("call_timeout")), setting("call_retries"))
         found = source.call_limits(usual)
-        return found._replace(retries=min(found.retries, self._stage.most_retries(usual.retries)))
+        return found._replace(retries=min(found.retries, self._stage._most_retries(usual.retries)))
 
     def reports(self) -> tuple[SourceReport, ...]:
         """What the sources are told when the stage ends; the tokens that its stage did not need go back."""
@@ -222,7 +222,7 @@ class Calls:
         self.hear_of(source).misses += 1
 
     def _steps(self, source: Source) -> Generator[Step, Exception | None, None]:
-        """What becomes of one call, whoever makes it: it is told why it could not pass, or what error came of it."""
+        """Note what becomes of one call: why it could not pass, or what error came of it."""
         if not isinstance(source, Source):
             raise ConfigError(f"ctx.call takes a Source, not {source!r}")
         with _counting:
@@ -320,12 +320,12 @@ class Calls:
         until = "" if closed.again_at >= NEVER or closed.is_full else f" before {moment(closed.again_at):%H:%M:%S}"
         name = closed.gate
         self._say_nothing_of_own()
-        why = f"budget {name[1:]} is spent" if name.startswith(BUDGET) else f"source {name} lets nobody pass{until}"
+        why = f"budget {name[1:]} is spent" if name.startswith(BUDGET) else f"source {name} lets no call pass{until}"
         raise Waiting(after=min(wait_ms, LONGEST_DEFERRAL_MS) / 1_000, reason=why)
 
     def _say_nothing_of_own(self) -> None:
         """A stage that is put off has not come to its end: its own source is told nothing, unless it was called.
-        Whether that was done in another way nobody knows, so that no token goes back."""
+        Whether that was done in another way is not known, so that no token goes back."""
         if self._own is not None and self._own.instance(self._key) not in self._heard:
             self._left = 0
             self.hear_of(self._own)

@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from onceward.authoring.pipeline import checked_priority
 from onceward.authoring.registry import Registry
 from onceward.errors import ConfigError
 from onceward.model import codec
-from onceward.model.enqueue_options import NO_OPTIONS, EnqueueOptions
+from onceward.model.enqueue_options import NO_OPTIONS, EnqueueOptions, checked_priority
 from onceward.model.lineage import (
     Alias,
     Ancestor,
@@ -35,6 +34,7 @@ from onceward.model.payload import (
     has_own_key,
     identity,
     payload_key,
+    secret_fields,
     stored_payload,
 )
 from onceward.model.stop_list import StopList, title_of
@@ -92,11 +92,11 @@ class Spawner:
         return Spawn(sort, key, hashed, data, key_hash, bounds, scope, stopped)
 
     def _sort(self, payload: Payload, options: EnqueueOptions) -> Sort:
-        """The sort of a child. Kept, where neither its payload nor anybody's options have a say in it."""
+        """The sort of a child; kept where neither its payload nor its options have a say in it."""
         if not isinstance(payload, Payload):
             raise ConfigError(f"spawn takes a payload, not {type(payload).__name__}")
         pipeline = self._registry[payload.__kind__]
-        pipeline.check_stages()
+        pipeline._check_stages()
         first = pipeline.stages[0]
         sort = Sort(
             pipeline.kind,
@@ -108,11 +108,12 @@ class Spawner:
             0 if (options.after, options.at) == (None, None) else due(self._now(), options.after, options.at),
             pipeline.fresh_for_ms,
             pipeline.refusals,
-            pipeline.gates_of(first, payload),
+            pipeline._gates_of(first, payload),
             first.costs.estimate(payload),
-            pipeline.counted_in(payload),
+            pipeline._counted_in(payload),
+            secret_fields(type(payload)),
         )
-        if pipeline.is_uniform and options is NO_OPTIONS:
+        if pipeline._is_uniform and options is NO_OPTIONS:
             self._sorts[type(payload)] = sort
         return sort
 

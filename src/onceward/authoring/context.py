@@ -14,15 +14,14 @@ from datetime import datetime
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-import msgspec
-
 from onceward.authoring.caching import Answers
 from onceward.authoring.calls import Calls
-from onceward.authoring.spending import Spending, pen
+from onceward.authoring.checkpoints import Checkpoints
+from onceward.authoring.spending import pen
 from onceward.authoring.stage import Stage
 from onceward.authoring.stage_view import Outcome, Spawned, TaskInfo, as_outcome, read_stored
 from onceward.authoring.worker_port import Desk
-from onceward.errors import ConfigError, LeaseLost
+from onceward.errors import ConfigError
 from onceward.model import arguments as asked
 from onceward.model import codec
 from onceward.model.batch import name_taken
@@ -38,14 +37,12 @@ from onceward.model.status import Status
 from onceward.model.task import (
     CURSOR_PART,
     NO_EFFECTS,
-    ONCE_PREFIX,
     RESULT_PART,
     SIZE_PART,
     WAIT_PREFIX,
     Effects,
     Keep,
     Lease,
-    Part,
     Report,
     Write,
 )
@@ -61,7 +58,7 @@ _NONE_ASKED_FOR: frozenset[bytes] = frozenset()
 _ASKED_FOR = Spawned()
 
 
-class Context(Spending, Generic[P]):
+class Context(Checkpoints, Generic[P]):
     """The context of one run of one stage."""
 
     # Most stages ask for nothing of this: it stands here, and costs them nothing.
@@ -98,12 +95,17 @@ class Context(Spending, Generic[P]):
 
     def result(self, stage: Stage[Any, R]) -> R:
         """What an earlier stage of this task returned."""
-        data = self._parts.get((stage.name, RESULT_PART))
+        try:
+            data = self._parts.get((stage.name, RESULT_PART))
+        except AttributeError:
+            raise ConfigError(
+                f"ctx.result({asked.shown(stage)}): it takes the stage, as in ctx.result(price)"
+            ) from None
         if data is None:
             raise ConfigError(
                 f"stage {stage.name!r} has not finished before {self._stage.name!r}, it has no result yet"
             )
-        value: R = stage.reader(data)
+        value: R = stage._reader(data)
         return value
 
     @property
@@ -291,49 +293,6 @@ class Context(Spending, Generic[P]):
                 self._writes = list(self._writes)
             self._writes.append((function, arguments))
 
-    def checkpoint(self, cursor: Any) -> None:
-        """Commit a cursor and all effects so far. After this returns they are durable, also if the stage fails.
-
-        If it raises, nothing of it was kept, and the effects wait for the next checkpoint or the end of the stage.
-        """
-        move, effects = self._checkpoint(cursor)
-        try:
-            accepted = self._desk.keep(self._lease, move, effects)
-        except Exception:
-            self._take_back(effects)
-            raise
-        self._kept(accepted, move)
-
-    async def acheckpoint(self, cursor: Any) -> None:
-        """`checkpoint`, awaited."""
-        move, effects = self._checkpoint(cursor)
-        try:
-            accepted = await self._desk.akeep(self._lease, move, effects)
-        except Exception:
-            self._take_back(effects)
-            raise
-        self._kept(accepted, move)
-
-    def once(self, name: str, function: Callable[[], T], type: Any = Any) -> T:
-        """The value of `function()`, which is stored at once and never asked for again in this run of the task."""
-        found, value = self._once(name, type)
-        if found:
-            return value  # type: ignore[no-any-return]
-        self._refuse_if_ended()
-        move = self._once_part(name, function(), type)
-        self._kept(self._desk.keep(self._lease, move, NO_EFFECTS), move)
-        return self._once(name, type)[1]  # type: ignore[no-any-return]
-
-    async def aonce(self, name: str, function: Callable[[], Awaitable[T]], type: Any = Any) -> T:
-        """`once` for a function that is awaited."""
-        found, value = self._once(name, type)
-        if found:
-            return value  # type: ignore[no-any-return]
-        self._refuse_if_ended()
-        move = self._once_part(name, await function(), type)
-        self._kept(await self._desk.akeep(self._lease, move, NO_EFFECTS), move)
-        return self._once(name, type)[1]  # type: ignore[no-any-return]
-
     def progress(self, done: int, total: int | None = None, note: str | None = None) -> None:
         """Show how far this stage has come, and start its time limit anew."""
         self._refuse_if_ended()
@@ -401,8 +360,8 @@ class Context(Spending, Generic[P]):
 
     # For the worker
 
-    def end(self) -> Effects:
-        """The stage has ended: no more effects are taken. Returns those that were."""
+    def _end(self) -> Effects:
+        """Take no more effects, because the stage has ended; returns those that were taken."""
         with pen:
             self._has_ended = True
             effects = self._effects()
@@ -451,26 +410,3 @@ class Context(Spending, Generic[P]):
                 self._settlements = ()
             self._writes, self._spawns, self._aliases, self._batches, self._asked_for = (), (), (), (), _NONE_ASKED_FOR
         return move, effects
-
-    def _part(self, part: str, value: Any, what: str) -> Keep:
-        self._refuse_if_ended()
-        return Keep(self._stage.name, (Part(self._stage.name, part, codec.encoded(value, what)),))
-
-    def _once_part(self, name: str, value: Any, expected: Any) -> Keep:
-        """The part to store: checked now to be what was asked for, because stored it would stay wrong for ever."""
-        move = self._part(ONCE_PREFIX + name, value, f"the part {name!r}")
-        try:
-            codec.decoder(expected)(move.parts[0].value)
-        except msgspec.ValidationError as error:
-            raise ConfigError(f"the part {name!r} is not of the type that was asked for: {error}") from error
-        return move
-
-    def _once(self, name: str, expected: Any) -> tuple[bool, Any]:
-        data = self._parts.get((self._stage.name, ONCE_PREFIX + codec.checked_name(name, "a part")))
-        return (False, None) if data is None else (True, read_stored(data, expected, f"the part {name!r}"))
-
-    def _kept(self, accepted: bool, move: Keep) -> None:
-        if not accepted:
-            raise LeaseLost(f"task {self._lease.task} belongs to another attempt now; nothing was kept")
-        for part in move.parts:
-            self._parts[part.stage, part.part] = part.value

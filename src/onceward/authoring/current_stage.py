@@ -1,4 +1,4 @@
-"""The stage that this code runs in, whose children are enqueued here. In a worker nobody makes roots by accident."""
+"""The stage that this code runs in, whose children are enqueued here. A worker makes no roots by accident."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def fields_of_stage() -> dict[str, Any] | None:
 
 
 def spawning_stage(root: bool, conn: Any) -> Context[Any] | None:
-    """The stage whose child is enqueued here; None if it is a root. In a worker nobody makes roots by accident."""
+    """The stage whose child is enqueued here; None if it is a root. A worker makes no roots by accident."""
     refuse_while_importing("app.enqueue()")
     context = current.get()
     if root:

@@ -7,7 +7,7 @@ from typing import Any
 from onceward.authoring.context import Context
 from onceward.errors import LeaseLost
 
-ALLOWED = frozenset({"alive", "end", "idempotency_key", "log", "payload", "task"})
+ALLOWED = frozenset({"alive", "idempotency_key", "log", "payload", "task"})
 """What a stage may still use, to say what it was and to tidy up."""
 
 
@@ -23,4 +23,4 @@ class LostContext(Context[Any]):
 def lose(context: Context[Any]) -> None:
     """Have a stage hear, at its next use of its context, that its lease is gone."""
     context.__class__ = LostContext  # first: a stage that sees that it is not alive gets nothing more
-    context.end()
+    context._end()

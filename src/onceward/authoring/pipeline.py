@@ -17,13 +17,14 @@ from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.arguments import checked_value, checked_whole, checked_word, shown
 from onceward.model.budget import Budget, BudgetRule, Counted, Estimate
+from onceward.model.enqueue_options import checked_priority
 from onceward.model.gates import KEY, PIPELINE, Gate, weight_gate, written_gates, written_kind
 from onceward.model.lineage import Rule, checked_deadline
 from onceward.model.outcome import SchemaMismatch
 from onceward.model.payload import Payload, payload_key
 from onceward.model.retry import Retry
 from onceward.model.source import MOST_AT_ONCE, GateLimits, Source
-from onceward.model.task import HIGHEST_PRIORITY, LOWEST_PRIORITY, RESULT_PART
+from onceward.model.task import RESULT_PART
 from onceward.model.times import Duration, milliseconds
 
 P = TypeVar("P", bound=Payload)
@@ -247,10 +248,10 @@ class Pipeline(Generic[P]):
 
         return add if function is None else add(function)
 
-    def with_stages(self, queue: str, change: Callable[[Stage[P, Any]], Stage[P, Any]]) -> Pipeline[P]:
+    def _with_stages(self, queue: str, change: Callable[[Stage[P, Any]], Stage[P, Any]]) -> Pipeline[P]:
         """Return a copy in another queue, with other stages in the places of these."""
         other = copy.copy(self)
-        changed = {stage: change(stage) for stage in self.every_stage}
+        changed = {stage: change(stage) for stage in self._every_stage}
         other.queue = queue
         other.stages = [changed[stage] for stage in self.stages]
         other.last_stage = None if self.last_stage is None else changed[self.last_stage]
@@ -265,15 +266,15 @@ class Pipeline(Generic[P]):
     # What the engine asks
 
     @property
-    def every_stage(self) -> list[Stage[P, Any]]:
+    def _every_stage(self) -> list[Stage[P, Any]]:
         """Its stages, and what is done at expiry."""
         return self.stages if self.last_stage is None else [*self.stages, self.last_stage]
 
-    def limit_ms(self, otherwise_ms: int) -> int:
+    def _limit_ms(self, otherwise_ms: int) -> int:
         """How long a task may take, since its first claim or its last finished stage."""
         return otherwise_ms if self.deadline_ms is None else self.deadline_ms
 
-    def gates_of(self, stage: Stage[P, Any], payload: Payload) -> str | None:
+    def _gates_of(self, stage: Stage[P, Any], payload: Payload) -> str | None:
         """What a stage has to pass before it runs, for a task with this payload; None if nothing."""
         if stage in self._gates:  # those that are the same for all its tasks
             return self._gates[stage]
@@ -285,14 +286,14 @@ class Pipeline(Generic[P]):
     def _asks_keys(self, stage: Stage[P, Any]) -> bool:
         """Whether what a stage has to pass depends on the key of its task, or its payload."""
         by_source = stage.source is not None and stage.source.per is not None
-        return self.key_concurrency is not None or by_source or stage.weighs_payloads
+        return self.key_concurrency is not None or by_source or stage._weighs_payloads
 
     def _gates_by_key(self, stage: Stage[P, Any], key: str, payload: Payload) -> str | None:
         gates = []
         if stage.source is not None:
             instance = stage.source.instance(key)
             gates.append(Gate(instance, stage.tokens))
-            gates += [Gate(weight_gate(name, instance), weight) for name, weight in stage.weights_of(payload)]
+            gates += [Gate(weight_gate(name, instance), weight) for name, weight in stage._weights_of(payload)]
         if self.key_concurrency is not None:
             gates.append(Gate(f"{KEY}{written_kind(self.kind)}/{codec.digest128(key.encode()).hex()}"))
         if self.concurrency is not None:
@@ -300,7 +301,7 @@ class Pipeline(Generic[P]):
         gates += [Gate(*gate) for gate in stage.costs.gates]
         return written_gates(gates)
 
-    def counted_in(self, payload: Payload) -> tuple[Counted, ...]:
+    def _counted_in(self, payload: Payload) -> tuple[Counted, ...]:
         """The budgets that count a task with this payload when it is made."""
         if not self._counting:
             return ()
@@ -311,7 +312,7 @@ class Pipeline(Generic[P]):
         )
 
     @property
-    def is_plain(self) -> bool:
+    def _is_plain(self) -> bool:
         """Whether its tasks begin without being asked anything: no gates to pass, counted nowhere, and unique in their
         lineage alone."""
         first = self.stages[0] if self.stages else None
@@ -324,27 +325,27 @@ class Pipeline(Generic[P]):
         )
 
     @property
-    def is_uniform(self) -> bool:
+    def _is_uniform(self) -> bool:
         """Whether all its tasks begin in the same way: payloads have no say in what they pass, or may cost."""
         first = self.stages[0] if self.stages else None
         return not self._counting and (first is None or (not self._asks_keys(first) and not first.costs.varies))
 
-    def limits_of(self, gate: str) -> GateLimits:
+    def _limits_of(self, gate: str) -> GateLimits:
         """What the gates of this pipeline itself let through."""
         return GateLimits(concurrency=self.key_concurrency if gate.startswith(KEY) else self.concurrency)
 
     @property
-    def queues(self) -> list[str]:
+    def _queues(self) -> list[str]:
         """Every queue in which tasks of this kind can stand."""
         return sorted({self.queue, *(stage.queue for stage in self.stages)})
 
     @property
-    def fingerprint(self) -> str:
+    def _fingerprint(self) -> str:
         """What stored data depends on: the version, and the names and results of the stages."""
         hashed = hashlib.blake2b(f"{self.kind}\x00{self.version}".encode(), digest_size=8)
         hashed.update(self._payload_shape)
         for stage in self.stages:
-            hashed.update(stage.fingerprint)
+            hashed.update(stage._fingerprint)
         return hashed.hexdigest()
 
     @cached_property
@@ -356,12 +357,12 @@ class Pipeline(Generic[P]):
             fields = msgspec.structs.fields(payload)
             return repr([(field.encode_name, field.type, field.required) for field in fields]).encode()
 
-    def check_stages(self) -> None:
+    def _check_stages(self) -> None:
         """Refuse work for a pipeline that has no stage."""
         if not self.stages:
             raise ConfigError(f"pipeline {self.kind!r} has no stages; add one with @pipeline.stage")
 
-    def stage_named(self, name: str | None) -> Stage[P, Any]:
+    def _stage_named(self, name: str | None) -> Stage[P, Any]:
         """The stage that a task stands at; None is the first."""
         if name is None:
             return self.stages[0]
@@ -372,11 +373,11 @@ class Pipeline(Generic[P]):
             f"the task stands at stage {name!r}, which pipeline {self.kind!r} does not have: {self._names}"
         )
 
-    def stage_after(self, stage: Stage[P, Any]) -> Stage[P, Any] | None:
+    def _stage_after(self, stage: Stage[P, Any]) -> Stage[P, Any] | None:
         """The next stage, if there is one."""
         return self._following[stage]
 
-    def read(self, payload: bytes, version: int) -> P:
+    def _read(self, payload: bytes, version: int) -> P:
         """The payload of a task, if it still fits the code."""
         if version > self.version:
             raise SchemaMismatch(
@@ -389,7 +390,7 @@ class Pipeline(Generic[P]):
                 f"the stored payload no longer fits {self.payload.__name__}: {codec.misfit(error)}"
             ) from error
 
-    def check_stored(self, parts: dict[tuple[str, str], bytes], current: Stage[P, Any]) -> None:
+    def _check_stored(self, parts: dict[tuple[str, str], bytes], current: Stage[P, Any]) -> None:
         """Raise if the stored results of a task do not fit the stages as they are now."""
         before = self.stages[: self.stages.index(current)]
         known = {stage.name for stage in self.stages}
@@ -405,7 +406,7 @@ class Pipeline(Generic[P]):
                     f"stage {stage.name!r} stands before {current.name!r} now, but has no stored result"
                 )
             try:
-                stage.reader(data)
+                stage._reader(data)
             except codec.UNREADABLE as error:
                 raise SchemaMismatch(
                     f"the stored result of stage {stage.name!r} no longer fits: {codec.misfit(error)}"
@@ -432,19 +433,6 @@ def _policies(refused: Mapping[str, str]) -> tuple[tuple[Rule, str], ...]:
 def checked_limit(name: str, value: Any) -> None:
     """How many may run at once, or None."""
     checked_whole(name, value, 1, MOST_AT_ONCE, none="for no limit")
-
-
-def checked_priority(priority: int) -> int:
-    """A priority, from -2 to 2."""
-    if (
-        not isinstance(priority, int)
-        or isinstance(priority, bool)
-        or not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY
-    ):
-        raise ConfigError(
-            f"priority {shown(priority)}: it is a whole number from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}"
-        )
-    return priority
 
 
 def checked_queue(queue: str) -> str:

@@ -11,6 +11,7 @@ from onceward.errors import ConfigError, UnknownKind
 from onceward.model.arguments import checked_values
 from onceward.model.budget import BudgetRule
 from onceward.model.gates import BUDGET, KEY, PIPELINE, WEIGHT, kind_of, source_of, weighed
+from onceward.model.payload import secret_fields
 from onceward.model.source import GateLimits, Source
 from onceward.model.task import lane_of
 
@@ -29,7 +30,7 @@ class Registry:
         self.sources: dict[str, Source] = {}
         self.budgets: dict[str, BudgetRule] = {}
         for pipeline in self:
-            for stage in pipeline.every_stage:
+            for stage in pipeline._every_stage:
                 self.learn(stage)
             pipeline.tell_of.add(self)
 
@@ -62,11 +63,11 @@ class Registry:
     @property
     def queues(self) -> list[str]:
         """Every queue in which tasks of these pipelines can stand."""
-        return sorted({queue for pipeline in self for queue in pipeline.queues})
+        return sorted({queue for pipeline in self for queue in pipeline._queues})
 
     def limits_ms(self, otherwise_ms: int) -> dict[str, int]:
         """How long tasks of each kind may take, where their pipeline says nothing otherwise so long."""
-        return {pipeline.kind: pipeline.limit_ms(otherwise_ms) for pipeline in self}
+        return {pipeline.kind: pipeline._limit_ms(otherwise_ms) for pipeline in self}
 
     @property
     def kinds_at_expiry(self) -> tuple[list[str], list[str]]:
@@ -75,13 +76,18 @@ class Registry:
         return sorted(having), sorted(set(self._by_kind) - having)
 
     @property
+    def secret_fields(self) -> dict[str, frozenset[str]]:
+        """The fields of payloads that viewers do not see, by kind."""
+        return {pipeline.kind: secret_fields(pipeline.payload) for pipeline in self}
+
+    @property
     def threaded(self) -> frozenset[str]:
         """The lines of the kinds whose tasks need a thread as soon as they begin."""
         beginning = [(pipeline, pipeline.stages[0]) for pipeline in self if pipeline.stages]
         return frozenset(
             lane_of(queue, pipeline.kind)
             for pipeline, stage in beginning
-            for queue in pipeline.queues
+            for queue in pipeline._queues
             if not stage.is_async and stage.isolation is None
         )
 
@@ -89,7 +95,7 @@ class Registry:
     def governs(self) -> bool:
         """Whether any stage has gates to pass."""
         return bool(self.sources) or any(
-            one.concurrency or one.key_concurrency or any(stage.costs.is_governed for stage in one.every_stage)
+            one.concurrency or one.key_concurrency or any(stage.costs.is_governed for stage in one._every_stage)
             for one in self
         )
 
@@ -107,7 +113,7 @@ class Registry:
         """The budgets for which a task at a stage may wait: to draw from them, or to hold something."""
         held = [
             rule
-            for one in (self._by_kind[kind].every_stage if kind in self._by_kind else ())
+            for one in (self._by_kind[kind]._every_stage if kind in self._by_kind else ())
             if stage is None or one.name == stage or (stage == LAST and one.name.startswith(LAST))
             for rule in one.costs.held
         ]
@@ -118,14 +124,14 @@ class Registry:
         """How long the bucket of each source takes at most to be full again: after a burst, or after all calls of the
         stage that makes the most."""
         calls: dict[str, int] = {}
-        for stage in (stage for one in self for stage in one.every_stage if stage.source is not None):
+        for stage in (stage for one in self for stage in one._every_stage if stage.source is not None):
             calls[stage.source.name] = max(calls.get(stage.source.name, 1), stage.tokens)
         gates = {name: source.gate for name, source in self.sources.items()}
         return {name: max(gate.burst, calls[name]) * (gate.interval_us or 0) for name, gate in gates.items()}
 
     def limits_of(self, gate: str) -> GateLimits:
-        """What a gate lets through. One that the code no longer has lets everything through: whoever passes it is put
-        where it belongs before it runs."""
+        """What a gate lets through. One that the code no longer has lets every task through:
+        such a task is put where it belongs before it runs."""
         if gate[0] == BUDGET:
             return NO_LIMITS
         if gate[0] == WEIGHT:
@@ -134,16 +140,16 @@ class Registry:
             return NO_LIMITS if source is None else source.weight_gates.get(weight, NO_LIMITS)
         if gate[0] in (PIPELINE, KEY):
             pipeline = self._by_kind.get(kind_of(gate))
-            return NO_LIMITS if pipeline is None else pipeline.limits_of(gate)
+            return NO_LIMITS if pipeline is None else pipeline._limits_of(gate)
         source = self.sources.get(source_of(gate))
         return NO_LIMITS if source is None else source.gate
 
     def check_runnable(self) -> None:
         """Refuse to work with a pipeline that has no stages, or stages whose results cannot be stored."""
         for pipeline in self:
-            pipeline.check_stages()
+            pipeline._check_stages()
             for stage in pipeline.stages:
-                assert stage.reader
+                assert stage._reader
 
     def lanes(self, queues: Sequence[str] | None, *, suspect: bool = False) -> tuple[str, ...]:
         """The lines in which work for this app stands, in all queues or in some."""
@@ -157,6 +163,6 @@ class Registry:
         return tuple(
             lane_of(queue, pipeline.kind, suspect=suspect)
             for pipeline in self
-            for queue in pipeline.queues
+            for queue in pipeline._queues
             if queue in wanted
         )

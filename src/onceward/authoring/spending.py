@@ -21,7 +21,7 @@ from onceward.model.outcome import Failed, WaitingForBudget
 from onceward.model.task import NO_EFFECTS, Hold, Lease
 
 pen = threading.RLock()
-"""Held by whoever hands in an effect or takes effects away: a stage may have threads of its own. One for all contexts,
+"""Held while an effect is handed in or effects are taken: a stage may have threads of its own. One for all contexts,
 for a moment each: most never need it."""
 
 

@@ -72,7 +72,7 @@ def checked_stage_function(function: Any) -> None:
     """Refuse as a stage what cannot be called with a context alone, or yields where it should return."""
     name = getattr(function, "__name__", None)
     is_function = callable(function) and not isinstance(function, type) and isinstance(name, str)
-    fits = is_function and hasattr(inspect.unwrap(function), "__globals__")
+    fits = has_code = is_function and hasattr(inspect.unwrap(function), "__globals__")
     if fits:
         try:
             inspect.signature(function, follow_wrapped=False).bind(None)
@@ -81,7 +81,8 @@ def checked_stage_function(function: Any) -> None:
         except ValueError:  # a wrapper that was not written in Python does not say what it takes
             pass
     if not fits:
-        raise ConfigError(f"{shown(function)} is no stage: it is a function with one argument, as in def step(ctx)")
+        what = f"{name}{inspect.signature(function)}" if has_code else shown(function)
+        raise ConfigError(f"{what} is no stage: it is a function with one argument, as in def step(ctx)")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigError(
             f"stage {name!r} is no function with one result: it yields; return a value, and keep what it has done on "
@@ -172,11 +173,11 @@ class Stage(Generic[P_contra, R_co]):
         self.__module__ = function.__module__
 
     @property
-    def weighs_payloads(self) -> bool:
+    def _weighs_payloads(self) -> bool:
         """Whether how much it needs of its source depends on the payload."""
         return any(callable(weight) for weight in self.weights.values())
 
-    def weights_of(self, payload: Any) -> list[tuple[str, int]]:
+    def _weights_of(self, payload: Any) -> list[tuple[str, int]]:
         """How many of each weight it needs for a task with this payload; what a function says, rounded up a little."""
         found = []
         for name, weight in self.weights.items():
@@ -186,7 +187,7 @@ class Stage(Generic[P_contra, R_co]):
             found.append((name, rounded_up(said) if callable(weight) else said))
         return found
 
-    def most_calls(self, payload: Any) -> int:
+    def _most_calls(self, payload: Any) -> int:
         """How many outside calls one run of the stage may make, for a task with this payload."""
         if not callable(self.calls):
             return self.calls
@@ -198,12 +199,12 @@ class Stage(Generic[P_contra, R_co]):
             )
         return found
 
-    def most_retries(self, usual: int) -> int:
+    def _most_retries(self, usual: int) -> int:
         """How often one of its calls may be repeated, whatever source it is of."""
         own = None if self.source is None else self.source.retries
         return usual if own is None else max(usual, own)
 
-    def limit_ms(self, otherwise_ms: int) -> int | None:
+    def _limit_ms(self, otherwise_ms: int) -> int | None:
         """How long an attempt may take; None if that does not matter."""
         return self.timeout_ms if self.declares_timeout else otherwise_ms
 
@@ -215,7 +216,7 @@ class Stage(Generic[P_contra, R_co]):
         return f"<stage {self.kind}.{self.name}>"
 
     @property
-    def returns(self) -> Any:
+    def _returns(self) -> Any:
         """The type that the stage is annotated to return; anything if it is not annotated."""
         function = inspect.unwrap(self.function)
         annotations = function.__annotations__
@@ -228,7 +229,7 @@ class Stage(Generic[P_contra, R_co]):
         except Exception as error:
             raise ConfigError(f"stage {self.name!r}: what it returns cannot be read: {error}") from error
 
-    def stored(self, value: Any) -> bytes:
+    def _stored(self, value: Any) -> bytes:
         """The stored form of what the stage returned, checked to read back as what it is annotated to return."""
         if value is None and self._returns_nothing:
             return NOTHING
@@ -236,15 +237,15 @@ class Stage(Generic[P_contra, R_co]):
         try:
             data = codec.encoded(value, what)
         except PayloadError:
-            self.check_returned(value)
+            self._check_returned(value)
             raise
         try:
-            self.reader(data)
+            self._reader(data)
         except msgspec.ValidationError as error:
             raise ConfigError(f"{what} does not fit its annotation: {error}") from error
         return data
 
-    def check_returned(self, value: Any) -> None:
+    def _check_returned(self, value: Any) -> None:
         """Refuse as a result what the stage was meant to raise, or to wait for."""
         name = type(value).__name__
         if isinstance(value, Verdict):
@@ -258,9 +259,9 @@ class Stage(Generic[P_contra, R_co]):
             )
 
     @cached_property
-    def reader(self) -> Callable[[bytes], Any]:
+    def _reader(self) -> Callable[[bytes], Any]:
         """The function that reads a stored result; `msgspec.ValidationError` where it does not fit."""
-        returns = self.returns
+        returns = self._returns
         self._returns_nothing = returns is type(None) or returns is None or returns is Any
         try:
             return codec.decoder(type(None) if returns is None else returns)
@@ -268,10 +269,10 @@ class Stage(Generic[P_contra, R_co]):
             raise ConfigError(f"stage {self.name!r} returns {returns!r}, which cannot be stored: {error}") from error
 
     @cached_property
-    def fingerprint(self) -> bytes:
+    def _fingerprint(self) -> bytes:
         """What of the stage its stored results depend on: its name and the shape of its result."""
         try:
-            shape = msgspec.json.encode(msgspec.json.schema(self.returns), order="deterministic")
+            shape = msgspec.json.encode(msgspec.json.schema(self._returns), order="deterministic")
         except (TypeError, ConfigError):
-            shape = repr(self.returns).encode()
+            shape = repr(self._returns).encode()
         return hashlib.blake2b(self.name.encode() + b"\x00" + shape, digest_size=8).digest()

@@ -19,7 +19,7 @@ from onceward.terminal import show, stop_writing
 def answer(output: Output, document: Callable[[], documents.Document], screen: Callable[[], Iterable[Any]]) -> None:
     """Answer as it was asked for: with a JSON document, or for a person on a screen.
 
-    Where nobody reads to the end, as before `head`, the command goes on, and ends with the code of its answer.
+    Where the output is not read to the end, as before `head`, the command still ends with the code of its answer.
     """
     try:
         if output.json:

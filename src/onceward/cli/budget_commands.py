@@ -17,7 +17,7 @@ from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
-from onceward.cli.screens import table
+from onceward.cli.tables import table
 from onceward.cli.target_app import database
 from onceward.cli.words import age
 from onceward.errors import BudgetNotFound, ConfigError
@@ -123,7 +123,8 @@ def _holds(held: Sequence[HoldStatus], now: datetime) -> Table:
             for one in held
         ),
         right=("by task", "amount"),
-        cut=("held as",),
+        cut=("held as", "budget"),
+        first_out=("since", "kind"),
     )
 
 
@@ -145,7 +146,8 @@ def _table(found: Sequence[BudgetStatus], now: datetime) -> Table:
             for one in found
         ),
         right=("limit", "spent", "reserved", "left", "waiting"),
-        cut=("for",),
+        cut=("for", "name"),
+        first_out=("unit", "reserved", "begins anew"),
     )
 
 

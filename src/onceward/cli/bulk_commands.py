@@ -14,7 +14,7 @@ from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
 from onceward.cli.many_tasks import Progress, bulk_document, sentence_of
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
-from onceward.cli.screens import table
+from onceward.cli.tables import table
 from onceward.cli.target_app import database
 from onceward.errors import ConfigError
 from onceward.operations.bulk import BulkStatus

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from onceward import terminal
 from onceward.app import App
-from onceward.cli import demo_app, documents, screens, target_app
+from onceward.cli import demo_app, documents, screens, tables, target_app
 from onceward.cli.exits import BAD_ANSWER, FINE
 from onceward.model.connection import Connection
 from onceward.model.status import Event, Status
@@ -335,7 +335,7 @@ def _show_balance(
         (line.what, str(line.expected), str(line.found), Text("ok", "green") if line.ok else Text("OFF", "bold red"))
         for line in balance
     ]
-    table = screens.table(("", "expected", "found", " "), rows, right=("expected", "found"))
+    table = tables.table(("", "expected", "found", " "), rows, right=("expected", "found"))
     console.print()
     console.print(table)
     for part in list(screens.report_screen(report))[0 if not report.ok else -1 :]:

@@ -113,7 +113,7 @@ def limits(
     where: Where = ANY_PLACE,
     output: Output = NOTHING_SAID,
 ) -> int:
-    """Show the limits of a lineage or a part of it, or raise them. Nobody but an operator can."""
+    """Show the limits of a lineage or a part of it, or raise them, which only an operator can."""
     with database(where) as app:
         now_has = app.lineages.raise_limits(id, Limits(max_depth, max_tasks, max_children, deadline))
         answer(

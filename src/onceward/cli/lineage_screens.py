@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from onceward.cli.screens import GAP, LEAST_WIDTH, STATUS_STYLE, status_text, table
+from onceward.cli.screens import STATUS_STYLE, status_text
+from onceward.cli.tables import GAP, LEAST_WIDTH, table
 from onceward.cli.words import age, shortened, time_of
 from onceward.harmless import one_line
 from onceward.model.decide import wait_text

@@ -10,13 +10,13 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from onceward.app import App
 from onceward.cli import target_app
 from onceward.cli.answers import Aside
 from onceward.cli.command_line import command_line, example
 from onceward.cli.exits import FINE
 from onceward.cli.options import NOTHING_SAID, PLAIN_LOG, Flag, Log, Output
 from onceward.cli.reloading import run_reloading
-from onceward.model.status import Status
 from onceward.store.drivers.availability import database
 from onceward.support import logs
 
@@ -66,7 +66,7 @@ def run(
     wanted = None if queues is None else [queue.strip() for queue in queues.split(",") if queue.strip()]
     answer = Aside() if output.json else None
     found = target_app.loaded(app)
-    found._registry.lanes(wanted)  # a queue that nobody uses is refused before anything begins
+    found._registry.lanes(wanted)  # a queue that no stage uses is refused before anything begins
     log.begin(app, output)
     logger = logs.EngineLog("onceward.cli")
     logger.info(
@@ -80,22 +80,20 @@ def run(
     began, started = found._store.clock.now(), time.monotonic()
     found.run(processes=processes or None, concurrency=concurrency, queues=wanted, until_idle=until_idle, name=name)
     seconds = round(time.monotonic() - started, 3)
-    counts: dict[Status, int] = {}
-    ended: dict[Status, int] = {}
-    if not database.is_away:  # or the end would wait for it
-        counts, ended = found.stats.counts(), target_app.ended_since(found, began)
+    counts, ended = _counts_at_the_end(found, began)
     found.close()
-    logger.info("stopped", after_s=seconds, **{status.word: count for status, count in ended.items()})
+    logger.info("stopped", after_s=seconds, **ended)
     if answer is not None:
-        answer.give(
-            {
-                "seconds": seconds,
-                "processes": processes,
-                "ended": {one.word: count for one, count in ended.items()},
-                "tasks": {one.word: count for one, count in counts.items()},
-            }
-        )
+        answer.give({"seconds": seconds, "processes": processes, "ended": ended, "tasks": counts})
     return FINE
+
+
+def _counts_at_the_end(app: App, began: int) -> tuple[dict[str, int], dict[str, int]]:
+    """How many tasks there are, and how many have ended since, by status; nothing while the database is away."""
+    if database.is_away:  # or the end would wait for it
+        return {}, {}
+    counts, ended = app.stats.counts(), target_app.ended_since(app, began)
+    return {one.word: count for one, count in counts.items()}, {one.word: count for one, count in ended.items()}
 
 
 @command_line.command(sort_key=1, help_epilogue=example("onceward demo"))

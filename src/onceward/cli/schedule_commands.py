@@ -16,7 +16,7 @@ from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import BAD_ANSWER, FINE, complain
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
-from onceward.cli.screens import table
+from onceward.cli.tables import table
 from onceward.cli.target_app import database
 from onceward.cli.words import age, time_of
 from onceward.errors import ConfigError
@@ -114,7 +114,8 @@ def _table(found: Sequence[ScheduleStatus], now: datetime) -> Table:
             for one in found
         ),
         right=("task", "fired"),
-        cut=("name",),
+        cut=("name", "kind"),
+        first_out=("missed", "task", "tz", "fired"),
     )
 
 

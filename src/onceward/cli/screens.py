@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from onceward.authoring.pipeline import Pipeline
 from onceward.cli.documents import Document, is_silent, lane_parts, stages_of
+from onceward.cli.tables import GAP, LEAST_WIDTH, heading, table
 from onceward.cli.words import age, as_json_text, shortened, time_of
 from onceward.client.batch import BatchStatus
 from onceward.client.importing import Imported
@@ -21,17 +22,16 @@ from onceward.model.decide import wait_text
 from onceward.model.status import Event, Status
 from onceward.model.times import moment
 from onceward.store.reports.tasks import Backlog, WorkerRow
-from onceward.store.verify.verify import Report
 from onceward.terminal import console
-from onceward.views.envelope import Envelope
 from onceward.views.task import Task
 from onceward.views.why import note_text
 
+if TYPE_CHECKING:
+    from onceward.store.verify.verify import Report
+    from onceward.views.envelope import Envelope
+
 RESULT_LENGTH = 200
 NOTE_LENGTH = 500
-LEAST_WIDTH = 20
-"""How far a column that gives way may be pressed together."""
-GAP = 2
 
 STATUS_STYLE = {
     Status.PENDING: "default",
@@ -48,82 +48,6 @@ _TROUBLE = frozenset({Event.RETRY_SCHEDULED, Event.TIMED_OUT, Event.CRASHED, Eve
 _LEFT_OUT_FIRST = ("heartbeat", "created", "ended", "stage", "worker")
 _BATCH_STYLE = {"open": "cyan", "succeeded": "green", "partial": "yellow", "failed": "bold red"}
 _STATE_STYLE = {"finished": "green", "current": "cyan", "failed": "bold red"}
-
-
-def heading(text: str, note: str = "") -> Text:
-    """A line above a table."""
-    return Text.assemble(("\n" + text, "bold"), (f"  {note}" if note else "", "dim"))
-
-
-def table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str | Text]],
-    *,
-    right: Sequence[str] = (),
-    cut: Sequence[str] = (),
-    folded: Sequence[str] = (),
-    first_out: Sequence[str] = (),
-) -> Table:
-    """A table. Columns named `right` hold numbers; where it is narrow those named `cut` and `folded` give way, and on a
-    terminal those named `first_out` are left out, one by one. If that is not enough its lines are longer than the
-    screen."""
-    cells = [[Text(harmless(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
-    if sys.stdout.isatty():
-        columns, cells = _without(columns, cells, first_out, {*cut, *folded})
-    natural = _natural(columns, cells)
-    gaps = GAP * max(0, len(columns) - 1)
-    room = console().width
-    yielding = [place for place, name in enumerate(columns) if name in cut or name in folded]
-    widths = _fitted(natural, yielding, room - gaps)
-    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-    for name, width in zip(columns, widths, strict=True):
-        made.add_column(
-            name,
-            justify="right" if name in right else "left",
-            no_wrap=name not in folded,
-            overflow="fold" if name in folded else "ellipsis",
-            min_width=width,
-            max_width=width,
-        )
-    if sum(widths) + gaps > room:
-        made.width = sum(widths) + gaps
-    for row in cells:
-        made.add_row(*row)
-    return made
-
-
-def _natural(columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> list[int]:
-    """How wide columns are by what stands in them."""
-    return [max(len(name), *(row[place].cell_len for row in cells), 0) for place, name in enumerate(columns)]
-
-
-def _without(
-    columns: Sequence[str], cells: list[list[Text]], first_out: Sequence[str], yielding: Set[str]
-) -> tuple[Sequence[str], list[list[Text]]]:
-    """A table without those columns for which there is no room, though others give way."""
-    for name in first_out:
-        widths = zip(columns, _natural(columns, cells), strict=True)
-        least = [min(width, LEAST_WIDTH) if column in yielding else width for column, width in widths]
-        if sum(least) + GAP * (len(columns) - 1) <= console().width:
-            break
-        place = columns.index(name)
-        columns = [column for column in columns if column != name]
-        cells = [row[:place] + row[place + 1 :] for row in cells]
-    return columns, cells
-
-
-def _fitted(natural: Sequence[int], yielding: Sequence[int], room: int) -> list[int]:
-    """How wide columns are: as wide as what stands in them, but those that give way so narrow that all have room, the
-    widest first. Rich would take from all alike, until the narrow ones are gone."""
-    widths = list(natural)
-    while sum(widths) > room:
-        widest = max(yielding, key=lambda place: widths[place], default=None)
-        if widest is None or widths[widest] <= LEAST_WIDTH:
-            break
-        second = max((widths[place] for place in yielding if place != widest), default=0)
-        most = sum(widths) - room
-        widths[widest] -= min(most, max(1, widths[widest] - max(second, LEAST_WIDTH)))
-    return widths
 
 
 def batches_table(batches: Sequence[BatchStatus], now: datetime) -> Table:
@@ -245,7 +169,7 @@ def task_screen(task: Task, payload: bytes, pipeline: Pipeline[Any] | None, now:
         yield heading("Progress")
         yield _progress_text(task, now)
     if task.history:
-        yield heading("History", f"{len(task.history)} events")
+        yield heading("History", f"{len(task.history)} event{'s' * (len(task.history) != 1)}")
         yield _history_table(task, now)
     traces = [one for one in task.history if one.trace is not None]
     if traces:

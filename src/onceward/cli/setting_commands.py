@@ -17,7 +17,7 @@ from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Output, Where
-from onceward.cli.screens import table
+from onceward.cli.tables import table
 from onceward.cli.target_app import database
 from onceward.cli.words import shortened, time_of
 from onceward.errors import ConfigError
@@ -66,7 +66,7 @@ def settings(
         if unset:
             assert name is not None
             was_there = app.settings.unset(name)
-            said = f"{name} is {_said(app, name)}{'' if was_there else '; nobody had changed it'}"
+            said = f"{name} is {_said(app, name)}{'' if was_there else '; it was not set'}"
             answer(output, lambda: {"unset": name, "was_set": was_there}, lambda: [Text(said)])
         elif value is not None:
             assert name is not None
@@ -128,6 +128,7 @@ def _settings_table(found: Sequence[SettingValue], now: datetime) -> Table:
             for one in found
         ),
         cut=("what it is",),
+        first_out=("by", "changed", "default"),
     )
 
 

@@ -17,7 +17,7 @@ from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import BAD_ANSWER, FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Flag, Output, Where
-from onceward.cli.screens import table
+from onceward.cli.tables import table
 from onceward.cli.target_app import database
 from onceward.cli.words import age, shortened, time_of
 from onceward.errors import ConfigError

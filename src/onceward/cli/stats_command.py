@@ -18,7 +18,8 @@ from onceward.cli.command_line import command_line, example
 from onceward.cli.documents import Document, iso
 from onceward.cli.exits import FINE
 from onceward.cli.options import ANY_PLACE, NOTHING_SAID, Output, Where
-from onceward.cli.screens import heading, status_text, table
+from onceward.cli.screens import status_text
+from onceward.cli.tables import heading, table
 from onceward.cli.target_app import database
 from onceward.cli.words import age
 from onceward.harmless import one_line

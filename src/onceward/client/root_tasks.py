@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from onceward.authoring.pipeline import Pipeline, checked_priority
+from onceward.authoring.pipeline import Pipeline
 from onceward.authoring.registry import Registry
 from onceward.errors import ConfigError
-from onceward.model.enqueue_options import EnqueueOptions
+from onceward.model.enqueue_options import EnqueueOptions, checked_priority
 from onceward.model.lineage import Bounds, Limits
 from onceward.model.payload import (
     Payload,
@@ -92,7 +92,7 @@ class Rooting:
         for kind, places in _by_class(payloads).items():
             pipeline = self._pipeline_of(kind)
             some = payloads if len(places) == len(payloads) else [payloads[place] for place in places]
-            if pipeline.is_plain and options.limits is None and self._stop_list is None:
+            if pipeline._is_plain and options.limits is None and self._stop_list is None:
                 made.alike.append((places, _alike(pipeline, kind, some, now, options)))
                 continue
             for place, payload in zip(places, some, strict=True):
@@ -129,9 +129,9 @@ class Rooting:
             unique=pipeline.unique,
             fresh_for_ms=pipeline.fresh_for_ms,
             bounds=None if options.limits is None else self._replaced(options.limits),
-            gates=pipeline.gates_of(pipeline.stages[0], payload) if pipeline.stages else None,
+            gates=pipeline._gates_of(pipeline.stages[0], payload) if pipeline.stages else None,
             estimate=pipeline.stages[0].costs.estimate(payload) if pipeline.stages else None,
-            counted=pipeline.counted_in(payload),
+            counted=pipeline._counted_in(payload),
         )
 
     def _pipeline_of(self, kind: type[Payload]) -> Pipeline[Any]:
@@ -139,7 +139,7 @@ class Rooting:
             raise ConfigError(f"enqueue takes a payload, not {kind.__name__}")
         pipeline = self._registry[kind.__kind__]
         if not pipeline.stages:
-            pipeline.check_stages()
+            pipeline._check_stages()
         return pipeline
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from onceward.errors import StoreUnavailable
 from onceward.store.drivers.lent_connection import GuardedConnection
 from onceward.store.drivers.open import Store
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 
 MOST_KEPT = 4
 

@@ -13,7 +13,7 @@ from onceward.errors import ConfigError, TaskNotFound
 
 LARGEST_ID = 2**63 - 1
 MOST_LISTED = 2**31 - 1
-"""How much any list holds; whoever asks for more gets as much."""
+"""How much any list holds; a request for more gets as much."""
 _LONGEST_SHOWN = 200
 
 T = TypeVar("T")

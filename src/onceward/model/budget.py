@@ -125,8 +125,8 @@ class Budget:
 
     `scope` says for whom: the whole app, or each pipeline, source instance, lineage or batch for itself. `per` is the
     window after which it begins anew. When it is spent, tasks wait until it is raised or its window is over; with
-    `when_spent="fail"` they fail. One in `"tasks"` counts the tasks of a pipeline when they are made: whoever would be
-    one too many is refused.
+    `when_spent="fail"` they fail. One in `"tasks"` counts the tasks of a pipeline when they are made: a task
+    too many is refused.
     """
 
     name: str
@@ -274,7 +274,7 @@ def too_little(account: Account, left: int, amount: int) -> str:
 
 
 class Account(msgspec.Struct, frozen=True, gc=False):
-    """What was made of a budget for somebody in one window."""
+    """What is known of a budget for one scope in one window."""
 
     name: str
     scope: str

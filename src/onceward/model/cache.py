@@ -1,7 +1,7 @@
 """The response cache: what is known of an answer before its source is asked for it.
 
-An answer belongs to a source and a key. While somebody asks for it nobody else does: they wait, for a moment where they
-are, then out of the way. Who asks is known by the token of its attempt, so one that died keeps nobody waiting.
+An answer belongs to a source and a key. While one attempt asks for it no other does: they wait, for a moment where they
+are, then out of the way. The row names the token of the attempt that asks, so one that died keeps no task waiting.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Cached(msgspec.Struct, frozen=True, gc=False):
     """What the cache holds for a key."""
 
     value: bytes | None
-    """The answer; None while somebody asks for it, and after that has failed."""
+    """The answer; None while an attempt asks for it, and after that has failed."""
     stored_at: int
     expires_at: int
-    """When the answer is too old, or when whoever asks for it has had time enough."""
+    """When the answer is too old, or when the attempt that asks for it has had time enough."""
     used_at: int
     is_being_filled: bool
     """Whether an attempt that still holds its task asks for it."""
@@ -38,7 +38,7 @@ class Cached(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnswerTaken(Exception):
-    """Somebody else asks for the answer, or has it by now: look again."""
+    """Another attempt asks for the answer, or has it by now: look again."""
 
 
 def hash_of(key: Any) -> bytes:

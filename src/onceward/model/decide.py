@@ -119,6 +119,30 @@ def after_failure(
     return TryAgain(stage, now + delay_ms, reason, fingerprint, same_errors, storm_brake, is_transient=is_transient)
 
 
+class SameErrors(msgspec.Struct, frozen=True):
+    """How often a task, and tasks like it, have failed with one error before."""
+
+    elsewhere: int | None
+    """An ended task of the same work that failed with it."""
+    in_a_row: int
+    """How often this task has, without another error in between."""
+    in_lineage: int
+    """How many tasks of the same kind and lineage have."""
+
+
+def after_same_errors(move: TryAgain, kind: str, errors: SameErrors) -> TryAgain | Finish:
+    """Keep a retry, or end a task that has failed the same way before: another try would only cost."""
+    if errors.elsewhere is not None:
+        why = f"failed the same way before (task {errors.elsewhere})"
+    elif move.same_errors is not None and errors.in_a_row + 1 >= move.same_errors:
+        why = f"failed the same way {errors.in_a_row + 1} times in a row"
+    elif move.storm_brake is not None and errors.in_lineage >= move.storm_brake:
+        why = f"{errors.in_lineage} {kind} tasks of this lineage have failed the same way"
+    else:
+        return move
+    return Finish(move.stage, None, Status.FAILED, safe_text(f"{why}: {move.reason}"), move.fingerprint, move.trace)
+
+
 def after_crash(lease: Lease, stage: str, deaths_allowed: int, how: str) -> Crash:
     """The move for a stage whose process died while it ran in it alone."""
     crashes = lease.crashes + 1
@@ -179,7 +203,7 @@ def wait_text(waiting_for: str) -> str:
 
 
 def safe_text(text: str) -> str:
-    """A text that both databases hold, and anybody may read: no NUL, no lone surrogates, no secrets, not endless; and
-    not empty, because what has ended says why."""
+    """A text that both databases hold, and that is safe to show: no NUL, no lone surrogates, no secrets, not endless;
+    and not empty, because what has ended says why."""
     held = text[:LONGEST_READ].replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
     return redacted(held)[:2_000] or NO_REASON

@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
+from onceward.errors import ConfigError
+from onceward.model.arguments import shown
 from onceward.model.lineage import Limits
+from onceward.model.task import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from onceward.model.times import Duration
 
 
@@ -19,3 +22,16 @@ class EnqueueOptions(NamedTuple):
 
 
 NO_OPTIONS = EnqueueOptions()
+
+
+def checked_priority(priority: int) -> int:
+    """Check a priority, from -2 to 2."""
+    if (
+        not isinstance(priority, int)
+        or isinstance(priority, bool)
+        or not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY
+    ):
+        raise ConfigError(
+            f"priority {shown(priority)}: it is a whole number from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}"
+        )
+    return priority

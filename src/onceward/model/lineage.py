@@ -2,7 +2,7 @@
 which a spawn is refused.
 
 Ancestors are the strict ones, root first; the engine alone writes them. A limit is the lineage's, set at the root; a
-child may narrow it for itself and its descendants, and nobody but an operator widens it.
+child may narrow it for itself and its descendants, and only an operator widens it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.arguments import shown
 from onceward.model.budget import Amount, Counted, amount_of, read_amount
+from onceward.model.secret_fields import masked_text
 from onceward.model.status import Status
 from onceward.model.times import Duration, duration_text, milliseconds
 
@@ -50,7 +51,7 @@ class Rule(StrEnum):
 
 REPEATS = frozenset({Rule.CYCLE, Rule.DUPLICATE, Rule.DONE})
 """Rules about work that is there already. A child that is made all the same, for an operator to approve of, does not
-take the identity of that work: whoever has it keeps it."""
+take the identity of that work: its holder keeps it."""
 
 LIMITS = frozenset({Rule.DEPTH, Rule.LIMIT, Rule.BUDGET})
 """Rules about room: a batch of which they refuse a part is not whole. By the others it is there, or not wanted."""
@@ -236,6 +237,8 @@ class Sort(msgspec.Struct, frozen=True, gc=False):
     """What its first stage may cost at most."""
     counted: tuple[Counted, ...] = ()
     """The budgets that count it."""
+    secret: frozenset[str] = frozenset()
+    """The fields of its payload that no refusal says."""
 
     def policy(self, rule: Rule) -> str:
         """What its pipeline wants if a rule refuses it: to be told ("refuse"), an error, or an operator asked."""
@@ -270,7 +273,7 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
     @property
     def shown_key(self) -> str:
         """Its key as a refusal says it: not endless, and on one line. Without a key of its own, all its fields."""
-        key = self.payload.decode() if self.key is None else self.key
+        key = masked_text(self.payload, self.sort.secret) if self.key is None else self.key
         return repr(key if len(key) <= LONGEST_SHOWN_KEY else f"{key[:LONGEST_SHOWN_KEY]}…")
 
     @property
@@ -283,8 +286,8 @@ class Spawn(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, batch=batch, scope=None)
 
     def following(self, batch: str) -> Spawn:
-        """This child after a batch. It waits already, so that nobody can be asked about it: where another child would
-        wait for approval, it is refused."""
+        """This child after a batch. It waits already, so that no operator can be asked about it: where another child
+        would wait for approval, it is refused."""
         policies = tuple((rule, "refuse" if policy == "park" else policy) for rule, policy in self.sort.policies)
         return msgspec.structs.replace(self, follows=batch, sort=msgspec.structs.replace(self.sort, policies=policies))
 
@@ -308,7 +311,7 @@ class Spawns(msgspec.Struct, frozen=True, gc=False):
     key_hash: bytes
     """Its key, as a hash."""
     defaults: Bounds
-    """The limits of a lineage for which nobody has set any."""
+    """The limits of a lineage for which none were set."""
     asked: tuple[Spawn, ...]
     aliases: tuple[Alias, ...] = ()
     """Further keys of the task itself."""
@@ -410,7 +413,7 @@ def refused_by_depth(depth: int, deepest: int) -> Refused | None:
 
 
 def refused_by_ancestors(spawn: Spawn, family: list[Ancestor]) -> Refused | None:
-    """Whether a spawn would repeat an ancestor or the spawning task, which is the last of the family. Whoever goes by
+    """Whether a spawn would repeat an ancestor or the spawning task, which is the last of the family. A task with
     several keys is there with each of them."""
     for ancestor in family:
         by_key = spawn.key_hash is not None

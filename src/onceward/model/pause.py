@@ -58,7 +58,7 @@ class Pauses(NamedTuple):
         return self.of_line(lane) is not None or any(self.of_gate(gate.name) is not None for gate in named)
 
     def open_lines(self, lanes: tuple[str, ...]) -> tuple[str, ...]:
-        """The lines of these that nobody has paused."""
+        """The lines of these that are not paused."""
         return tuple(lane for lane in lanes if self.of_line(lane) is None) if self.scopes else lanes
 
 

@@ -4,7 +4,11 @@
         name: str
 
 `kind` is written into every row, so it outlives renames of the class. `key()` says what the work is about; with the
-kind it is the task's identity.
+kind it is the task's identity. `secret` names fields whose values viewers do not see, wherever a payload is shown:
+
+    class Login(Payload, kind="login", secret=("password",)):
+        user: str
+        password: str
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
         __kind__: ClassVar[str]
 
-        def __init_subclass__(cls, *, kind: str) -> None: ...
+        def __init_subclass__(cls, *, kind: str, secret: Sequence[str] = ()) -> None: ...
 
         def key(self) -> str:
             """What the work is about. By default all fields."""
@@ -35,9 +39,9 @@ if TYPE_CHECKING:
 else:
 
     class _PayloadMeta(type(msgspec.Struct)):
-        """msgspec's metaclass refuses unknown class keywords; this one takes `kind` and makes every payload frozen."""
+        """msgspec's metaclass refuses unknown class keywords; this one takes `kind` and `secret`."""
 
-        def __new__(mcs, name, bases, namespace, *, kind=None, **options):
+        def __new__(mcs, name, bases, namespace, *, kind=None, secret=(), **options):
             if "key" in namespace.get("__annotations__", {}):
                 raise ConfigError(f"{name}.key is a method of every payload; give the field another name")
             options["frozen"] = True
@@ -49,19 +53,40 @@ else:
             if not isinstance(kind, str) or not kind or len(kind) > 200 or not kind.isprintable() or {*":@"} & {*kind}:
                 raise ConfigError(f"{kind!r} is no kind; take a short printable name without a colon or an @")
             cls.__kind__ = kind
+            cls.__secret__ = _checked_secret(cls, secret)
             return cls
 
-        def __init__(cls, name, bases, namespace, *, kind=None, **options):
+        def __init__(cls, name, bases, namespace, *, kind=None, secret=(), **options):
             super().__init__(name, bases, namespace)
 
     class Payload(msgspec.Struct, metaclass=_PayloadMeta):
         """The base of all payloads."""
 
         __kind__: ClassVar[str] = ""
+        __secret__: ClassVar[frozenset[str]] = frozenset()
 
         def key(self) -> str:
             """What the work is about. By default all fields."""
             return codec.encoded(self, f"the key of {type(self).__name__}").decode()
+
+
+def _checked_secret(cls: Any, names: Any) -> frozenset[str]:
+    """Return the secret fields of a class by what stands in a stored payload: a name, or the place in an array."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f'secret={names!r}: name the fields of {cls.__name__}, as in secret=("password",)')
+    fields = cls.__struct_fields__
+    if unknown := sorted({*names} - {*fields}):
+        raise ConfigError(f"{cls.__name__} has no field {unknown[0]!r} that could be secret")
+    config = cls.__struct_config__
+    first = 0 if config.tag is None else 1  # an array begins with its tag
+    places = map(str, range(first, first + len(fields)))
+    stored = dict(zip(fields, places if config.array_like else cls.__struct_encode_fields__, strict=True))
+    return frozenset(stored[name] for name in names)
+
+
+def secret_fields(payload_type: type[Payload]) -> frozenset[str]:
+    """Return the fields that viewers do not see, by what stands in a stored payload: names, or places in an array."""
+    return typing.cast("frozenset[str]", payload_type.__secret__)  # type: ignore[attr-defined]
 
 
 def has_own_key(payload_type: type[Payload]) -> bool:

@@ -53,7 +53,7 @@ class Retry:
     `storm_brake=n` gives up when n tasks of this pipeline in the same lineage have failed for good with that error.
 
     What is not given of `retries`, `base`, `cap` and that 5 is as the settings `retries`, `retry_base`, `retry_cap` and
-    `same_errors` say: 3 retries from 1 s up to 24 h where nobody has changed them.
+    `same_errors` say: 3 retries from 1 s up to 24 h where they were not changed.
     """
 
     retries: int | None = UNSET
@@ -229,7 +229,7 @@ def _asked_ms(error: BaseException, now: int) -> float | None:
 def _attribute(thing: Any, name: str) -> Any:
     try:
         return getattr(thing, name, None)
-    except Exception:  # a property of somebody's error may raise, and the task must be judged all the same
+    except Exception:  # a property of the error may raise, and the task must be judged all the same
         return None
 
 
@@ -237,7 +237,7 @@ def _header(headers: Any, name: str) -> Any:
     """A header, of a mapping or of a message of the email package, which is none; None if it is not there."""
     try:
         return headers.get(name)
-    except Exception:  # whatever it is that somebody calls headers
+    except Exception:  # whatever it is that is called headers there
         return None
 
 

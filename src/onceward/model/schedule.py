@@ -45,7 +45,7 @@ class Firing(NamedTuple):
 class Cron:
     """Work for certain times: the five fields of a crontab, a payload, and the time zone in which the fields are meant.
 
-    `missed` says what becomes of times at which nobody could fire it: one task for all of them, one for each, or none.
+    `missed` says what becomes of times at which no worker could fire it: one task for all, one for each, or none.
     `name` is the one under which it is remembered; without one it has the kind, and a hash of all the rest.
     """
 

@@ -1,7 +1,7 @@
 """Outside services: what they allow, how healthy they are, and the arithmetic of both.
 
-A bucket of tokens is one number, the time at which it will be full again: whoever takes a token moves it on by what one
-token takes to come back. Nothing is counted down while nobody looks, and no clock has to tick. A breaker opens after so
+A bucket of tokens is one number, the time at which it will be full again: taking a token moves it on by what one
+token takes to come back. Nothing is counted down between two looks, and no clock has to tick. A breaker opens after so
 many failures in a row; when its pause is over one probe decides.
 """
 
@@ -27,7 +27,7 @@ MOST_AT_ONCE = 1_000_000
 A_STEP_BACK_MS = 1_000
 """By how much the clock is behind that was set back; those of two machines differ by less."""
 LOOK_AGAIN_MS = 1_000
-"""When a gate is looked at again that only waits for somebody to leave it: whoever leaves in good order says so."""
+"""When a gate is looked at again that only waits for a task to leave it: a task that leaves in good order says so."""
 LONGEST_INSTANCE = 200
 
 _RATE = re.compile(r"\s*(\d+)\s*/\s*([a-z]+)\s*", re.I)
@@ -53,7 +53,7 @@ class Rate:
 
     @property
     def usual_burst(self) -> int:
-        """What may come at once if nobody says: what comes in a second, and at least one."""
+        """What may come at once by default: what comes in a second, and at least one."""
         return max(1, self.count * 1_000 // self.per_ms)
 
 
@@ -282,7 +282,7 @@ class GateState(msgspec.Struct, frozen=True, gc=False):
 
     def as_of(self, now: int) -> GateState:
         """The same gate. If the clock was set back since its last token was taken, its times move with it: as if
-        nothing had passed since. Whoever asks has to write that down, or nothing ever would."""
+        nothing had passed since. The caller has to write that down, or nothing ever would."""
         behind = self.taken_at - now
         if behind < A_STEP_BACK_MS:
             return self
@@ -292,16 +292,6 @@ class GateState(msgspec.Struct, frozen=True, gc=False):
             paused_until=max(0, self.paused_until - behind),
             taken_at=now,
         )
-
-    @property
-    def in_words(self) -> str:
-        """All that decides who may pass, in one text, for a database to compare."""
-        return f"{self.tat} {self.enabled:d} {self.streak} {self.paused_until} {self.is_half_open:d} {self.opened}"
-
-    @property
-    def is_well(self) -> bool:
-        """Whether a success changes nothing."""
-        return not (self.streak or self.is_half_open)
 
     def with_tat(self, tat: int) -> GateState:
         """The same gate with its bucket as it is now."""
@@ -327,10 +317,10 @@ class CallLimits(NamedTuple):
 
 
 class NotYet(Exception):
-    """A gate lets nobody pass now; it may at a time. If it is full, nobody knows when: as soon as somebody leaves."""
+    """A gate lets no task pass now; it may at a time. If it is full, that is as soon as a task leaves."""
 
     def __init__(self, gate: str, again_at: int, *, is_full: bool = False) -> None:
-        super().__init__(f"{gate} lets nobody pass now")
+        super().__init__(f"{gate} lets no task pass now")
         self.gate = gate
         self.again_at = again_at
         self.is_full = is_full
@@ -342,7 +332,7 @@ class Allowance(msgspec.Struct, frozen=True, gc=False):
     count: int
     again_at: int
     is_full: bool = False
-    """Whether that is only to see if somebody has left meanwhile."""
+    """Whether that is only to see if a task has left meanwhile."""
 
 
 def after_taking(limits: GateLimits, tat: int, tokens: int, now: int) -> int:

@@ -155,5 +155,5 @@ def _as_words(entry: str) -> str:
 def _no_patterns(what: str, entry: str, instead: str) -> str:
     return (
         f"the {what} {entry!r} on a stop list looks like a pattern; patterns are not taken, because one can backtrack "
-        f"forever on a text that somebody else has written. {instead[0].upper()}{instead[1:]}"
+        f"forever on a text from outside. {instead[0].upper()}{instead[1:]}"
     )

@@ -302,7 +302,7 @@ class Fill(Move, frozen=True, gc=False):
 
 
 class Filled(Move, frozen=True, gc=False):
-    """Nobody needs to wait for an answer any more: here it is, or nothing has come of it."""
+    """No task needs to wait for an answer any more: here it is, or nothing has come of it."""
 
     source: str
     hash: bytes

@@ -32,6 +32,7 @@ OPPOSITE = {LESS: AT_LEAST, AT_LEAST: LESS, MORE: AT_MOST, AT_MOST: MORE}
 _OPERATOR = re.compile(r"<=|>=|[:~<>]")
 _FIELD = re.compile(r"[A-Za-z_][\w.\-]*")
 _PLAIN_VALUE = re.compile(r'[^\s,"]+')
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 _NEEDS_QUOTES = re.compile(r'[\s,"\\]|^$')
 _FINGERPRINT = re.compile(r"#[0-9a-f]{32}")
 
@@ -176,8 +177,8 @@ def parse_filter(text: str) -> TaskFilter:
     """Parse a filter; a `FilterError` has the position of what cannot be meant, and says what is allowed there."""
     if len(text) > LONGEST_FILTER:
         raise FilterError(f"a filter has at most {LONGEST_FILTER:,} characters", text[:100], LONGEST_FILTER, 1)
-    if (place := text.find("\0")) >= 0:
-        raise FilterError("a filter has no NUL character", text, place, 1)
+    if (odd := _NOT_TEXT.search(text)) is not None:
+        raise FilterError("a filter has no NUL character, and no half of one", text, odd.start(), 1)
     return TaskFilter(tuple(dict.fromkeys(_Reader(text).terms())))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from onceward.model import codec
+from onceward.model.arguments import LARGEST_ID
 from onceward.model.error_shapes import shape_of
 from onceward.model.status import TERMINAL, Status
 from onceward.model.task_filter import (
@@ -80,7 +81,7 @@ class Range:
             case "<=":
                 self.most = min(self.most, number)
             case ">":
-                self.least = max(self.least, number + 1)
+                self.least = max(self.least, min(number + 1, LARGEST_ID))
             case ">=":
                 self.least = max(self.least, number)
             case _:

@@ -97,7 +97,7 @@ class Clock(Protocol):
         """The wall time in milliseconds since 1970."""
 
     def monotonic(self) -> int:
-        """Milliseconds on a clock that nobody sets, shared by all processes of this machine."""
+        """Milliseconds on a clock that is never set, shared by all processes of this machine."""
 
 
 class SystemClock:
@@ -111,7 +111,7 @@ class SystemClock:
 
 
 A_STEP_MS = 60_000
-"""By how much a clock may seem to go wrong between two looks before somebody has set it."""
+"""By how much a clock may seem to go wrong between two looks before it counts as set."""
 
 
 class StoreClock:
@@ -142,7 +142,7 @@ class StoreClock:
 
     @property
     def steady_ms(self) -> int:
-        """For how long nobody has set it, as far as we have watched it."""
+        """For how long it was not set, as far as it was watched."""
         return self.monotonic() - self._steady_since
 
     def now(self) -> int:
@@ -188,7 +188,7 @@ def uuids7(now: int, count: int) -> list[bytes]:
 
 
 def _drawn() -> bytes:
-    """Sixteen random bytes, drawn many at a time: whoever asks the system lets all other threads run first."""
+    """Sixteen random bytes, drawn many at a time: asking the system lets all other threads run first."""
     while True:
         try:
             return _drawn_ahead.pop()

@@ -11,16 +11,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from onceward.errors import ConfigError
-from onceward.model.arguments import shown
 from onceward.model.budget import amount_text
 from onceward.model.times import duration_text
+from onceward.model.watch_thresholds import Thresholds
 
 MOST_TASKS = 20
 """How many tasks an alert names."""
-MOST, MOST_CHECKS, MOST_BYTES = 1_000_000_000, 1_000_000, 2**60
-DEEPEST = 32_767
-"""How far thresholds go: beyond that no database holds them, and the rule would fail at every look."""
 LONGEST_SUBJECT = 200
 LONGEST_KEY = 300
 FEWEST_LOOKS = 6
@@ -34,16 +30,16 @@ ADVICE: Mapping[str, str] = {
     "time-outs": "See what these tasks wait for; raise the limit only if they really need longer.",
     "batches": "Read the reasons of the failed batches before more of them are opened.",
     "ticks": "Read the log of the ticks: they end before they have done their work.",
-    "workers": "Read the log for how the workers were lost: memory, time limits, or somebody who kills them.",
-    "lease": "Nobody takes back what this worker holds: see that another worker runs, and that the database is free.",
+    "workers": "Read the log for how the workers were lost: memory, time limits, or kills from outside.",
+    "lease": "No worker takes back what this one holds: see that another worker runs, and that the database is free.",
     "reclaims": "See why the workers that had these tasks were lost; one of the tasks may be the cause.",
     "source": "Find out what is wrong with the source, then enable it again: onceward source NAME --enable.",
     "budget nearly spent": "Raise the budget before it is spent, or let what needs it wait.",
     "budget": "What needs this budget waits: raise it, or wait for its next window.",
     "backlog": "More work comes in than is done: add workers, or look for what holds this line back.",
     "code": "Run workers with code that reads what is stored: onceward why ID says what does not fit.",
-    "snapshot": "End whoever reads such an old state: until then the database can throw nothing away, and only grows.",
-    WATCH_FAILED: "Correct the watch: as long as it fails, nobody looks for what it was made for.",
+    "snapshot": "End the transaction that reads such an old state: until then the database frees no space and grows.",
+    WATCH_FAILED: "Correct the watch: as long as it fails, it finds nothing.",
 }
 """The rules of the engine, each with what to do about what it finds."""
 PRUNING = "pruning"
@@ -53,61 +49,8 @@ _BY_NAME = frozenset({"source", "budget nearly spent", "budget"})
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
-    """What is still normal. Shares are parts of 1."""
-
-    every_ms: int
-    window_ms: int
-    samples: int
-    repeats: int
-    key_repeats: int
-    depth: int
-    chain_share: float
-    chain: int
-    """How often a tick may trigger another: what the chain rule measures."""
-    timeouts: int
-    batch_share: float
-    error_share: float
-    tick_ms: int
-    """After how long a tick that has not said how it ended is dead."""
-    expired_checks: int
-    check_ms: int
-    reclaims: int
-    budget_share: float
-    snapshot_ms: int
-    log_bytes: int
-
-    def __post_init__(self) -> None:
-        for name, value, most in (
-            ("watch_samples", self.samples, MOST),
-            ("watch_repeats", self.repeats, MOST),
-            ("watch_key_repeats", self.key_repeats, MOST),
-            ("watch_depth", self.depth, DEEPEST),
-            ("watch_timeouts", self.timeouts, MOST),
-            ("watch_expired", self.expired_checks, MOST_CHECKS),
-            ("watch_reclaims", self.reclaims, MOST),
-            ("watch_log", self.log_bytes, MOST_BYTES),
-        ):
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-                raise ConfigError(f"{name}={shown(value)}: it is a whole number from 1 to {most:,}")
-        for name, share in (
-            ("watch_chain", self.chain_share),
-            ("watch_batches", self.batch_share),
-            ("watch_errors", self.error_share),
-            ("watch_budget", self.budget_share),
-        ):
-            if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
-                raise ConfigError(f"{name}={shown(share)}: it is a share above 0 and up to 1, like 0.05")
-
-    @property
-    def span(self) -> str:
-        """The time that is looked at, in words."""
-        return f"the last {duration_text(self.window_ms)}"
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a rule has found: an alert, before anybody knows whether it is a new one."""
+    """Something that a rule has found: an alert, before it is known whether it is a new one."""
 
     rule: str
     subject: str
@@ -297,7 +240,7 @@ class Silent(NamedTuple):
 
 
 def leases(facts: Sequence[Silent], limits: Thresholds) -> list[Finding]:
-    """Leases that are over, and that nobody has taken back for more checks than it should need."""
+    """Leases that are over, and that were not taken back for more checks than it should need."""
     return [
         found(
             "lease",
@@ -305,7 +248,7 @@ def leases(facts: Sequence[Silent], limits: Thresholds) -> list[Finding]:
             (one.silent_ms - one.lease_ms) // limits.check_ms,
             limits.expired_checks,
             f"the lease of worker {one.name} is over since {duration_text(one.silent_ms - one.lease_ms)}, "
-            "and nobody has taken back its tasks",
+            "and its tasks were not taken back",
             tasks=one.tasks,
         )
         for one in facts
@@ -349,7 +292,7 @@ def _tasks(count: int, kind: str) -> str:
 
 
 class Disabled(NamedTuple):
-    """A source, or an instance of one, that nobody may use until an operator says so."""
+    """A source, or an instance of one, that no task may use until an operator says so."""
 
     name: str
     streak: int
@@ -373,7 +316,7 @@ def sources(facts: Sequence[Disabled]) -> list[Finding]:
 
 
 class Spent(NamedTuple):
-    """A budget for somebody in its present window: its ceiling, and what is spent or set aside."""
+    """A budget for one scope in its present window: its ceiling, and what is spent or set aside."""
 
     name: str
     scope: str
@@ -466,7 +409,7 @@ class OldReader(NamedTuple):
 
 
 def snapshots(readers: Sequence[OldReader], log_bytes: int, limits: Thresholds) -> list[Finding]:
-    """Old states of the database that somebody still reads: by their age, or on SQLite by what has piled up."""
+    """Old states of the database that a transaction still reads: by their age, or on SQLite by what has piled up."""
     made = []
     for reader in readers:
         sentence = (
@@ -477,7 +420,9 @@ def snapshots(readers: Sequence[OldReader], log_bytes: int, limits: Thresholds) 
         made.append(found("snapshot", f"process {reader.process}", *minutes, sentence))
     if log_bytes > limits.log_bytes:
         size = f"{log_bytes / 2**20:,.0f} MB"
-        sentence = f"the log of the database has grown to {size}: somebody still reads a state older than all of it"
+        sentence = (
+            f"the log of the database has grown to {size}: a transaction still reads a state older than all of it"
+        )
         made.append(found("snapshot", "log", log_bytes, limits.log_bytes, sentence))
     return made
 

@@ -15,6 +15,7 @@ from onceward.model import arguments
 from onceward.model.times import moment
 from onceward.operations.searching import Counted, Searching, parsed
 from onceward.operations.settings import checked_author
+from onceward.store.drivers.session import Session
 from onceward.store.operations import bulk as store
 from onceward.store.operations.bulk import ACTIONS, Action, BulkRow, BulkState, Carrying
 from onceward.worker.bulk_carrier import BulkCarrier
@@ -152,11 +153,13 @@ class Bulk(Namespace):
 
     def attend(self) -> BulkCarrier:
         """Carry on open actions in a thread of this process, until its `stop()` is called: what the dashboard does."""
-        carrier = BulkCarrier(
-            lambda: self._client._store.session(patience_s=self._client._wait_s()), self._client._registry.kinds
-        )
+        carrier = BulkCarrier(self._prepared_session, self._client._registry.kinds)
         carrier.start()
         return carrier
+
+    def _prepared_session(self) -> Session:
+        self._client.prepare()
+        return self._client._store.session(patience_s=self._client._wait_s())
 
     def _row(self, number: int) -> BulkRow:
         row = self._client._ask(lambda: store.read(number))

@@ -23,9 +23,9 @@ from onceward.store.reports import tasks as reports
 from onceward.views import task as view
 from onceward.views.task import Task
 
-QUICK_MS, COUNT_MS, LONG_MS = 80, 150, 500
+QUICK_MS, COUNT_MS, LONG_MS = 80, 150, 400
 """How long is looked: for a page and for a count by what the databases compare; by what is read task by task."""
-MOST_AT_ONCE = 5_000
+MOST_AT_ONCE = 2_000
 MOST_GROUPED = 20_000
 MOST_PAGE = 1_000
 
@@ -68,10 +68,11 @@ class Searching:
         found = self._first(walk, most)
         rows = self._client._ask(lambda: reports.read_tasks(found))
         is_whole = walk.is_over or len(found) >= most
+        back_to = None if is_whole else self._client._ask(lambda: search.made_at(walk.before))
         return TaskPage(
             tuple(view.as_task(row, self._client._registry) for row in rows),
             None if walk.is_over else str(walk.before),
-            None if is_whole or walk.back_to is None else moment(walk.back_to),
+            None if back_to is None else moment(back_to),
             is_whole,
         )
 

@@ -11,7 +11,7 @@ from onceward.authoring.current_stage import spawning_stage
 from onceward.client.awaited import awaited
 from onceward.client.enqueueing import Enqueueing
 from onceward.client.namespace import Namespace
-from onceward.errors import ConfigError, PayloadError, TaskNotFound
+from onceward.errors import ConfigError, PayloadError, TaskChanged, TaskNotFound
 from onceward.model import arguments, codec
 from onceward.model.enqueue_options import NO_OPTIONS
 from onceward.model.payload import Payload, has_own_key, identity, payload_key
@@ -19,7 +19,8 @@ from onceward.model.retry import retry_in_force
 from onceward.model.status import Status, status_named
 from onceward.model.times import Duration, milliseconds
 from onceward.operations.task_ref import TaskRef, task_number
-from onceward.store.op import Op
+from onceward.store.lineage.pause_lineage import paused_above
+from onceward.store.op import Op, Query
 from onceward.support.lazily import modules
 
 if TYPE_CHECKING:
@@ -118,6 +119,14 @@ class Tasks(Namespace):
 
     alist = awaited(list)
 
+    def secret_fields(self) -> dict[str, frozenset[str]]:
+        """The fields of payloads that viewers do not see, by kind: of those in the code and those that workers had."""
+        stored = self._client._ask(reports.all_secret_fields)
+        known = self._client._registry.secret_fields
+        return {kind: stored.get(kind, frozenset()) | known.get(kind, frozenset()) for kind in {*stored, *known}}
+
+    asecret_fields = awaited(secret_fields)
+
     def search(self, filter: str | TaskFilter = "", cursor: str | None = None, limit: int = 50) -> TaskPage:
         """The newest tasks that match a filter (`status:failed kind:page error:"timeout"`); `cursor` goes on.
 
@@ -165,15 +174,26 @@ class Tasks(Namespace):
 
     afind = awaited(find)
 
-    def cancel(self, task: TaskRef, reason: str = "cancelled by an operator") -> None:
-        """Cancel a task that has not ended. After this returns nothing of it is written any more."""
+    def cancel(self, task: TaskRef, reason: str = "cancelled by an operator", *, version: str | None = None) -> None:
+        """Cancel a task that has not ended. After this returns nothing of it is written any more.
+
+        With the `version` of the task that was looked at it is refused with `TaskChanged` if the task has moved since.
+        """
         number, why = task_number(task), arguments.reason_of(reason)
-        self._client._transact(lambda: task_actions.cancel(number, why, self._client._store.clock.now()))
+
+        def act() -> Op[None]:
+            yield from self._unless_changed(number, version)
+            yield from task_actions.cancel(number, why, self._client._store.clock.now())
+
+        self._client._transact(act)
 
     acancel = awaited(cancel)
 
-    def retry(self, task: TaskRef, *, fresh: bool = False, stage: str | Any = None) -> None:
-        """Open an ended task again. Finished stages are kept, unless `fresh`; from `stage` on they are forgotten."""
+    def retry(self, task: TaskRef, *, fresh: bool = False, stage: str | Any = None, version: str | None = None) -> None:
+        """Open an ended task again. Finished stages are kept, unless `fresh`; from `stage` on they are forgotten.
+
+        `version` is that of the task which was looked at, as for `cancel`.
+        """
         if fresh and stage is not None:
             raise ConfigError("give fresh=True or stage=, not both")
         number = task_number(task)
@@ -198,28 +218,47 @@ class Tasks(Namespace):
                     + (f"; {found.reason}" if found.status is Status.WAITING else "")
                 )
             queue = self._client._registry[found.kind].stages[0].queue
-        self._client._transact(
-            lambda: task_actions.reopen(
-                number,
-                fresh=fresh,
-                stage=name,
-                forget=forget,
-                now=self._client._store.clock.now(),
-                queue=queue,
-                joins=joins,
+
+        def act() -> Op[None]:
+            if version is not None:
+                yield from paused_above([number])  # locks those above it first, as the reopening does
+            yield from self._unless_changed(number, version)
+            now = self._client._store.clock.now()
+            yield from task_actions.reopen(
+                number, fresh=fresh, stage=name, forget=forget, now=now, queue=queue, joins=joins
             )
-        )
+
+        self._client._transact(act)
 
     aretry = awaited(retry)
 
-    def signal(self, task: TaskRef, name: str, value: Any = True) -> None:
-        """Send a signal to a task, before or while it waits for it. Its stage reads the value with `ctx.signal`."""
+    def _unless_changed(self, number: int, version: str | None) -> Op[None]:
+        """Refuse to go on if a task is no longer what the caller has looked at; from here on it cannot move."""
+        if version is None:
+            return
+        yield Query("lock_tasks", {"ids": [number]})
+        row = yield from reports.task(number)
+        if row is None:
+            raise TaskNotFound(number)
+        if view.as_task(row, self._client._registry).version != version:
+            raise TaskChanged(number, f"{row.status.word} in run {row.run}")
+
+    def signal(self, task: TaskRef, name: str, value: Any = True, *, version: str | None = None) -> None:
+        """Send a signal to a task, before or while it waits for it. Its stage reads the value with `ctx.signal`.
+
+        `version` is that of the task which was looked at, as for `cancel`.
+        """
         number = task_number(task)
         codec.checked_name(name, "a signal")
         if value is None:
             raise ConfigError(f"None is what a stage reads as long as {name!r} has not come; send another value")
         data = codec.encoded(value, f"the value of signal {name!r}")
-        self._client._transact(lambda: task_actions.signal(number, name, data, self._client._store.clock.now()))
+
+        def act() -> Op[None]:
+            yield from self._unless_changed(number, version)
+            yield from task_actions.signal(number, name, data, self._client._store.clock.now())
+
+        self._client._transact(act)
 
     asignal = awaited(signal)
 
@@ -232,9 +271,9 @@ class Tasks(Namespace):
 
     aprune = awaited(prune)
 
-    def approve(self, task: TaskRef) -> None:
+    def approve(self, task: TaskRef, *, version: str | None = None) -> None:
         """Let a task go on that waits for an operator's approval: the signal "approved"."""
-        self.signal(task, "approved")
+        self.signal(task, "approved", version=version)
 
     aapprove = awaited(approve)
 

@@ -145,7 +145,7 @@ def refuse_long_stages(registry: Registry, limit_ms: int) -> None:
     if limit_ms < 1:
         raise ConfigError("a tick without time does nothing; give it a longer time_limit")
     for pipeline in registry:
-        for stage in pipeline.every_stage:
+        for stage in pipeline._every_stage:
             if stage.timeout_ms is not None and stage.timeout_ms > limit_ms:
                 raise ConfigError(
                     f"stage {pipeline.kind}.{stage.name} may take {duration_text(stage.timeout_ms)}, longer than a "

@@ -28,7 +28,7 @@ from onceward.model.retry import MOST_RETRIES, USUAL_RETRIES, UsualRetries
 from onceward.model.setting import RESERVED, Kind, Setting, Where, as_variable, kind_of_annotation
 from onceward.model.source import MOST_AT_ONCE, USUAL_BREAKER, UsualBreaker
 from onceward.model.times import Duration, duration_text, milliseconds
-from onceward.model.watch import Thresholds
+from onceward.model.watch_thresholds import Thresholds
 from onceward.support.logs import EngineLog
 from onceward.support.redaction import know_secret
 
@@ -74,7 +74,7 @@ def _number(default: Any, about: str, *, fixed: str | None = None) -> Any:
 
 
 def _secret(about: str) -> Any:
-    """A field that is not shown: whoever knows the address of a webhook can write there."""
+    """A field that is not shown: the address of a webhook is enough to write there."""
     return field(default=None, repr=False, metadata={"about": about, "fixed": None, "secret": True})
 
 
@@ -85,14 +85,14 @@ _BEGUN = "a worker keeps the one it began with, by which others tell whether it 
 class Config:
     """Every number of the engine. Durations read "300s"; a heartbeat or check of None follows from the lease.
 
-    `task_limit`, `deadline`, `chain` and `call_retries` are as the profile says where nobody gives another value.
+    `task_limit`, `deadline`, `chain` and `call_retries` are as the profile says where no other value is given.
     """
 
     lease: Duration = _number("300s", "How long a silent worker keeps its tasks.", fixed=_BEGUN)
     heartbeat: Duration | None = _number(None, "How often a worker says that it lives.", fixed=_BEGUN)
     check: Duration | None = _number(None, "How often a process looks for dead workers.")
     grace: Duration = _number("30s", "How long running stages get to end when a worker stops.")
-    poll: Duration = _number("1s", "How often an idle worker looks for work of which nobody told it.")
+    poll: Duration = _number("1s", "How often an idle worker looks for work without a notification.")
     concurrency: int = _number(100, "How many stages run at once in one process.")
     threads: int = _number(16, "How many of them may be plain functions.", fixed="a worker starts its threads once")
     max_lost_workers: int = _number(3, "After how many worker processes a task is quarantined.")
@@ -130,7 +130,7 @@ class Config:
     tick_lease: Duration = _number("120s", "The lease of a tick.")
     tick_every: Duration = _number("5m", "How often ticks are scheduled.")
     chain: int = _number(None, "How many times a scheduled tick may trigger another one.")
-    cache: bool = _number(True, "Whether answers of sources are kept for whoever asks next.")
+    cache: bool = _number(True, "Whether answers of sources are kept for later requests.")
     cache_ttl: Duration = _number("1h", "How long an answer is kept whose source does not say so itself.")
     cache_size: int = _number(256 * 2**20, "How many bytes the kept answers may take before the oldest go.")
     watch_every: Duration = _number("5m", "How often the rules of the alerts are looked at.")
@@ -138,16 +138,16 @@ class Config:
     watch_samples: int = _number(20, "How many ended batches, ticks or workers a share needs; how large a backlog is.")
     watch_repeats: int = _number(3, "How often a lineage may ask for the same pipeline and key, refusals counted.")
     watch_key_repeats: int = _number(2, "How often a lineage may ask for the same key, whatever the pipeline.")
-    watch_depth: int = _number(8, "How deep a lineage may grow before somebody is told.")
+    watch_depth: int = _number(8, "How deep a lineage may grow before an alert.")
     watch_chain: float = _number(0.5, "The share of cycles of ticks that may reach the chain limit.")
     watch_timeouts: int = _number(100, "How many tasks may run out of time.")
     watch_batches: float = _number(0.1, "The share of batches that may fail.")
     watch_errors: float = _number(0.05, "The share of ticks, and of workers, that may end in an error.")
-    watch_expired: int = _number(2, "For how many checks a lease may be over before somebody is told.")
-    watch_reclaims: int = _number(2, "How often a task is taken back from lost workers before somebody is told.")
-    watch_budget: float = _number(0.8, "At which share of a budget somebody is told, and again when it is spent.")
-    watch_snapshot: Duration = _number("15m", "How old a state of PostgreSQL somebody may read before you are told.")
-    watch_log: int = _number(256 * 2**20, "How many bytes the log of a SQLite file may have before somebody is told.")
+    watch_expired: int = _number(2, "For how many checks a lease may be over before an alert.")
+    watch_reclaims: int = _number(2, "How often a task is taken back from lost workers before an alert.")
+    watch_budget: float = _number(0.8, "At which share of a budget there is an alert, and again when it is spent.")
+    watch_snapshot: Duration = _number("15m", "How old a state of PostgreSQL may be read before an alert.")
+    watch_log: int = _number(256 * 2**20, "How many bytes the log of a SQLite file may have before an alert.")
     alert_webhook: str | None = _secret("The address that is told of alerts, http or https; empty for none.")
     alert_format: Literal["json", "slack"] = _number("json", "What it gets: all fields, or a text as Slack takes it.")
     lease_ms: int = field(init=False, repr=False)
@@ -172,7 +172,7 @@ class Config:
     thresholds: Thresholds = field(init=False, repr=False)
     """What the rules of the alerts hold for normal."""
     bounds: Bounds = field(init=False, repr=False)
-    """The limits of a lineage for which nobody has set any."""
+    """The limits of a lineage for which none were set."""
     usual_retries: UsualRetries = field(init=False, repr=False)
     """How stages are tried again whose pipelines do not say so."""
     usual_breaker: UsualBreaker = field(init=False, repr=False)
@@ -353,7 +353,7 @@ def merged(said: Sequence[Level]) -> tuple[Config, dict[str, Where]]:
 
 
 def effective(code: Config, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Config:
-    """The config in force as long as nobody changes it live."""
+    """The config in force as long as it is not changed live."""
     return merged(levels(code, None, environment, folder))[0]
 
 

@@ -33,7 +33,7 @@ def check(config: Config, pipelines: Iterable[Pipeline[Any]] = ()) -> None:
     if config.watch_every_ms > config.watch_window_ms:
         raise ConfigError(
             f"watch_every={duration_text(config.watch_every_ms)} is longer than "
-            f"watch_window={duration_text(config.watch_window_ms)}: what happens in between would be seen by nobody"
+            f"watch_window={duration_text(config.watch_window_ms)}: what happens in between would not be seen"
         )
     if config.cache and config.cache_size == 0:
         raise ConfigError("cache=true with cache_size=0 keeps nothing; to keep no answers say cache=false")
@@ -48,7 +48,7 @@ def check(config: Config, pipelines: Iterable[Pipeline[Any]] = ()) -> None:
         for stage in pipeline.stages:
             if stage.source is not None:
                 _refuse_breaker_that_never_pauses(stage.source, config.breaker_failures)
-            source, stage_ms, calls = stage.source, stage.limit_ms(config.stage_timeout_ms), stage.calls
+            source, stage_ms, calls = stage.source, stage._limit_ms(config.stage_timeout_ms), stage.calls
             if (
                 callable(calls)
                 or source is None

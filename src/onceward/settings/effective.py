@@ -1,6 +1,6 @@
 """The settings in force in a process: those of the code, the file and the environment, and above them the live ones.
 
-One object for a whole process. Whoever looks at the table hands it the rows; everybody else reads what follows from
+One object for a whole process. The thread that looks at the table hands it the rows; all others read what follows from
 them. A live value that does not go with the others here (the file says something else by now) is told of and left out:
 a worker works on.
 """
@@ -68,9 +68,9 @@ class EffectiveSettings:
         """Refuse contradictions with pipelines that have got their stages since."""
         check(self.config, self._registry)
 
-    def tell(self, somebody: Callable[[Config], None]) -> None:
-        """Call somebody whenever the engine's numbers have changed, in the thread that has seen it."""
-        self._told.append(somebody)
+    def tell(self, listener: Callable[[Config], None]) -> None:
+        """Call a function whenever the engine's numbers have changed, in the thread that has seen it."""
+        self._told.append(listener)
 
     def pin(self, **values: Any) -> None:
         """Fix numbers of the engine for this process, whatever the live ones say. What is refused is not pinned."""
@@ -90,7 +90,7 @@ class EffectiveSettings:
         self.take(session.ask(read_live_settings))
 
     def look_if_time(self, session: Session) -> bool:
-        """`look`, unless somebody has a moment ago; whether it was time."""
+        """`look`, unless another thread has a moment ago; whether it was time."""
         is_time = self._looked_at is None or session.clock.monotonic() - self._looked_at >= LOOK_EVERY_MS
         if is_time:
             self.look(session)
@@ -111,8 +111,8 @@ class EffectiveSettings:
             self._live = tuple(rows)
             self._take_over(*following)
         if self.config != before:
-            for somebody in self._told:
-                somebody(self.config)
+            for listener in self._told:
+                listener(self.config)
 
     def _that_go_together(self, rows: Sequence[LiveSetting]) -> list[LiveSetting]:
         fine: list[LiveSetting] = []
@@ -136,7 +136,7 @@ class EffectiveSettings:
     # Asking
 
     def kind(self, name: str) -> Kind:
-        """Of what kind a setting is; one that nobody declares is refused."""
+        """Of what kind a setting is; one that is not declared is refused."""
         if text_of(name, "name of a setting") in ENGINE:
             return ENGINE[name][0]
         if name in self._declared:
@@ -163,7 +163,7 @@ class EffectiveSettings:
         return None if value is None else kind.value(kind.text(value, name), name)
 
     def values(self) -> list[SettingValue]:
-        """Every setting: the application's own first, then the engine's, then what nobody here has declared."""
+        """Every setting: the application's own first, then the engine's, then what is not declared here."""
         changed = {row.name: row for row in self._live}
         default = Config()
         found = [

@@ -9,6 +9,8 @@ databases where only the spelling differs:
                      `same` are its `same` values and stand first
 `#waiting`           the number of a status, on both; `IN #open` and `IN #startable` are sets of statuses, `#ended` is
                      the lowest number of an ended task, `#batch_open` and `#batch_failed` are of batches
+`LEASE OF t`         the columns of a lease, from a row of the task table: `LEASE_COLUMNS`, in their order
+`NO LEASE`           as many times NULL
 
 On SQLite every write is `OR FAIL`: a failed statement is undone with its transaction or by a savepoint, never by
 itself. Otherwise SQLite would journal every page that a statement with several rows changes.
@@ -17,7 +19,7 @@ itself. Otherwise SQLite would journal every page that a statement with several 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,6 +42,26 @@ _STATUSES = {
     "batch_open": str(int(BatchOutcome.OPEN)),
     "batch_failed": str(int(BatchOutcome.FAILED)),
 }
+LEASE_COLUMNS = (
+    "id", "fence", "run", "kind", "version", "queue", "band", "rank", "stage", "payload", "payload_blob", "failures",
+    "crashes", "company", "deferrals", "signals", "touched", "lineage", "parent", "depth", "created_at", "started_at",
+    "gates", "scheduled_at", "clock_at", "expiry", "ancestry", "limits", "children",
+)  # fmt: skip
+"""The row of a lease. PostgreSQL returns it as it was written, SQLite reads it as it will be."""
+_LEASE_AS: dict[str, dict[Dialect, str]] = {
+    "fence": {"sqlite": "{0}.fence + 1"},
+    "lineage": {"postgres": "uuid_send({0}.lineage)"},
+    "started_at": {"sqlite": "coalesce({0}.started_at, :now)"},
+    "clock_at": {
+        "postgres": "coalesce({0}.clock_at, {0}.progressed_at, {0}.started_at)",
+        "sqlite": "coalesce(CASE WHEN {0}.clock_at < 0 THEN :now + {0}.clock_at ELSE {0}.clock_at END, "
+        "{0}.progressed_at, {0}.started_at, :now)",
+    },
+    "children": {"postgres": "{0}.children - {0}.members", "sqlite": "{0}.children - {0}.members"},
+}
+"""The columns of a lease that are not simply columns of the task table."""
+_LEASE = re.compile(r"\bLEASE OF (\w+)")
+_NO_LEASE = re.compile(r"\bNO LEASE\b")
 _ROWS = re.compile(r"ROWS \(([^()]*)\)")
 _WRITE = re.compile(r"^(INSERT(?= INTO)|UPDATE(?= onceward_))", re.M)
 
@@ -126,9 +148,16 @@ def _list_as_array(match: re.Match[str]) -> str:
     return f"= ANY (:{match[2]}::{'text' if match[1] else 'bigint'}[])"
 
 
+def _lease_of(table: str, dialect: Dialect) -> str:
+    spelled = {name: _LEASE_AS.get(name, {}).get(dialect, "{0}." + name) for name in LEASE_COLUMNS}
+    return ", ".join(f"{how.format(table)} AS {name}" for name, how in spelled.items())
+
+
 def spell_out(text: str, dialect: Dialect, *, one_row: bool = False) -> str:
     """Write out the short forms of a query for a database; its parameters stay `:name`."""
     text = _STATUS.sub(lambda match: _STATUSES[match[1]], text)
+    text = _LEASE.sub(lambda match: _lease_of(match[1], dialect), text)
+    text = _NO_LEASE.sub(", ".join(["NULL"] * len(LEASE_COLUMNS)), text)
     if dialect == "postgres":
         return _ROWS.sub(_row_as_values if one_row else _rows_as_arrays, _LIST.sub(_list_as_array, text))
     in_json = _LIST.sub(r"IN (SELECT value FROM json_each(:\2))", text)
@@ -152,8 +181,8 @@ def text_for_rows(name: str, count: int) -> str:
     return spell_out(_ROWS.sub("VALUES " + ", ".join(f"({row})" for row in rows), text), "sqlite")
 
 
-class Statements(Mapping[str, Statement]):
-    """All queries of a database for one driver; `placeholder(name, place)` writes a parameter its way.
+class Statements(dict[str, Statement]):
+    """The queries of a database for one driver; `placeholder(name, place)` writes a parameter its way.
 
     A statement is made at its first use: there are hundreds, and most processes use a few dozen.
     """
@@ -161,18 +190,8 @@ class Statements(Mapping[str, Statement]):
     def __init__(self, dialect: Dialect, placeholder: Callable[[str, int], str]) -> None:
         self._dialect = dialect
         self._placeholder = placeholder
-        self._made: dict[str, Statement] = {}
 
-    def __getitem__(self, name: str) -> Statement:
-        return self._made.get(name) or self._make(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(queries(self._dialect))
-
-    def __len__(self) -> int:
-        return len(queries(self._dialect))
-
-    def _make(self, name: str) -> Statement:
+    def __missing__(self, name: str) -> Statement:
         text = queries(self._dialect)[name]
         rows = _ROWS.search(text)
         declared = _columns(rows[1]) if rows else []
@@ -187,7 +206,7 @@ class Statements(Mapping[str, Statement]):
 
         spelled_out = _PARAMETER.sub(placeholder, spell_out(text, self._dialect))
         for_one = _PARAMETER.sub(placeholder, spell_out(text, self._dialect, one_row=True))
-        self._made[name] = made = Statement(spelled_out, tuple(places), columns, for_one, kinds)
+        self[name] = made = Statement(spelled_out, tuple(places), columns, for_one, kinds)
         return made
 
 

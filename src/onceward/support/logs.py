@@ -1,7 +1,7 @@
 """Where the engine's log goes: to structlog if the application has set it up, otherwise to the standard library.
 
-A library must not print by itself: without any set-up only warnings and errors reach stderr, as with any other. Whoever
-writes the lines, secrets are taken out before.
+A library must not print by itself: without any set-up only warnings and errors reach stderr, as with any other.
+Secrets are taken out before a line is written.
 """
 
 from __future__ import annotations
@@ -77,8 +77,10 @@ def _with_stage(_logger: object, _method: str, event: EventDict) -> EventDict:
     return event
 
 
-def stopping(stages: int) -> str:
+def stopping(stages: int, *, is_away: bool = False) -> str:
     """The line that says what a worker waits for that was told to stop."""
+    if is_away:
+        return "stopping: the database is away, Ctrl-C again not to wait for it"
     if not stages:
         return "stopping: no stage runs"
     several, them = ("", "it") if stages == 1 else ("s", "them")
@@ -86,7 +88,7 @@ def stopping(stages: int) -> str:
 
 
 def is_heard(name: str, method: str) -> bool:
-    """Whether a line would be written. Where nobody has imported structlog, nobody has set it up."""
+    """Whether a line would be written. Where structlog was not imported, it was not set up."""
     level = logging.ERROR if method == "exception" else getattr(logging, method.upper())
     return "structlog" in sys.modules or logging.getLogger(name).isEnabledFor(level)
 
@@ -130,7 +132,7 @@ def _with_traces_as_text(wrapper: Any) -> Any:
 
 
 def _without_secrets(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """A line before anybody renders it; the trace of an error as a text, because its messages may hold anything."""
+    """A line before it is rendered; the trace of an error as a text, because its messages may hold anything."""
     error = event.pop("exc_info", None)
     clean: EventDict = {name: redacted_value(value, name) for name, value in event.items()}
     if isinstance(error, tuple):
@@ -216,7 +218,7 @@ def _number(level: Level) -> int:
 
 def _without_orders(_logger: object, _method: str, event: EventDict) -> EventDict:
     """A line before it goes to a terminal: in what it says and in the trace of an error, what a terminal would obey is
-    shown instead. Other values are quoted by whoever renders them."""
+    shown instead. Other values are quoted by the renderer."""
     from structlog.dev import plain_traceback
 
     error = event.pop("exc_info", None)

@@ -27,5 +27,5 @@ class FakeClock:
         self._monotonic += milliseconds(duration)
 
     def step(self, by_ms: int) -> None:
-        """Set the wall clock, as somebody with the right to do it might; no time passes."""
+        """Set the wall clock, as an administrator might; no time passes."""
         self._now += by_ms

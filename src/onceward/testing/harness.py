@@ -8,6 +8,7 @@ import random
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from onceward.app import App
@@ -17,6 +18,7 @@ from onceward.model.lineage import Limits
 from onceward.model.payload import Payload
 from onceward.model.task import NEVER, Commit
 from onceward.model.times import Duration
+from onceward.operations.intake import tasks_of_intake
 from onceward.store.attempts.expiry import (
     expire_batches,
     expire_lineages,
@@ -35,6 +37,7 @@ from onceward.store.lines.idle import is_due_besides_signals, signal_waits
 from onceward.store.lines.lines import look
 from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Op, drive
+from onceward.store.operations.access import declare_secret_fields
 from onceward.store.operations.task_actions import wake_for_code
 from onceward.testing.bounds import bounded
 from onceward.testing.clock import FakeClock
@@ -43,7 +46,9 @@ from onceward.worker import crash_points
 from onceward.worker.engine_failures import FailureDelivery
 from onceward.worker.event_loop import run_on_loop
 from onceward.worker.failures import call
+from onceward.worker.intake import take_in_some
 from onceward.worker.runner import Runner
+from onceward.worker.runner_ports import Place, Ports, Share
 from onceward.worker.scheduler import fire_due
 from onceward.worker.threads import StageThreads
 from onceward.worker.writer import Answer, Item, Wish, Writer
@@ -86,8 +91,9 @@ class Harness:
         self._dice = random.Random(seed)
         self._armed = ""
         self._times = 0
-        self._stages = {stage.name for pipeline in app._registry for stage in pipeline.every_stage}
+        self._stages = {stage.name for pipeline in app._registry for stage in pipeline._every_stage}
         self._attempts_left: int | None = None
+        self._worker: _InlineWorker | None = None
         self.crashes = 0
         self.app.prepare()
         with self.app._lock:
@@ -110,6 +116,7 @@ class Harness:
         if point not in crash_points.POINTS and not (when in ("before", "after") and name in self._stages):
             raise ConfigError(f"{point!r} is no crash point; there are: {', '.join(crash_points.POINTS)}")
         self._armed, self._times = point, times
+        self._watch_points()
 
     def advance(self, duration: Duration) -> None:
         """Let time pass."""
@@ -147,13 +154,14 @@ class Harness:
         run_out: set[tuple[int, str]] = set()
         while True:
             worker = _InlineWorker(self.app, self.clock, self._dice, run_out)
-            crash_points.hook = lambda point, worker=worker: self._reached(point, worker)
+            self._worker = worker
+            self._watch_points()
             try:
                 run_on_loop(worker.work(wait_for_due=wait_for_due))
             except _SimulatedCrash:
-                pass  # whoever dies has said so: worker.is_dead
+                pass  # a worker that dies has said so: worker.is_dead
             finally:
-                crash_points.hook = None
+                self._worker = crash_points.hook = None
             is_out_of_patience = self._attempts_left is not None and self._attempts_left < 0
             if worker.is_dead:
                 self.crashes += not is_out_of_patience
@@ -162,7 +170,12 @@ class Harness:
             if is_out_of_patience or not worker.is_dead:
                 return not is_out_of_patience and worker.is_done
 
-    def _reached(self, point: str, worker: _InlineWorker) -> None:
+    def _watch_points(self) -> None:
+        """Hear of crash points, if a worker is at work that may die at one."""
+        if self._worker is not None and (self._times or self._attempts_left is not None):
+            crash_points.hook = partial(self._reached, self._worker)
+
+    def _reached(self, worker: _InlineWorker, point: str) -> None:
         if self._attempts_left is not None and point.removeprefix("before ") in self._stages and not worker.is_dead:
             self._attempts_left -= 1
             if self._attempts_left < 0:
@@ -215,26 +228,7 @@ class _InlineWorker:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_ignore_crash)
         threads = StageThreads(self._loop, 1)
-        runner = self._runner = Runner(
-            registry,
-            config,
-            queues=registry.queues,
-            submit=self._submit,
-            wish=self._take_wish,
-            threads=threads,
-            read=self._app._readers.read,
-            look_up=lambda source, hashed: self._app._ask(lambda: cache.look_up(source, hashed)),
-            setting=self._app._in_force.value,
-            now=self._store.clock.now,
-            monotonic=self._store.clock.monotonic,
-            presence=None,
-            app_path=None,
-            spawner=self._app._spawner,
-            isolates=False,
-            dice=self._dice,
-            pass_time=lambda ms: self._clock.advance(ms / 1_000),
-            on_failure=self._on_failure,
-        )
+        runner = self._runner = self._make_runner(threads)
         self._sweep()
         runner.look_again()
         suspect_lanes = registry.lanes(None, suspect=True)
@@ -265,6 +259,23 @@ class _InlineWorker:
         threads.close()
         self._session.transact(lambda: stop(self._worker, "stopped", self._store.clock.now()))
 
+    def _make_runner(self, threads: StageThreads) -> Runner:
+        app, clock = self._app, self._store.clock
+        ports = Ports(
+            submit=self._submit,
+            wish=self._take_wish,
+            read=app._readers.read,
+            look_up=lambda source, hashed: app._ask(lambda: cache.look_up(source, hashed)),
+            setting=app._in_force.value,
+            spawner=app._spawner,
+            now=clock.now,
+            monotonic=clock.monotonic,
+            pass_time=lambda ms: self._clock.advance(ms / 1_000),
+        )
+        place = Place(threads=threads, isolates=False)
+        share = Share(queues=frozenset(app._registry.queues))
+        return Runner(app._registry, app.config, ports, place, share, dice=self._dice, on_failure=self._on_failure)
+
     def _waits_again(self) -> bool:
         """Whether only waits for signals are left whose time ran out before; notes those that run out next."""
         if drive(is_due_besides_signals(), self._session):
@@ -287,6 +298,7 @@ class _InlineWorker:
         expire_tasks(
             self._session, self._app._registry.limits_ms(self._app.config.task_limit_ms), now, self._deliver_failures
         )
+        take_in_some(self._session, self._app._registry.kinds, tasks_of_intake(self._app))
         while fire_due(self._session, self._app._schedules, now).fired:
             pass  # of many missed times some are fired at a time
 
@@ -294,8 +306,9 @@ class _InlineWorker:
         now = self._store.clock.now()
         worker = yield from register(new, now)
         for pipeline in self._app._registry:
-            yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
+            yield from wake_for_code(pipeline.kind, pipeline._fingerprint, now)
         yield from store_kinds_at_expiry(*self._app._registry.kinds_at_expiry)
+        yield from declare_secret_fields(self._app._registry.secret_fields)
         registry = self._app._registry
         yield from wake_for_budgets_of_code(registry.kinds, registry.budgets_waited_for, now)
         yield from declare_sources(self._app._registry.longest_us, now)
@@ -334,14 +347,14 @@ class _InlineWorker:
         self._event.set()
 
     def die(self) -> None:
-        """Whatever this worker still does, nobody hears of it."""
+        """Drop whatever this worker still does."""
         self.is_dead = True
         self._note_what_runs()
         self._loop.call_soon_threadsafe(self._event.set)
 
     def _note_what_runs(self) -> None:
         if self._runner is not None:
-            self._started = frozenset(self._runner.running)
+            self._started = frozenset(self._runner.leases.tasks)
 
     def bury(self) -> None:
         """Everybody sees at once that this worker is dead."""

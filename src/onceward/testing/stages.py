@@ -78,7 +78,7 @@ def run_stage(
     `settings` is what `ctx.setting` answers besides the engine's own numbers, which are the usual ones,
     `scheduled_at` the time of its schedule, `read_from` the connection that `ctx.read` lends.
     """
-    stored = {(one.name, RESULT_PART): one.stored(value) for one, value in (results or {}).items()}
+    stored = {(one.name, RESULT_PART): one._stored(value) for one, value in (results or {}).items()}
     if cursor is not None:
         stored[stage.name, CURSOR_PART] = codec.encoded(cursor, "the cursor")
     for name, value in (parts or {}).items():
@@ -98,8 +98,8 @@ def run_stage(
         returned = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
     finally:
         current.reset(token)
-    stage.stored(returned)
-    effects = context.end()
+    stage._stored(returned)
+    effects = context._end()
     writes = [*desk.writes, *effects.writes]
     desk.take(effects.bill)
     charges = {name: read_amount(amount) for name, amount in desk.charges.items()}

@@ -89,7 +89,7 @@ def trial(app: App, url: str, on_stage: Callable[[StageTrial], None]) -> Trial:
         other.queue, other.isolation, other.declares_timeout, other.timeout_ms = queue, None, True, None
         return other
 
-    pipelines: list[Pipeline[Any]] = [pipeline.with_stages(queue, watched) for pipeline in app._registry]
+    pipelines: list[Pipeline[Any]] = [pipeline._with_stages(queue, watched) for pipeline in app._registry]
     other = App(
         url,
         pipelines,

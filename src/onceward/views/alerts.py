@@ -16,7 +16,8 @@ from onceward.errors import ConfigError
 from onceward.model.arguments import shown
 from onceward.model.connection import Connection
 from onceward.model.times import moment
-from onceward.model.watch import ADVICE, LONGEST_SUBJECT, MOST, MOST_TASKS, PRUNING, Finding, of_watch
+from onceward.model.watch import ADVICE, LONGEST_SUBJECT, MOST_TASKS, PRUNING, Finding, of_watch
+from onceward.model.watch_thresholds import MOST
 from onceward.store.drivers.lent_connection import GuardedConnection
 from onceward.store.operations.alerts import AlertRow
 
@@ -174,7 +175,7 @@ def json_body(alert: Alert) -> dict[str, Any]:
 
 
 def slack_body(alert: Alert) -> dict[str, Any]:
-    """An alert as Slack, and those who copy it, take it. What stands in keys and names cannot call anybody."""
+    """An alert as Slack, and those who copy it, take it. What stands in keys and names mentions no user."""
     lines = [f"*{'Alert' if alert.is_open else 'Resolved'}: {alert.rule}* {alert.sentence}"]
     if alert.is_open:
         lines.append(alert.advice)

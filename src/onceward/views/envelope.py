@@ -1,7 +1,7 @@
 """What can happen at worst, from the configuration alone: how many tasks and attempts one root can come to, and what an
 hour can cost.
 
-Nobody's code is read: every task may spawn every kind, as often as the limits of a lineage allow, and every stage may
+No code is read: every task may spawn every kind, as often as the limits of a lineage allow, and every stage may
 fail as often as its pipeline allows. What has no bound says so.
 """
 

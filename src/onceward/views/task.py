@@ -13,7 +13,7 @@ from onceward.authoring.stage import Stage
 from onceward.errors import ConfigError
 from onceward.model import codec
 from onceward.model.budget import read_amount
-from onceward.model.payload import Payload, read_payload
+from onceward.model.payload import Payload, read_payload, secret_fields
 from onceward.model.status import Event, Status
 from onceward.model.task import RESULT_PART
 from onceward.model.times import moment
@@ -89,6 +89,20 @@ class Task:
     cost: Decimal
     """What its stages have charged so far, in USD."""
     _raw_results: dict[str, bytes]
+    _raw_payload: bytes = b"null"
+    _has_own_key: bool = True
+    _fence: int = 0
+    _secret: frozenset[str] | None = None
+    """The fields of its payload that viewers do not see; None where nothing is known of its kind."""
+
+    @property
+    def version(self) -> str:
+        """A word that changes whenever the task moves: what was read under another one is out of date."""
+        seen = (
+            self.run, self._fence, self.status.word, self.stage, self.failures, self.crashes, self.deferrals,
+            self.waiting_for, self.is_paused, self.worker,
+        )  # fmt: skip
+        return codec.digest128(*(str(one).encode() for one in seen)).hex()[:16]
 
     @overload
     def result(self, stage: str) -> Any: ...
@@ -107,7 +121,7 @@ class Task:
             raise ConfigError(f"task {self.id} has no result of a stage {name!r}; finished are: {finished}")
         if type is not None:
             return codec.decoder(type)(data)
-        return codec.decoder(Any)(data) if isinstance(stage, str) else stage.reader(data)
+        return codec.decoder(Any)(data) if isinstance(stage, str) else stage._reader(data)
 
 
 def as_task(
@@ -166,11 +180,15 @@ def as_task(
         else Progress(progress.stage, progress.done, progress.total, progress.note, moment(progress.at)),
         cost=read_amount(row.cost),
         _raw_results=raw,
+        _raw_payload=row.payload,
+        _has_own_key=row.key is not None,
+        _fence=row.fence,
+        _secret=_secret(row, registry),
     )
 
 
 def shown(data: bytes) -> Any:
-    """A stored value as it is looked at; one that nobody of ours has written, as the text that it is."""
+    """A stored value as it is looked at; one that the engine has not written, as the text that it is."""
     try:
         return codec.decoder(Any)(data)
     except codec.UNREADABLE:
@@ -179,6 +197,13 @@ def shown(data: bytes) -> Any:
 
 def _moment(at: int | None) -> datetime | None:
     return None if at is None else moment(at)
+
+
+def _secret(row: tasks.TaskRow, registry: Registry) -> frozenset[str] | None:
+    """What the code and the database say of a kind, together; None if neither knows it."""
+    if row.kind not in registry.kinds:
+        return row.secret
+    return secret_fields(registry[row.kind].payload) | (row.secret or frozenset())
 
 
 def _payload(row: tasks.TaskRow, registry: Registry) -> Payload | None:

@@ -57,7 +57,7 @@ class Cause(StrEnum):
     WAITING = "waiting"
     """It waits for something else that `waiting_for` names."""
     SOURCE = "source"
-    """The outside service that its stage depends on lets nobody pass now."""
+    """The outside service that its stage depends on lets no task pass now."""
     LIMIT = "limit"
     """As many of its pipeline, or with its key, as may run at once are running."""
     NO_WORKER = "no worker"
@@ -338,7 +338,7 @@ def _ready(one: WaitFacts, now: int, limits_of: Callable[[str], GateLimits]) -> 
 
 
 def _closed_until(gate: Gate, facts: GateFacts, limits: GateLimits, now: int) -> int | None:
-    """When a gate is worth another look, if it lets nobody pass now."""
+    """When a gate is worth another look, if it lets no task pass now."""
     allowed = allowance(limits, facts.row.state, facts.inside, facts.probes, gate.tokens, now)
     return None if allowed.count else allowed.again_at
 
@@ -346,7 +346,7 @@ def _closed_until(gate: Gate, facts: GateFacts, limits: GateLimits, now: int) ->
 def _behind_gate(
     one: WaitFacts, gate: Gate, facts: GateFacts, limits: GateLimits, again_at: int, serving: tuple[str, ...], now: int
 ) -> Why:
-    """What a gate that lets nobody pass is waiting for itself."""
+    """What a gate that lets no task pass is waiting for itself."""
     cause = Cause.SOURCE if gate.is_source or gate.name[0] == WEIGHT else Cause.LIMIT
     row, until = facts.row, None
     if not row.enabled:

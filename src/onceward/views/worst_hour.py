@@ -79,7 +79,7 @@ class Hourly:
     calls: int | None
     """Requests: every call with all its retries. None where nothing bounds them."""
     usd: float | None
-    """None where nothing bounds it: nobody has said what a call costs, and no budget is over all of them."""
+    """None where nothing bounds it: the cost of a call is not declared, and no budget is over all of them."""
     calls_bounded_by: str
     """What the figure for calls follows from, or what would bound them."""
     bounded_by: str
@@ -176,7 +176,7 @@ def hourly(
     rules = sorted(budgets, key=lambda rule: rule.name)
     runs = -(-HOUR_MS // config.tick_every_ms) * (1 + config.chain)
     tasks = runs * config.tick_tasks
-    calling = [stage for one in known for stage in one.every_stage if stage.calls != 0]
+    calling = [stage for one in known for stage in one._every_stage if stage.calls != 0]
     by_budget = _by_budgets(calling, CALLS, "a budget in calls over every stage that makes some")
     of_ticks = _least(by_budget, _by_tasks(known, tasks, config))
     of_workers = _least(by_budget, _by_rates(calling, config))
@@ -210,7 +210,7 @@ def _least(first: Bound, second: Bound) -> Bound:
 
 def _requests(stage: Stage[Any, Any], config: Config) -> int | None:
     """How many requests one run of a stage can make; None if that is for the payload to say."""
-    return None if callable(stage.calls) else stage.calls * (1 + stage.most_retries(config.call_retries))
+    return None if callable(stage.calls) else stage.calls * (1 + stage._most_retries(config.call_retries))
 
 
 def _by_tasks(pipelines: list[Pipeline[Any]], tasks: int, config: Config) -> Bound:
@@ -218,7 +218,7 @@ def _by_tasks(pipelines: list[Pipeline[Any]], tasks: int, config: Config) -> Bou
     each = 0 if pipelines else 1 + config.call_retries
     for pipeline in pipelines:
         together = 0
-        for stage in pipeline.every_stage:
+        for stage in pipeline._every_stage:
             requests = _requests(stage, config)
             if requests is None:
                 return Bound(None, f"a number instead of a function as calls= of stage {pipeline.kind}.{stage.name}")
@@ -242,7 +242,7 @@ def _by_rates(calling: list[Stage[Any, Any]], config: Config) -> Bound:
         if source.per is not None:
             return Bound(None, f"a source without per= for {where}: nothing bounds the instances of {source.name!r}")
         buckets[source.name] = most
-        retries[source.name] = max(retries.get(source.name, 0), stage.most_retries(config.call_retries))
+        retries[source.name] = max(retries.get(source.name, 0), stage._most_retries(config.call_retries))
     most_of_all = sum(most * (1 + retries[name]) for name, most in buckets.items())
     names = " and ".join(sorted(buckets))
     return Bound(most_of_all, f"the rate of {names}" if names else "that no stage declares any")
@@ -264,7 +264,7 @@ def _by_budgets(calling: list[Stage[Any, Any]], unit: str, otherwise: str) -> Bo
 
 def _priced(calls: Bound, usd_per_1000_calls: float | None) -> Bound:
     if usd_per_1000_calls is None:
-        return Bound(None, "nobody has said what a call costs, and not everything is under a budget of the app in USD")
+        return Bound(None, "the cost of a call is not declared, and not everything is under a budget of the app in USD")
     if calls.most is None:
         return calls
     return Bound(calls.most * usd_per_1000_calls / 1_000, "the price of its calls")

@@ -26,6 +26,8 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 """What every answer says, whatever it is."""
+FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+"""Headers that a proxy adds."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -72,12 +74,21 @@ def origin_barred(request: Request) -> Barred | None:
     return None
 
 
+def bearer_of(request: Request) -> str | None:
+    """Return the token that a program sends in its header. No page of another site can make a browser send one; the
+    password that a proxy has asked for (`Basic`) a browser sends with every request, so that it proves nothing."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() or None if scheme.lower() == "bearer" else None
+
+
 def secret_of(request: Request) -> str | None:
     """Return the token that a request brings: in its header, as programs do, or in its cookie, as browsers do."""
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and secret.strip():
-        return secret.strip()
-    return request.cookies.get(COOKIE)
+    return bearer_of(request) or request.cookies.get(COOKIE)
+
+
+def is_forwarded(request: Request) -> bool:
+    """Return whether a proxy has passed a request on: then it may come from anywhere, whatever address it came by."""
+    return any(name in request.headers for name in FORWARDED)
 
 
 def is_loopback(host: str) -> bool:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from starlette.responses import Response, StreamingResponse
+
 from onceward.app import App
 from onceward.errors import StoreError
 from onceward.model.connection import Connection
+from onceward.web.roles import Role
+from onceward.web.route import Route
+from onceward.web.view import View
 
 LOOK_EVERY_S = 1.0
 SILENCE_S = 15.0
@@ -19,6 +24,15 @@ NEWEST = (
 """The newest rows of the three tables that only grow."""
 MOST_STREAMS = 200
 """How many pages may listen at once; a further one is told to ask again later."""
+
+
+async def live(view: View) -> Response:
+    """Answer with a stream of events, as long as the page is open."""
+    pulse = view.pulse
+    if pulse is None or not pulse.has_room:
+        return Response("too many open pages", status_code=503, headers={"Retry-After": "30"})
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(pulse.stream(), media_type="text/event-stream", headers=headers)
 
 
 class Pulse:
@@ -76,3 +90,6 @@ class Pulse:
 
 def _newest(connection: Connection) -> object:
     return tuple(connection.execute(NEWEST).fetchone() or ())
+
+
+ROUTES = [Route("GET", "/live", live, Role.VIEWER, "stream", "Tell an open page of changes.")]

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from onceward.harmless import harmless_lines
 from onceward.web import words
 from onceward.web.answers import Page
 from onceward.web.roles import Role
@@ -19,6 +20,7 @@ _templates = Environment(
     loader=PackageLoader("onceward.web", "templates"),
     autoescape=True,
     undefined=StrictUndefined,
+    finalize=lambda value: harmless_lines(value) if type(value) is str else value,  # also what a reader would obey
     trim_blocks=True,
     lstrip_blocks=True,
 )

@@ -26,7 +26,7 @@ class Route:
     path: str
     handler: Handler
     role: Role
-    kind: Literal["page", "action", "file", "api", "stream"] = "page"
+    kind: Literal["page", "action", "file", "api", "stream", "metrics"] = "page"
     about: str = ""
     """What it does, in one sentence, for the audit log and the API document."""
 

@@ -39,6 +39,8 @@ NAVIGATION = (
     Entry("workers", "/workers", "Workers", "w"),
     Entry("alerts", "/alerts", "Alerts", "a"),
     Entry("settings", "/settings", "Settings", "", gives_way=True),
+    Entry("envelope", "/envelope", "Envelope", "", gives_way=True),
+    Entry("store", "/store", "Store", "", gives_way=True),
 )
 
 

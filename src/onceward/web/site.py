@@ -12,42 +12,41 @@ from urllib.parse import quote, unquote
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Mount
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, compile_path
 from starlette.routing import Route as Path_
 from starlette.staticfiles import StaticFiles
 
 from onceward.app import App
-from onceward.errors import (
-    BatchNotFound,
-    BudgetNotFound,
-    BulkNotFound,
-    ConfigError,
-    LineageNotFound,
-    OncewardError,
-    ScheduleNotFound,
-    SourceNotFound,
-    StoreError,
-    TaskNotFound,
-)
+from onceward.errors import OncewardError, StoreError
 from onceward.support.logs import EngineLog
 from onceward.web import problems
 from onceward.web.answers import Done, Page, Refused
-from onceward.web.guard import COOKIE, HEADERS, Access, Barred, host_barred, origin_barred, secret_of
+from onceward.web.guard import (
+    COOKIE,
+    HEADERS,
+    Access,
+    Barred,
+    bearer_of,
+    host_barred,
+    is_forwarded,
+    origin_barred,
+    secret_of,
+)
+from onceward.web.metrics import MetricsReader
 from onceward.web.pulse import Pulse
 from onceward.web.rendering import path, rendered
 from onceward.web.roles import NOT_KNOWN, Caller, Role
 from onceward.web.route import Answer, Route
 from onceward.web.routes import ROUTES
-from onceward.web.shell import ShellReader
-from onceward.web.view import TooLarge, View
+from onceward.web.shell import Shell, ShellReader
+from onceward.web.view import View
 
 STATIC = Path(__file__).parent / "static"
 TOAST = "onceward_toast"
-NOT_FOUND = (
-    TaskNotFound, LineageNotFound, BatchNotFound, BudgetNotFound, BulkNotFound, ScheduleNotFound, SourceNotFound
-)  # fmt: skip
+PROGRAMS = ("api", "stream", "metrics")
+"""Kinds of routes that programs ask: their errors are problems in JSON, not pages."""
 DATABASE_WAIT = "2s"
 """How long a page insists while the database is away, before it says so."""
 
@@ -62,39 +61,44 @@ class Site:
         self._access = access
         self._shell = ShellReader(app, name)
         self._pulse = Pulse(app)
+        self._metrics = MetricsReader(app)
 
     def asgi(self) -> Starlette:
         """Return the site as an ASGI application."""
         routes: list[Path_ | Mount] = [
             Path_(route.path, partial(self._serve, route), methods=[route.method]) for route in ROUTES
         ]
-        routes.append(Path_("/live", self._live, methods=["GET"]))
         routes.append(Mount("/static", _Static(directory=STATIC)))
         site = Starlette(routes=routes, exception_handlers={HTTPException: self._no_route})
         site.add_middleware(_Headers)
         return site
 
     async def _serve(self, route: Route, request: Request) -> Response:
-        view = View(self.app, NOT_KNOWN, request)
+        view = View(self.app, NOT_KNOWN, request, self._pulse, self._metrics)
         try:
             barred = host_barred(request, self._access.hosts)
-            if barred is None and route.changes:
-                barred = None if "authorization" in request.headers else origin_barred(request)
+            if barred is None and route.changes and bearer_of(request) is None:
+                barred = origin_barred(request)
             if barred is not None:
                 return await self._refused(view, route, barred)
             view.caller = await self._caller(request)
             if not view.caller.may(route.role):
                 return await self._not_allowed(view, route)
             answer = await route.handler(view)
+            return await self._answered(view, route, answer)
         except StoreError as error:
             return await self._away(view, route, error)
-        except NOT_FOUND as error:
-            return await self._refused(view, route, Barred(404, str(error)))
-        except TooLarge as error:
-            return await self._refused(view, route, Barred(413, str(error)))
-        except (ConfigError, OncewardError) as error:
-            return await self._refused(view, route, Barred(400, str(error)))
-        return await self._answered(view, route, answer)
+        except OncewardError as error:
+            if route.kind in PROGRAMS:
+                return problems.problem_of(error)
+            return await self._refused(view, route, Barred(problems.status_of(error), str(error)))
+        except ClientDisconnect:
+            return Response(status_code=499)  # the caller has gone, and reads no answer
+        except Exception:  # a mistake of ours: the trace is logged, the caller is told no more than that
+            logger.exception("a request failed", method=route.method, path=route.path)
+            return await self._refused(
+                view, route, Barred(500, "this is a mistake of the dashboard; its log says more")
+            )
 
     async def _caller(self, request: Request) -> Caller:
         secret = secret_of(request)
@@ -102,7 +106,7 @@ class Site:
             grant = await self.app.tokens.acheck(secret)
             if grant is not None:
                 return Caller(grant.name, Role[grant.role.upper()])
-        if self._access.open_role and not await self.app.tokens.aany():
+        if self._access.open_role and not is_forwarded(request) and not await self.app.tokens.aany():
             return Caller("local", self._access.open_role)
         return NOT_KNOWN
 
@@ -110,9 +114,10 @@ class Site:
         """Answer a caller whose role is too low; an attempt to change something stands in the audit log."""
         if route.changes and view.caller.role:
             await self._record(view, route, "refused", 0, f"needs the role {route.role.word}")
-        if view.caller.role or route.kind == "api":
+        if view.caller.role or route.kind in PROGRAMS:
             status = HTTPStatus.FORBIDDEN if view.caller.role else HTTPStatus.UNAUTHORIZED
-            why = f"this needs the role {route.role.word}; you are {view.caller.role.word}"
+            why = f"this needs the role {route.role.word}"
+            why += f"; you are {view.caller.role.word}" if view.caller.role else "; send a token as a bearer"
             return await self._refused(view, route, Barred(status, why))
         if route.kind == "page" and not view.request.headers.get("hx-request"):
             page = Page("login.html", {"back": view.request.url.path, "wrong": False}, "Sign in", status=401)
@@ -121,18 +126,23 @@ class Site:
 
     async def _answered(self, view: View, route: Route, answer: Answer) -> Response:
         if isinstance(answer, Response):
+            if view.noted is not None:
+                await self._record(view, route, "done", view.noted.count, view.noted.said)
+                logger.info("changed by the API", author=view.caller.name, said=view.noted.said)
             return answer
         if isinstance(answer, Page):
             return await self._page(view, answer)
         if isinstance(answer, Done):
             await self._record(view, route, "done", answer.count, answer.said)
             logger.info("changed by a page", author=view.caller.name, said=answer.said)
-        back = RedirectResponse(path(view.base, answer.back), status_code=303)
+        back = RedirectResponse(_address(view.base, answer.back), status_code=303)
         said, stays = (answer.said, answer.stays) if isinstance(answer, Done) else (answer.why, True)
         toast = {"said": said[:600], "stays": stays, "is_bad": isinstance(answer, Refused)}
         if isinstance(answer, Done) and answer.command:
             toast["command"] = answer.command[:300]
-        back.set_cookie(TOAST, quote(msgspec.json.encode(toast)), httponly=True, samesite="strict", max_age=30)
+        secure = view.request.url.scheme == "https"
+        words = quote(msgspec.json.encode(toast))
+        back.set_cookie(TOAST, words, httponly=True, samesite="strict", secure=secure, max_age=30)
         return back
 
     async def _record(self, view: View, route: Route, outcome: str, count: int, note: str) -> None:
@@ -155,40 +165,46 @@ class Site:
         return answer
 
     def _html(self, view: View, page: Page, shell: Any = None, toast: dict[str, Any] | None = None) -> Response:
-        text = rendered(page, view, shell or self._shell.empty, toast)
+        # A caller who is not known does not learn what database this is.
+        frame = shell or (self._shell.empty if view.caller.role else Shell("", "", ""))
+        text = rendered(page, view, frame, toast)
         return HTMLResponse(text, status_code=page.status, headers={"Cache-Control": "no-store"})
 
     async def _refused(self, view: View, route: Route, barred: Barred) -> Response:
-        if route.kind == "api":
+        if route.kind in PROGRAMS:
             return problems.problem(barred.status, barred.why)
         headline = HTTPStatus(barred.status).phrase
         values = {"headline": headline, "why": barred.why}
         return self._html(view, Page("refused.html", values, headline, status=barred.status, refresh_s=None))
 
     async def _away(self, view: View, route: Route, error: StoreError) -> Response:
-        if route.kind == "api":
-            return problems.problem(503, str(error))
-        answer = self._html(view, Page("away.html", {"why": str(error)}, "No answer", status=503))
+        is_known = view.caller.role or self._access.open_role
+        why = str(error) if is_known else "Who you are cannot be looked up before it does."
+        if route.kind in PROGRAMS:
+            return problems.problem(503, f"the database does not answer: {why}")
+        answer = self._html(view, Page("away.html", {"why": why}, "No answer", status=503))
         answer.headers["Retry-After"] = "3"
         return answer
 
-    async def _live(self, request: Request) -> Response:
-        barred = host_barred(request, self._access.hosts)
-        if barred is not None or not (await self._caller(request)).may(Role.VIEWER):
-            return Response(status_code=401 if barred is None else barred.status)
-        if not self._pulse.has_room:
-            return Response("too many open pages", status_code=503, headers={"Retry-After": "30"})
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._pulse.stream(), media_type="text/event-stream", headers=headers)
-
     async def _no_route(self, request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", 404)
-        if request.url.path.startswith(f"{request.scope.get('root_path', '')}/api/"):
-            return problems.problem(status, f"there is no {request.method} {request.url.path}")
+        if barred := host_barred(request, self._access.hosts):
+            return problems.problem(barred.status, barred.why)
+        root = str(request.scope.get("root_path", "")).rstrip("/")
+        if request.url.path.startswith(f"{root}/api/"):
+            answer = problems.problem(status, f"there is no {request.method} {request.url.path}")
+            if status == HTTPStatus.METHOD_NOT_ALLOWED:
+                answer.headers["Allow"] = ", ".join(_allowed(request.url.path.removeprefix(root)))
+            return answer
         view = View(self.app, NOT_KNOWN, request)
         why = f"There is no page {request.url.path}." if status == 404 else HTTPStatus(status).phrase
         values = {"headline": HTTPStatus(status).phrase, "why": why}
         return self._html(view, Page("refused.html", values, "Not found", status=status, refresh_s=None))
+
+
+def _allowed(path: str) -> list[str]:
+    """Return the methods that a path takes."""
+    return sorted({route.method for route in ROUTES if compile_path(route.path)[0].match(path)})
 
 
 class _Static(StaticFiles):
@@ -220,6 +236,12 @@ class _Headers:
             await send(message)
 
         await self._app(scope, receive, sending)
+
+
+def _address(base: str, back: str) -> str:
+    """Return the address of a page below the base path, with the question that it may bring."""
+    to, _, question = back.partition("?")
+    return path(base, to) + (f"?{quote(question, safe='=&%+-_.,:~')}" if question else "")
 
 
 def _toast_of(request: Request) -> dict[str, Any] | None:

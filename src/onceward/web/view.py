@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,17 +11,42 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 
 from onceward.errors import ConfigError
+from onceward.model import arguments
 from onceward.web.roles import Caller
 
 if TYPE_CHECKING:
     from onceward.app import App
+    from onceward.web.metrics import MetricsReader
+    from onceward.web.pulse import Pulse
 
 LONGEST_FORM = 1 << 20
 """Bytes of a form; a longer one is refused before it is read to its end."""
 
 
+LONGEST_NUMBER = 19
+"""Digits of a number that a database holds."""
+SENT_WITHIN_S = 30.0
+"""How long a caller may take to send a request: a slow one must not hold a place for ever."""
+
+
 class TooLarge(ConfigError):
     """More was sent than a request may hold."""
+
+
+class TooSlow(ConfigError):
+    """A request has taken too long to come."""
+
+
+class NotThere(ConfigError):
+    """What a path names is not there, and cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What an operation of the API has changed, for the audit log."""
+
+    said: str
+    count: int = 1
 
 
 @dataclass
@@ -30,6 +56,20 @@ class View:
     app: App
     caller: Caller
     request: Request
+    pulse: Pulse | None = None
+    """Tells open pages of changes."""
+    given_metrics: MetricsReader | None = None
+    noted: Noted | None = None
+    """What an operation of the API has changed."""
+
+    @cached_property
+    def metrics(self) -> MetricsReader:
+        """What reads the figures for Prometheus: that of the site, which all requests share."""
+        if self.given_metrics is not None:
+            return self.given_metrics
+        from onceward.web.metrics import MetricsReader
+
+        return MetricsReader(self.app)
 
     @property
     def now(self) -> int:
@@ -53,8 +93,11 @@ class View:
 
     @property
     def task_id(self) -> int:
-        """The number of the task that the path names, `/tasks/{id}`."""
-        return int(self.path["id"])
+        """The number of the task that the path names, `/tasks/{id}`; an error that says so if it is none."""
+        text = self.path["id"]
+        if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
+            raise NotThere(f"{arguments.shown(text)} is not the number of a task, which is a whole number like 17")
+        return int(text)
 
     @cached_property
     def host(self) -> str:
@@ -62,13 +105,20 @@ class View:
         return self.request.headers.get("host", "").lower()
 
     async def body(self, most: int = LONGEST_FORM) -> bytes:
-        """Return what was sent, up to `most` bytes; more than that is refused."""
+        """Return what was sent, up to `most` bytes; more than that, or what takes too long to come, is refused."""
+        said = self.request.headers.get("content-length", "")
+        if said.isascii() and said.isdecimal() and (len(said) > LONGEST_NUMBER or int(said) > most):
+            raise TooLarge(f"a request has at most {most:,} bytes here")
         pieces, size = [], 0
-        async for piece in self.request.stream():
-            size += len(piece)
-            if size > most:
-                raise TooLarge(f"more than {most:,} bytes were sent")
-            pieces.append(piece)
+        try:
+            async with asyncio.timeout(SENT_WITHIN_S):
+                async for piece in self.request.stream():
+                    size += len(piece)
+                    if size > most:
+                        raise TooLarge(f"a request has at most {most:,} bytes here")
+                    pieces.append(piece)
+        except TimeoutError:
+            raise TooSlow(f"the request had not come after {SENT_WITHIN_S:g} s") from None
         return b"".join(pieces)
 
     async def lists(self) -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from onceward.harmless import one_line
 from onceward.model.decide import wait_text
 from onceward.model.status import Status
 
@@ -151,6 +152,7 @@ FILTERS = {
     "waits": waits,
     "number": number,
     "pace": pace,
+    "one_line": one_line,
     "span": span,
     "clock": clock,
     "daytime": daytime,

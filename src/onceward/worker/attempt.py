@@ -12,7 +12,10 @@ from onceward.authoring.pipeline import Pipeline
 from onceward.authoring.stage import Stage
 from onceward.authoring.worker_port import Desk
 from onceward.model.budget import Bill, Charge
-from onceward.model.task import CURSOR_PART, NEVER, RESULT_PART, Advance, Lease, Part
+from onceward.model.lineage import Family
+from onceward.model.pause import Pauses
+from onceward.model.task import CURSOR_PART, NEVER, RESULT_PART, Advance, HandOver, Lease, Move, Part, Release, lane_of
+from onceward.store.attempts.commit_results import CommitResult
 
 
 class StageTimeout(TimeoutError):
@@ -28,7 +31,7 @@ class Attempt:
     context: Context[Any]
     task: asyncio.Task[None] | None = None
     ticket: list[None] | None = None
-    """While a stage waits for a thread, one thing to take: by that thread, or by whoever gives the task back."""
+    """While a stage waits for a thread, one thing to take: by that thread, or to give the task back."""
     slot: int | None = None
     limit_at: int | None = None
     timeout_ms: int | None = None
@@ -39,6 +42,8 @@ class Attempt:
     waits_since = 0
     """Since when it waits for a slot."""
     refusals = 0
+    observed: Any = None
+    """What an observer has noted of its stage."""
     error: BaseException | None = None
     """What its stage has raised, if that decided what becomes of it."""
     bill: Bill | None = None
@@ -53,7 +58,7 @@ class Attempt:
         self.signals: dict[str, bytes] = {}
 
     def resume(self, parts: list[Part], signals: dict[str, bytes]) -> None:
-        """Know what is stored of the task: it has run before, or somebody has sent it something."""
+        """Know what is stored of the task: it has run before, or was sent a signal."""
         self.parts = {(part.stage, part.part): part.value for part in parts}
         self.signals = signals
 
@@ -101,4 +106,25 @@ class Attempt:
             touched=1,
             clock_at=now,
         )
-        self.enter(self.pipeline.stage_named(move.next_stage), self.context.payload, desk)
+        self.enter(self.pipeline._stage_named(move.next_stage), self.context.payload, desk)
+
+    def is_paused(self, move: Advance, result: CommitResult, pauses: Pauses) -> bool:
+        """Whether the task, its queue, its pipeline or everything is paused, so that its next stage does not begin."""
+        if isinstance(result, Family) and result.is_paused:
+            return True
+        return (
+            bool(pauses.scopes) and pauses.of_line(lane_of(move.queue or self.lease.queue, self.lease.kind)) is not None
+        )
+
+    def may_have_woken(self, move: Move) -> bool:
+        """Whether a task may stand in line by the commit of a move, without a notification of it.
+
+        It may be this task, if it has no children to wait for, or one that waited for it.
+        """
+        if self.lease.gates is not None:
+            return True
+        if type(move) is HandOver:
+            return move.joins or move.gates is not None
+        if type(move) is Release:  # nothing has ended, and the pipeline of a task given back unread is not known
+            return False
+        return self.lease.parent is not None or self.pipeline.unique == "everywhere"

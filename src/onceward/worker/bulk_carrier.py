@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 
 from onceward.errors import StoreError
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.operations.bulk import BulkState, Carrying, untaken
 from onceward.support.logs import EngineLog
 
@@ -52,33 +53,33 @@ class BulkCarrier:
         self._thread.start()
 
     def _attend(self) -> None:
-        session = self._open_session()
-        try:
-            while not self._stopping.wait(LOOK_EVERY_MS / 1_000):
-                self._guarded(session, lambda: session.ask(lambda: untaken(session.clock.now())))
-        finally:
+        session: Session | None = None
+        while not self._stopping.wait(LOOK_EVERY_MS / 1_000):
+            session = self._guarded(session, lambda session: session.ask(lambda: untaken(session.clock.now())))
+        if session is not None:
             session.close()
 
     def _once(self, numbers: list[int]) -> None:
-        session = self._open_session()
-        try:
-            self._guarded(session, lambda: numbers)
-        finally:
+        if (session := self._guarded(None, lambda _: numbers)) is not None:
             session.close()
 
-    def _guarded(self, session: Session, find: Callable[[], list[int]]) -> None:
+    def _guarded(self, session: Session | None, find: Callable[[Session], list[int]]) -> Session | None:
         """Carry on what is found; what goes wrong is logged, and the next look may do better."""
         try:
-            for number in find():
+            session = session or self._open_session()
+            for number in find(session):
                 self._carry_on(session, number)
         except (StoreError, ConnectionLost, TryAgainLater) as error:
-            database.note_failure(session, error)
-            session.discard()
+            if session is not None:
+                database.note_failure(session, error)
+                session.discard()
             self._stopping.wait(PAUSE_AFTER_TROUBLE_S)
         except Exception:
             logger.exception("carrying on an action on many tasks failed")
-            session.discard()
+            if session is not None:
+                session.discard()
             self._stopping.wait(PAUSE_AFTER_TROUBLE_S)
+        return session
 
     def _carry_on(self, session: Session, number: int) -> None:
         carrying = Carrying(session, number, self._kinds)

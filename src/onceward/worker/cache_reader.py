@@ -1,4 +1,4 @@
-"""What stages look up in the cache: on a connection of its own, so that a hit waits for nobody who writes."""
+"""What stages look up in the cache: on a connection of its own, so that a hit waits for no writer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onceward.store.governance.cache import look_up
 
 
 class CacheReader:
-    """A session for whoever looks next. It is opened by the first who does: most workers have no use for it."""
+    """A session for the next look. The first look opens it: most workers have no use for it."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

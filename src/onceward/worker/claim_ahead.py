@@ -2,7 +2,7 @@
 
 How far ahead follows from how fast tasks have ended of late, how long their stages took, and how long a claim takes.
 Tasks that need a thread as soon as they begin are claimed for threads as others are for slots. Work behind gates is
-claimed only for a slot that is free or will be within milliseconds, so that nobody holds a place there without using
+claimed only for a slot that is free or will be within milliseconds, so that no task holds a place there without using
 it. Where what runs takes longer than was thought, those who wait for its slots are given back.
 """
 
@@ -189,7 +189,8 @@ class ClaimAhead:
         if claimed.leases:
             if self._claims_left is not None:
                 self._claims_left = max(0, self._claims_left - len(claimed.leases))
-            crash_points.reach("after claim")
+            if crash_points.hook is not None:
+                crash_points.reach("after claim")
             self._open_claims[claimed.leases[0].token] = [claimed.seq, len(claimed.leases)]
             for lease in claimed.leases:
                 attempt = Attempt(lease)
@@ -207,13 +208,13 @@ class ClaimAhead:
         self._reserved = min(claimed.held_back, max(1, self.config.concurrency // 4))
         self._waits_for_slot = bool(self._reserved) and not (wish.slots or self.expects_more)
         if self._waits_for_slot:
-            self.next_due_at = None  # it is somebody's turn now, and will be when there is a slot for him
+            self.next_due_at = None  # a task is due now, and will be claimed when there is a slot
         if self._reserved:
             self.expects_more = True
         self._waits_for_thread = is_all and claimed.wants_thread
         if self._waits_for_thread:
             self.expects_more = True
-        if self._look_after_answer:  # whoever claimed may have looked before the new work was there
+        if self._look_after_answer:  # the claim may have looked before the new work was there
             self._look_after_answer = False
             self._waits_for_slot = self._waits_for_thread = False
             self.expects_more = True

@@ -2,7 +2,7 @@
 
 It writes when nothing more can run without it, not by timer: an idle system answers after one fsync, and a busy one
 makes large batches by itself. `submit`, `wish` and `watch` belong to the event loop; the writing to a thread, or to the
-event loop as well where nobody there would have to wait for it.
+event loop as well where no stage there would have to wait for it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from onceward.errors import OutcomeUnknown, StoreError
 from onceward.model.task import Commit
-from onceward.store.attempts.commits import CommitResult, SendAlone, SendLater
+from onceward.store.attempts.commit_results import CommitResult, SendAlone, SendLater
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import FIRST_PAUSE_S, ConnectionLost, Session, TryAgainLater, WentBack
+from onceward.store.drivers.session import FIRST_PAUSE_S, Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater, WentBack
 from onceward.support.logs import EngineLog
 from onceward.worker.separate_writer import SeparateWriter
 from onceward.worker.wakeup import Wakeup
@@ -47,25 +49,33 @@ class _Batch:
     """Set if it may have been written already."""
 
 
+class Receiver(Protocol):
+    """The other side of a committer, on the event loop."""
+
+    def delivered(self, written: Written) -> None:
+        """Learn on the event loop what a transaction has done."""
+
+    def may_stand_still(self) -> bool:
+        """Whether nothing runs on the event loop that would have to wait for the disk."""
+
+    def heard(self) -> None:
+        """Learn from any thread that there may be new work."""
+
+    def went_back(self) -> None:
+        """Learn from any thread that the database has lost what it had confirmed; from then on nothing is written."""
+
+
 class Committer:
-    """A thread around a `Writer`. Whoever holds the pen, this thread or the event loop's, uses the session."""
+    """A thread around a `Writer`. The thread that holds the pen, this one or the event loop's, uses the session."""
 
     def __init__(
         self,
         writer: Writer,
         wakeup: Wakeup,
         loop: asyncio.AbstractEventLoop,
-        *,
-        deliver: Callable[[Written], None],
-        look_again: Callable[[], None],
-        lost_everything: Callable[[], None] = lambda: None,
-        may_stand_still: Callable[[], bool] = lambda: False,
         apart: Session | None = None,
     ) -> None:
-        """`deliver` is called on the event loop with what was written, and `may_stand_still` with every batch: whether
-        nothing runs there that would have to wait. `look_again` is called from the thread, and so is `lost_everything`
-        where the database has gone back: from then on nothing is written. `apart` is the session for what has to be
-        sent alone for its domain rows; without one that is done here."""
+        """`apart` is the session for what has to be sent alone for its domain rows; without one that is done here."""
         self._loop = loop
         self._flush_is_coming = False
         self._flush_by = 0.0
@@ -73,14 +83,11 @@ class Committer:
         self._submitted = 0
         self._writer = writer
         self._wakeup = wakeup
-        self._deliver = deliver
-        self._look_again = look_again
-        self._lost_everything = lost_everything
-        self._may_stand_still = may_stand_still
+        self._receiver: Receiver
         self._pen = threading.Lock()
         self._separate: SeparateWriter | None = None
         if apart is not None:
-            self._separate = SeparateWriter(apart, writer.session, tell=self._tell, lost_everything=lost_everything)
+            self._separate = SeparateWriter(apart, writer.session, tell=self._tell, lost_everything=self._went_back)
             writer.leaves_writes = True
         self._standstill_s = 0.0
         self._delivered = self._handed_over = 0
@@ -95,10 +102,14 @@ class Committer:
         self._hungry = False
         self._thread = threading.Thread(target=self._work, name="onceward committer", daemon=True)
 
-    def start(self) -> None:
-        """Begin to write."""
+    def start(self, receiver: Receiver) -> None:
+        """Begin to write for a receiver."""
+        self._receiver = receiver
         self._wakeup.start(self._loop, self._wake)
         self._thread.start()
+
+    def _went_back(self) -> None:
+        self._receiver.went_back()
 
     def submit(self, commit: Commit, answer: Answer) -> None:
         """Have something written; `answer` is called with the verdict on the event loop. After the end nothing is
@@ -149,7 +160,11 @@ class Committer:
         if not self._pen.acquire(blocking=False):
             return False
         try:
-            if self._in_doubt is not None or self._delivered != self._handed_over or not self._may_stand_still():
+            if (
+                self._in_doubt is not None
+                or self._delivered != self._handed_over
+                or not self._receiver.may_stand_still()
+            ):
                 return False
             return not any(item.commit.writes for item in self._inbox) and self._try_here(self._next_batch())
         finally:
@@ -169,7 +184,7 @@ class Committer:
             return False
         waited_s = time.monotonic() - began_s - (time.thread_time() - worked_s)
         self._standstill_s += (waited_s - self._standstill_s) / 8
-        self._deliver(self._without_unsent(written))
+        self._receiver.delivered(self._without_unsent(written))
         return True
 
     def watch(self, hungry: bool) -> None:
@@ -221,12 +236,12 @@ class Committer:
 
     def _take_over(self, written: Written) -> None:
         self._delivered += 1
-        self._deliver(written)
+        self._receiver.delivered(written)
 
     def _tell(self, item: Item, verdict: CommitResult) -> None:
         """Have the event loop told what has become of a commit that was sent alone."""
         with suppress(RuntimeError):  # the loop may have closed this very moment
-            self._loop.call_soon_threadsafe(self._deliver, Written([item], [verdict]))
+            self._loop.call_soon_threadsafe(self._receiver.delivered, Written([item], [verdict]))
 
     def _without_unsent(self, written: Written) -> Written:
         """What can be told; what had to be sent alone and could not be yet goes into the next batch."""
@@ -266,7 +281,7 @@ class Committer:
                     has_news = self._wakeup.wait()
                 if has_news:
                     self._hungry = False
-                    self._look_again()
+                    self._receiver.heard()
             except Exception:  # the thread must live, and the next transaction will say it better
                 self._wake.wait(PAUSE_AFTER_TROUBLE_S)
 
@@ -298,7 +313,7 @@ class Committer:
             except OutcomeUnknown as doubt:
                 batch = replace(batch, doubt=doubt)
             except WentBack:
-                self._lost_everything()
+                self._went_back()
                 return _unwritten(batch)
             except (StoreError, ConnectionLost, TryAgainLater) as error:
                 database.note_failure(self._writer.session, error)
@@ -309,7 +324,7 @@ class Committer:
                 time.sleep(pause_s)
                 pause_s = min(max(FIRST_PAUSE_S, 2 * pause_s), PAUSE_AFTER_TROUBLE_S)
             except Exception:
-                # The thread must live: whoever waits for it would wait for ever.
+                # The thread must live: the worker would wait for it for ever.
                 logger.exception("a claim failed")
                 self._writer.session.discard()
                 time.sleep(PAUSE_AFTER_TROUBLE_S)

@@ -89,17 +89,17 @@ class MoveDecider:
         if attempt.lease.expiry is not None:
             return self._ended_at_expiry(attempt, value)
         try:
-            data = value.data if type(value) is StoredResult else stage.stored(value)
+            data = value.data if type(value) is StoredResult else stage._stored(value)
         except (PayloadError, ConfigError) as error:
             return Finish(stage.name, None, Status.FAILED, safe_text(str(error)))
         except Exception as error:  # the application's own types may raise anything when read back
             return self.after_error(attempt, error, stage.name)
-        following = attempt.pipeline.stage_after(stage)
+        following = attempt.pipeline._stage_after(stage)
         if following is None:
             return Finish(stage.name, None if data == NOTHING else data, Status.SUCCEEDED, None)
         try:
-            gates = attempt.pipeline.gates_of(following, attempt.context.payload)
-            estimate = following.costs.estimate(attempt.context.payload)
+            gates = attempt.pipeline._gates_of(following, attempt.context.payload)
+            estimate = following.costs.estimate(attempt.context.payload) if following.costs.is_governed else None
         except Exception as error:  # the application's own functions say which instance of a source it is, and its cost
             return self.after_error(attempt, error, stage.name)
         passes_anew = following.source is not None or following.costs.is_governed
@@ -112,7 +112,7 @@ class MoveDecider:
 
     def _ended_at_expiry(self, attempt: Attempt, value: Any) -> Move:
         try:
-            attempt.stage.check_returned(value)
+            attempt.stage._check_returned(value)
         except ConfigError as error:
             return self.after_error(attempt, error, attempt.stage.name)
         return after_last_stage(None, attempt.lease, attempt.place)
@@ -134,7 +134,7 @@ class MoveDecider:
             return after_crash(attempt.lease, stage, self.config.max_lost_workers, str(error))
         if isinstance(error, RemoteError):
             return after_fault(error.fault, attempt.lease, stage, retry, self._now(), self._dice)
-        fingerprint = pipeline.fingerprint if isinstance(error, SchemaMismatch) else ""
+        fingerprint = pipeline._fingerprint if isinstance(error, SchemaMismatch) else ""
         return after_error(error, attempt.lease, stage, retry, fingerprint, self._now(), self._dice)
 
 

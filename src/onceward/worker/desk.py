@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from onceward.authoring.calls import Closed
-from onceward.authoring.child_builder import Spawner
 from onceward.errors import LeaseLost, WrongTwin
 from onceward.model.cache import Cached
 from onceward.model.task import Commit, Effects, Lease, Move, Report, Take
-from onceward.store.attempts.commits import CommitResult
+from onceward.store.attempts.commit_results import CommitResult
 from onceward.worker.attempt import Attempt
 from onceward.worker.engine_threads import off_loop
 from onceward.worker.presence import Presence
+from onceward.worker.runner_ports import Ports
 
 REPORT_EVERY_MS = 1_000
 
@@ -27,29 +27,15 @@ REPORT_EVERY_MS = 1_000
 class AttemptDesk:
     """Serves the stages of all attempts of one process."""
 
-    def __init__(
-        self,
-        attempts: Mapping[int, Attempt],
-        submit: Callable[[Commit, Callable[[CommitResult], None]], None],
-        read: Callable[..., Any],
-        look_up: Callable[[str, bytes], Cached | None],
-        setting: Callable[[str], Any],
-        monotonic: Callable[[], int],
-        presence: Presence | None,
-        spawner: Spawner,
-        now: Callable[[], int],
-        pass_time: Callable[[int], None] | None = None,
-    ) -> None:
+    def __init__(self, attempts: Mapping[int, Attempt], ports: Ports, presence: Presence | None) -> None:
         self._attempts = attempts
-        self._submit = submit
-        self._read = read
-        self._look_up = look_up
-        self._setting = setting
-        self._monotonic = monotonic
+        self._submit = ports.submit
+        self._read, self._look_up, self._setting = ports.read, ports.look_up, ports.setting
+        self._monotonic = ports.monotonic
         self._presence = presence
-        self.spawner = spawner
-        self.now = now
-        self._pass_time = pass_time
+        self.spawner = ports.spawner
+        self.now = ports.now
+        self._pass_time = ports.pass_time
         self.closed = Closed()
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()

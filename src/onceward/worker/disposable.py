@@ -26,7 +26,7 @@ from onceward.model.times import SystemClock
 from onceward.model.tracebacks import trace_of
 from onceward.store.governance.cache import look_up
 from onceward.support.logs import stages_in_records
-from onceward.worker import find_app
+from onceward.worker import find_app, observing
 from onceward.worker.engine_threads import off_loop
 from onceward.worker.isolated import (
     FilledNotice,
@@ -161,16 +161,18 @@ def _ran(start: StageStart, connection: socket.socket) -> StageReturned | StageR
     """Run one stage, and return what it did."""
     app = find_app.load(start.app, "an isolated stage")
     pipeline = app._registry[start.lease.kind]
-    stage = pipeline.stage_named(start.stage)
-    payload = pipeline.read(start.lease.payload, start.lease.version)
+    stage = pipeline._stage_named(start.stage)
+    payload = pipeline._read(start.lease.payload, start.lease.version)
     parts = {(name, part): value for name, part, value in start.parts}
     context: Context[Any] = Context(payload, start.lease, stage, parts, start.signals, FarDesk(connection, app))
+    if observing.observer is not None:
+        observing.observer.begins_apart(start.lease, stage)
     token = current.set(context)
     try:
         with limited(start.limits, for_good=not start.is_kept), stages_in_records(fields_of_stage):
             value = asyncio.run(stage.function(context)) if stage.is_async else stage.function(context)
-        data = stage.stored(value)
-        effects = context.end()
+        data = stage._stored(value)
+        effects = context._end()
         return StageReturned(data, writes_by_name(effects.writes), *effects[1:])
     except BaseException as error:  # a verdict or an error: both are told to the worker
         try:
@@ -182,7 +184,7 @@ def _ran(start: StageStart, connection: socket.socket) -> StageReturned | StageR
 
 
 def _raised(error: BaseException, pipeline: Any, context: Context[Any]) -> StageRaised:
-    effects = context.end()
+    effects = context._end()
     kept = effects if isinstance(error, Filtered | Skipped | Failed | Waiting) else NO_EFFECTS
     writes = writes_by_name(kept.writes)
     verdict = verdict_name(error)

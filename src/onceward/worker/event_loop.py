@@ -38,8 +38,8 @@ def run_on_loop(
 ) -> T:
     """What `main` returns, run on an event loop of its own as by `asyncio.run`, beside whatever stages start there.
 
-    An exit in a task that a stage has started belongs to whoever awaits that task: asyncio has told it, and then raises
-    the exit here as well. The loop goes on. Who does not heed its cancellation in the end is left behind.
+    An exit in a task that a stage has started belongs to the code that awaits that task: asyncio has told it, and then
+    raises the exit here as well. The loop goes on. Who does not heed its cancellation in the end is left behind.
     """
     begun: list[asyncio.Task[T]] = []
 
@@ -68,7 +68,7 @@ def run_on_loop(
 
 
 async def _leave() -> None:
-    """Cancel what is left, and forget whoever goes on all the same: the loop would wait for it for ever."""
+    """Cancel what is left, and forget what goes on all the same: the loop would wait for it for ever."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
@@ -77,3 +77,13 @@ async def _leave() -> None:
         for task in stubborn:
             logger.warning("a task that a stage has started does not end, and is left behind", task=repr(task))
             asyncio._unregister_task(task)
+
+
+async def first_of(stop: asyncio.Future[Any] | None, event: asyncio.Event, limit_s: float) -> None:
+    """Wait for a request to stop, an event or the end of a time, whichever comes first."""
+    waiting = {asyncio.ensure_future(event.wait())}
+    await asyncio.wait(
+        waiting | ({stop} if stop is not None else set()), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
+    )
+    for task in waiting:
+        task.cancel()

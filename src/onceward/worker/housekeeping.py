@@ -80,7 +80,7 @@ class Housekeeping:
         self._config = config
 
     def hurry(self) -> None:
-        """Somebody has found no work: look for dead workers at the next step."""
+        """Look for dead workers at the next step, because no work was found."""
         self._hurry = True
 
     def step(self) -> None:
@@ -171,7 +171,7 @@ class Housekeeping:
             return Death("died: its connection to the database is gone", None)
         _, since = self._beats[worker.id]
         stood_still_ms = self._clock.monotonic() - since
-        # By the clock that all share or, where that was set back, by our own that nobody sets.
+        # By the clock that all share or, where that was set back, by our own that is never set.
         silent_ms = max(self._clock.now() - worker.beat_at, stood_still_ms)
         if silent_ms >= worker.lease_ms and stood_still_ms >= min(self._config.check_ms, worker.lease_ms):
             return Death(f"was silent for {duration_text(silent_ms)}", None if path is None else self._started(path))
@@ -224,8 +224,8 @@ class Housekeeping:
 def killed_for_time(late: frozenset[int], culprits: frozenset[int]) -> Death:
     """The death of a process in which stages ignored their time limits.
 
-    Whoever it was has failed once. Where that cannot be told all of them are suspects, and will run with fewer
-    neighbours until it can.
+    The culprit has failed once. Where it is not known all of them are suspects, and will run with fewer neighbours
+    until it is.
     """
     started = frozenset() if culprits else late
     return Death("was killed: a stage ignored its time limit", started, culprits)

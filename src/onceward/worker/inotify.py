@@ -13,11 +13,11 @@ LARGEST_EVENT = 4_096
 
 
 class FileWrites:
-    """Tells once, each time it is armed, that somebody has written to a file. Whoever has written must find out how
-    far that has come: the word comes with the first byte."""
+    """Tells once, each time it is armed, that a process has written to a file. The word comes with the first byte: the
+    caller must find out how far the write has come."""
 
     def __init__(self, path: str) -> None:
-        """Raises `OSError` where nobody tells."""
+        """Raises `OSError` where the system tells nothing."""
         import ctypes  # only who looks at a file needs it
 
         library = ctypes.CDLL(None, use_errno=True)

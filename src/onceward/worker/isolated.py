@@ -171,9 +171,9 @@ class WorkerAnswer(msgspec.Struct, frozen=True, tag="answer"):
     again_at: int | None = None
     """When a gate may be passed that cannot be now."""
     is_full: bool = False
-    """Whether it is only full, so that nobody knows when."""
+    """Whether it is only full, so that no time is known."""
     is_taken: bool = False
-    """Whether somebody else asks for the answer."""
+    """Whether another attempt asks for the answer."""
     short: tuple[str, str | None] | None = None
     """Why a budget has not enough for a hold, and what its task waits for; None there if it fails."""
 

@@ -1,5 +1,5 @@
-"""The thread beside the event loop: it renews leases, looks for the dead, fires schedules, and asks about settings,
-about the leases of long stages and about actions on many tasks.
+"""The thread beside the event loop: it renews leases, looks for the dead, fires schedules, takes in work that was
+asked for by SQL, and asks about settings, the leases of long stages and actions on many tasks.
 
 It stands apart from the loop so that a stage that blocks the loop does not look dead. Code that holds the interpreter
 itself can still starve it; only a supervisor, which is another process, is safe from that.
@@ -21,7 +21,8 @@ from onceward.settings.effective import EffectiveSettings
 from onceward.store.attempts.expiry import expire_tasks
 from onceward.store.attempts.workers import give_back, still_held
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import RECEIPT_IS_THERE_MS, ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import RECEIPT_IS_THERE_MS, Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.lines.lines import look_for_stragglers
 from onceward.store.op import Query
 from onceward.store.operations.bulk import untaken
@@ -31,6 +32,7 @@ from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.counts import Swept
 from onceward.worker.engine_failures import FailureDelivery
 from onceward.worker.housekeeping import LOOK_EVERY_MS, Housekeeping
+from onceward.worker.intake import Intake
 from onceward.worker.parked_by_code import ParkedByCode
 from onceward.worker.runner import Runner
 from onceward.worker.scheduler import KnownSchedules, Scheduler
@@ -46,7 +48,7 @@ logger = EngineLog("onceward.keeper")
 
 
 class Keeper:
-    """Keeps the leases of one worker. Under a supervisor it renews nothing and buries nobody."""
+    """Keeps the leases of one worker. Under a supervisor it renews nothing and buries no worker."""
 
     def __init__(
         self,
@@ -65,6 +67,7 @@ class Keeper:
         bulk: BulkCarrier,
         listener: Listener | None = None,
         on_failure: Callable[[Failure], object] | None = None,
+        intake: Intake | None = None,
     ) -> None:
         self._session = session
         self._in_force = in_force
@@ -75,6 +78,7 @@ class Keeper:
         self._registry = registry
         self._went_back = went_back
         self._scheduler = Scheduler(session, schedules)
+        self._intake = intake
         self._parked_by_code = ParkedByCode(registry, session.clock)
         self._housekeeping: Housekeeping | None = None
         if renews:
@@ -106,7 +110,7 @@ class Keeper:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether somebody's death is still to be confirmed."""
+        """Whether the death of a worker is still to be confirmed."""
         return self._housekeeping is not None and self._housekeeping.is_in_doubt
 
     @property
@@ -170,9 +174,11 @@ class Keeper:
             self._call(self._runner.look_again)
         if self._scheduler.step():
             self._call(self._runner.look_again)
+        if self._intake is not None and self._intake.step():
+            self._call(self._runner.look_again)
 
     def _adopt(self) -> None:
-        """Somebody has changed a setting: go on under it."""
+        """Go on under changed settings."""
         config = self._config = self._in_force.config
         if self._housekeeping is not None:
             self._housekeeping.adopt(config)
@@ -180,7 +186,7 @@ class Keeper:
         logger.info("settings have changed")
 
     def _expire(self) -> None:
-        """Fail the tasks whose time is over. By whoever knows how long they may take: a supervisor does not."""
+        """Fail the tasks whose time is over. A supervisor does not know how long they may take."""
         limits_ms = self._registry.limits_ms(self._config.task_limit_ms)
         if expired := expire_tasks(self._session, limits_ms, self._session.clock.now(), self._deliver_failures):
             self._expired += expired
@@ -188,7 +194,7 @@ class Keeper:
 
     def _ask_about_leases(self) -> None:
         """A lease that was cancelled or reclaimed is lost: its stage is told so and stopped."""
-        leases = self._runner.held_for(ASK_ABOUT_LEASES_AFTER_MS)
+        leases = self._runner.leases.held_for(ASK_ABOUT_LEASES_AFTER_MS)
         if leases:
             gone = {lease.task for lease in leases} - self._session.ask(lambda: still_held(leases))
             if gone:
@@ -199,7 +205,7 @@ class Keeper:
         receipt = self._writer.session.last_receipt
         if receipt is not None and not self._session.read(Query("read_receipt", {"token": receipt})):
             self._went_back()
-        elif dropped := self._runner.dropped(RECEIPT_IS_THERE_MS):
+        elif dropped := self._runner.leases.lost(RECEIPT_IS_THERE_MS):
             self._ask_about_dropped(dropped)
 
     def _ask_about_dropped(self, dropped: Sequence[Lease]) -> None:
@@ -217,7 +223,7 @@ class Keeper:
     def _confirm_lost(self, leases: Sequence[Lease], gone: set[int]) -> None:
         """A stage that has ended since is not lost: its own commit is what ended the lease."""
         tokens = {lease.task: lease.token for lease in leases}
-        self._runner.lost({task for task in gone if self._runner.runs_under(task, tokens[task])})
+        self._runner.lost({task for task in gone if self._runner.leases.runs_under(task, tokens[task])})
 
     def _suspects_found(self) -> None:
         self._runner.claims.look_for_suspects = True

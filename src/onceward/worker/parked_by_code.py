@@ -36,5 +36,5 @@ class ParkedByCode:
     def _wake(self, now: int) -> Op[int]:
         woken = 0
         for pipeline in self._registry:
-            woken += yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
+            woken += yield from wake_for_code(pipeline.kind, pipeline._fingerprint, now)
         return woken

@@ -45,18 +45,16 @@ class AttemptPreparer:
         """Give an attempt the stage that it begins with, and its context; or say what becomes of its task instead."""
         lease = attempt.lease
         if lease.kind not in self._registry:
-            return EarlyMove(
-                Release()
-            )  # somebody has put it in a line of ours; from here it goes into that of its kind
+            return EarlyMove(Release())  # it was put in a line of ours; from here it goes into that of its kind
         pipeline = attempt.pipeline = self._registry[lease.kind]
         if lease.expiry is not None:
             return self._prepare_last_stage(attempt)
         try:
-            payload = pipeline.read(lease.payload, lease.version)
-            attempt.stage = stage = pipeline.stage_named(lease.stage)
+            payload = pipeline._read(lease.payload, lease.version)
+            attempt.stage = stage = pipeline._stage_named(lease.stage)
             if attempt.parts or stage is not pipeline.stages[0]:
-                pipeline.check_stored(attempt.parts, stage)
-            gates = pipeline.gates_of(stage, payload)
+                pipeline._check_stored(attempt.parts, stage)
+            gates = pipeline._gates_of(stage, payload)
             belongs_elsewhere = stage.queue not in self._queues or gates != lease.gates
             estimate = stage.costs.estimate(payload) if belongs_elsewhere else None
         except (SchemaMismatch, Exception) as error:  # the application's own types may raise anything when read
@@ -80,8 +78,8 @@ class AttemptPreparer:
         if stage is None:
             return EarlyMove(after_last_stage(None, lease, attempt.place))
         try:
-            payload = pipeline.read(lease.payload, lease.version)
-            gates = pipeline.gates_of(stage, payload)
+            payload = pipeline._read(lease.payload, lease.version)
+            gates = pipeline._gates_of(stage, payload)
             estimate = stage.costs.estimate(payload) if gates != lease.gates else None
         except (SchemaMismatch, Exception) as error:  # as above
             return EarlyMove(self._decider.after_error(attempt, error, stage.name))

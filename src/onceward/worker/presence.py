@@ -1,9 +1,9 @@
 """A file by which a worker process shows that it lives and what it is running.
 
-The process holds a lock on it, so that anybody on the same machine notices at once when it has died; and it keeps the
+The process holds a lock on it, so that any process on the same machine notices at once when it has died. It keeps the
 tasks whose stages are running in it, with their time limits, so that the one who finds it dead knows what ran.
 
-The database says where the file of a worker is. Whoever can write there must not be able to have any other file opened,
+The database says where the file of a worker is. Who can write there must not be able to have any other file opened,
 read or deleted: a file counts only if it lies in the folder of this database and is called as such files are.
 """
 
@@ -101,7 +101,7 @@ class Presence:
 
 def _make_room(descriptor: int, first: int, size: int) -> None:
     """Let a file be so large, empty from a place on, and take its space now: on a disk that has become full the system
-    kills whoever writes to a page that has none."""
+    kills a process that writes to a page that has none."""
     while first < size:
         first += os.pwrite(descriptor, bytes(size - first), first)
 
@@ -118,7 +118,7 @@ def _created(path: Path) -> int:
 
 def _refuse_folder_of_others(folder: Path) -> None:
     """Strangers who can write to the folder could put files there, or take them away, and with them the sign that
-    somebody lives. A group that shares a database may share it."""
+    a worker lives. A group that shares a database may share it."""
     found = folder.stat()
     owners = (os.geteuid(), 0, folder.parent.stat().st_uid)
     if found.st_uid not in owners or found.st_mode & stat.S_IWOTH:
@@ -148,6 +148,14 @@ def _opened(path: Path) -> int:
         return descriptor
     os.close(descriptor)
     raise FileNotFoundError(path)
+
+
+def slots_of(path: Path) -> int | None:
+    """Return how many stages there is room for in a file: those that may run at once, and one for each thread."""
+    try:
+        return path.stat().st_size // _SLOT.size
+    except OSError:
+        return None
 
 
 def running(path: Path) -> list[RunningStage] | None:
@@ -196,9 +204,9 @@ def _computed(pid: int, thread: int) -> int:
 
 
 def is_dead(path: Path) -> bool:
-    """Whether the process of a file has died: nobody holds its lock. A stopped process still does.
+    """Whether the process of a file has died: its lock is free. A stopped process still does.
 
-    A missing file proves nothing: its process may not have begun yet, or somebody has tidied up.
+    A missing file proves nothing: its process may not have begun yet, or the file was removed.
     """
     try:
         descriptor = _opened(path)

@@ -7,54 +7,51 @@ supervisor, where the supervisor does.
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import random
-import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from onceward.authoring.child_builder import Spawner
 from onceward.authoring.current_stage import is_worker
 from onceward.authoring.registry import Registry
-from onceward.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
+from onceward.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from onceward.model.times import NEVER
 from onceward.settings.config import Config
 from onceward.settings.effective import EffectiveSettings
-from onceward.store.attempts.expiry import store_kinds_at_expiry
-from onceward.store.attempts.workers import NewWorker, register, stop
+from onceward.store.attempts.workers import stop
 from onceward.store.drivers import sqlite_library_guard
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import GONE, ConnectionLost, Session, TryAgainLater
-from onceward.store.governance.budget_waits import declare as declare_budgets
-from onceward.store.governance.budget_waits import sweep_budgets
-from onceward.store.governance.budget_waits import wake_for_code as wake_for_budgets_of_code
-from onceward.store.governance.sources import declare as declare_sources
-from onceward.store.lines.idle import anything_left, ready_now, suspects_soon
-from onceward.store.lines.lines import notified_line
-from onceward.store.lines.memory import Line, LineMemory
-from onceward.store.op import Op, Query, drive
-from onceward.store.operations.task_actions import wake_for_code
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import GONE, ConnectionLost, TryAgainLater
+from onceward.store.lines.memory import LineMemory
+from onceward.store.operations.intake import MakeTasks
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
-from onceward.worker import crash_points, presence
+from onceward.worker import crash_points, observing
 from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.cache_reader import CacheReader
 from onceward.worker.committer import Committer
 from onceward.worker.engine_threads import off_loop
+from onceward.worker.event_loop import first_of
 from onceward.worker.failures import OnFailure
+from onceward.worker.idle_looks import IdleLooks
+from onceward.worker.intake import Intake
 from onceward.worker.interpreter import handle_signals, tuned_interpreter
+from onceward.worker.introduction import Introduction
 from onceward.worker.keeper import Keeper
+from onceward.worker.presence import Presence
+from onceward.worker.reception import Reception
 from onceward.worker.runner import TICK_S, Runner
-from onceward.worker.scheduler import KnownSchedules, fire_due
+from onceward.worker.runner_ports import Place, Ports, Share
+from onceward.worker.scheduler import KnownSchedules
 from onceward.worker.threads import StageThreads
-from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, WatchFile
+from onceward.worker.wakeup import POLL_ONLY_MS, Listener, PollOnly, Wakeup, WatchFile, notify
 from onceward.worker.watcher import Watcher
-from onceward.worker.worker_orders import Orders, Summary, worker_name
-from onceward.worker.writer import Writer, Written
+from onceward.worker.worker_orders import Orders, Summary
+from onceward.worker.writer import Writer
 
 IDLE_LOOK_S = 0.1
 SUSPECTS_LOOK_S = 1.0
@@ -64,6 +61,22 @@ LONGEST_BESIDE_OTHERS_S = 0.5
 """How long functions given to `ctx.write` may take in a transaction with commits of other tasks."""
 
 logger = EngineLog("onceward.worker")
+
+
+class _Parts(NamedTuple):
+    """The parts of a worker at work, in the order in which they are made."""
+
+    writer: Writer
+    apart: Session
+    wakeup: Wakeup
+    committer: Committer
+    cache_reader: CacheReader
+    threads: StageThreads
+    runner: Runner
+    reception: Reception
+    listener: Listener | None
+    keeper: Keeper
+    watcher: Watcher
 
 
 class WorkerProcess:
@@ -80,8 +93,10 @@ class WorkerProcess:
         schedules: KnownSchedules,
         watches: Sequence[Watch] = (),
         on_failure: OnFailure | None = None,
+        make_tasks: MakeTasks | None = None,
     ) -> None:
         self._on_failure = on_failure
+        self._make_tasks = make_tasks
         registry.check_runnable()
         self._store = store
         self._registry = registry
@@ -92,6 +107,8 @@ class WorkerProcess:
         self._schedules = schedules
         self._watches = watches
         self._supervised = orders.worker is not None
+        if self._supervised and store.dialect == "sqlite":  # the supervisor has registered it there
+            store.seen.was_there = True
         self._queues = registry.queues if orders.queues is None else orders.queues
         self._stop_requests = 0
         self._asked_to_stop: asyncio.Event | None = None
@@ -101,6 +118,8 @@ class WorkerProcess:
         self._lost_everything = False
         self._ends_at = None if orders.tick is None else store.clock.monotonic() + orders.tick.limit_ms
         self._longest_poll_ms: int | None = None
+        self._introduction = Introduction(store, registry, in_force, orders, schedules, make_tasks)
+        self._looks = IdleLooks(store, registry.kinds, self._ordinary_lanes, self._suspect_lanes)
         self.summary = Summary()
 
     def request_stop(self, times: int | None = None) -> None:
@@ -112,6 +131,16 @@ class WorkerProcess:
         if self._loop is not None and self._asked_to_stop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._asked_to_stop.set)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return self._stop_requests > 0
+
+    @property
+    def has_lost_everything(self) -> bool:
+        """Whether all its leases are gone: another worker has declared it dead, or the database has gone back."""
+        return self._lost_everything
 
     def _signalled(self) -> None:
         """A terminal, or systemd, signals the children of a supervisor too: with its word that is one request."""
@@ -135,168 +164,152 @@ class WorkerProcess:
                     # again under a new name. (A supervisor starts another child.)
                     self._lost_everything = False
         finally:
+            if observing.observer is not None:
+                await off_loop(observing.observer.flush)
             sqlite_library_guard.insist_no_longer()
 
     async def _work(self) -> None:
+        """Live once as a worker: introduced, at work, signed off."""
         loop = asyncio.get_running_loop()
         session = self._store.session(patience_s=5.0)
         session.insists = True
         signals = handle_signals(loop, self._signalled)
-        here = self._make_presence()
-        worker = await off_loop(self._introduced, session, here)
-        if worker is None:
-            for number in signals:
+        here = None
+        try:
+            here = self._introduction.make_presence()
+            worker = await off_loop(self._introduced, session, here)
+            if worker is not None:
+                await self._work_as(worker, session, here)
+        finally:
+            for number in signals:  # not sooner: a second Ctrl-C must not cut the end short
                 loop.remove_signal_handler(number)
             if here is not None:
                 here.remove()
-            return
+
+    async def _work_as(self, worker: int, session: Session, here: Presence | None) -> None:
+        parts = self._assemble(worker, session, here)
+        parts.committer.start(parts.reception)
+        if self._orders.tick is not None:
+            await off_loop(parts.keeper.sweep)
+        parts.keeper.start()
+        parts.watcher.start()
+        if parts.listener is not None:
+            await off_loop(self._probe, parts.listener)
+        parts.reception.is_open = True
+        try:
+            await (self._loop_until_done(parts.runner) if self._orders.tick is None else self._loop_as_tick(parts))
+            await self._end(parts.runner)
+        finally:
+            await self._stop(parts)
+            self._sum_up(parts)
+            await off_loop(self._sign_off, session, worker)
+
+    def _assemble(self, worker: int, session: Session, here: Presence | None) -> _Parts:
+        """Make the parts of a worker, each from those before it."""
+        loop, config = asyncio.get_running_loop(), self._in_force.config
         writer = Writer(session, worker, self._new_memory(self._ordinary_lanes), self._new_memory(self._suspect_lanes))
-        lines = frozenset(writer.memory.lines())
-        threads = StageThreads(loop, self._in_force.config.threads)
-        wakeup, listener = self._wakeup(session, worker, lambda notification: heard(notified_line(notification)))
-
-        def heard(line: Line | None = None) -> None:
-            with suppress(RuntimeError):  # the loop may have closed this very moment
-                loop.call_soon_threadsafe(look_again, line if line in lines else None)
-
         apart = self._store.session(patience_s=5.0)
-
-        def limit_writes(config: Config) -> None:
-            apart.lending_limit_s = config.write_timeout_ms / 1_000
-            session.lending_limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending_limit_s)
-
-        limit_writes(self._in_force.config)
+        limit_writes = partial(_limit_writes, session, apart)
+        limit_writes(config)
         self._in_force.tell(limit_writes)
+        wakeup = self._wakeup(session)
+        committer = Committer(writer, wakeup, loop, apart)
         cache_reader = CacheReader(self._store.session(patience_s=5.0))
-        committer = Committer(
-            writer,
-            wakeup,
-            loop,
-            deliver=lambda written: delivered(written),
-            look_again=heard,
-            lost_everything=self._went_back,
-            may_stand_still=lambda: not runner.runs_anything,
-            apart=apart,
-        )
-        runner = Runner(
-            self._registry,
-            self._in_force.config,
-            queues=self._queues,
-            submit=committer.submit,
-            wish=committer.wish,
-            threads=threads,
-            read=self._read,
-            look_up=cache_reader,
-            setting=self._in_force.value,
-            now=self._store.clock.now,
-            monotonic=self._store.clock.monotonic,
-            presence=here,
-            app_path=self._orders.app_path,
-            spawner=self._spawner,
-            suspects_only=self._orders.suspects_only,
-            most_claims=None if self._orders.tick is None else self._orders.tick.max_tasks,
-            ends_at=NEVER if self._ends_at is None else self._ends_at,
-            on_failure=self._on_failure,
-        )
+        threads = StageThreads(loop, config.threads)
+        runner = self._make_runner(committer, cache_reader, threads, here)
         if writer.memory.threaded:
             runner.claims.free_threads = lambda: threads.free
-        if self._supervised:
-            # Its supervisor has a child of their own for suspects; in this one they would meet others.
-            runner.claims.look_for_suspects = False
-
-        def delivered(written: Written) -> None:
-            runner.delivered(written)
-            # Not once others have declared us dead: that was read beside our own transactions, and the database may go
-            # back to before it. Then whoever buries us has to find all that we hold there.
-            if runner.claims.low_claim and not self._lost_everything:
-                writer.low_claim, runner.claims.low_claim = runner.claims.low_claim, 0
-            committer.watch(not self._stop_requests and runner.claims.wants_more)
-
-        is_ready = False
-
-        def look_again(line: Line | None) -> None:
-            if is_ready:  # a notification may come while the wake-up is still being tried out
-                runner.look_again(line)
-
-        committer.start()
+        reception = Reception(self, runner, writer, committer)
+        listener = self._listener(worker, reception)
+        beside, make_tasks, kinds = self._store.session(patience_s=5.0), self._make_tasks, self._registry.kinds
         keeper = Keeper(
-            self._store.session(patience_s=5.0),
+            beside,
             self._in_force,
             runner,
             writer,
             loop,
             renews=not self._supervised,
             declared_dead=self._declared_dead,
-            went_back=self._went_back,
+            went_back=self.went_back,
             schedules=self._schedules,
             registry=self._registry,
             presence_folder=self._store.presence_folder,
-            bulk=BulkCarrier(lambda: self._store.session(patience_s=5.0), self._registry.kinds),
+            bulk=BulkCarrier(lambda: self._store.session(patience_s=5.0), kinds),
             listener=listener,
             on_failure=self._on_failure,
+            intake=None if make_tasks is None else Intake(beside, kinds, make_tasks, reception.asked_by_sql),
         )
-        if self._orders.tick is not None:
-            await off_loop(keeper.sweep)
-        keeper.start()
         watcher = Watcher(self._store.session(patience_s=5.0), lambda: self._in_force.config, self._watches, self._read)
-        watcher.start()
-        if listener is not None:
-            await off_loop(self._probe, listener)
-        is_ready = True
-        try:
-            await (self._loop_until_done(runner) if self._orders.tick is None else self._loop_as_tick(runner, keeper))
-            await self._end(runner)
-        finally:
-            keeper.stop()
-            await off_loop(watcher.stop, last_look=self._orders.tick is not None)
-            if listener is not None:
-                listener.stop()
-            await off_loop(committer.stop)
-            wakeup.close()
-            threads.close()
-            await runner.close()
-            cache_reader.close()
-            for number in signals:
-                loop.remove_signal_handler(number)
-            self.summary.counts = writer.counts
-            self.summary.worker = worker
-            self.summary.outcomes.update(runner.outcomes)
-            self.summary.swept = keeper.swept
-            self.summary.unknown_commits += session.doubts.unknown + apart.doubts.unknown
-            self.summary.retired = (runner.has_zombie_thread or self._lost_everything) and self._supervised
-            logger.info(
-                "worker ends",
-                transactions=writer.counts.transactions,
-                commits=writer.counts.commits,
-                refused=writer.counts.refused,
-                unknown_commits=session.doubts.unknown,
-            )
-            await off_loop(self._sign_off, session, worker)
-            if here is not None:
-                here.remove()
+        return _Parts(
+            writer, apart, wakeup, committer, cache_reader, threads, runner, reception, listener, keeper, watcher
+        )
+
+    def _make_runner(
+        self, committer: Committer, cache_reader: CacheReader, threads: StageThreads, here: Presence | None
+    ) -> Runner:
+        clock = self._store.clock
+        ports = Ports(
+            submit=committer.submit,
+            wish=committer.wish,
+            read=self._read,
+            look_up=cache_reader,
+            setting=self._in_force.value,
+            spawner=self._spawner,
+            now=clock.now,
+            monotonic=clock.monotonic,
+        )
+        share = Share(
+            queues=frozenset(self._queues),
+            suspects_only=self._orders.suspects_only,
+            most_claims=None if self._orders.tick is None else self._orders.tick.max_tasks,
+            ends_at=NEVER if self._ends_at is None else self._ends_at,
+        )
+        place = Place(threads=threads, presence=here, app_path=self._orders.app_path)
+        runner = Runner(self._registry, self._in_force.config, ports, place, share, on_failure=self._on_failure)
+        if self._supervised:
+            # Its supervisor has a child of their own for suspects; in this one they would meet others.
+            runner.claims.look_for_suspects = False
+        return runner
+
+    async def _stop(self, parts: _Parts) -> None:
+        parts.keeper.stop()
+        await off_loop(parts.watcher.stop, last_look=self._orders.tick is not None)
+        if parts.listener is not None:
+            parts.listener.stop()
+        await off_loop(parts.committer.stop)
+        parts.wakeup.close()
+        parts.threads.close()
+        await parts.runner.runs.close()
+        parts.cache_reader.close()
+
+    def _sum_up(self, parts: _Parts) -> None:
+        counts, doubts = parts.writer.counts, parts.writer.session.doubts
+        self.summary.counts = counts
+        self.summary.worker = parts.writer.worker
+        self.summary.outcomes.update(parts.runner.outcomes)
+        self.summary.swept = parts.keeper.swept
+        self.summary.unknown_commits += doubts.unknown + parts.apart.doubts.unknown
+        self.summary.retired = (parts.runner.runs.has_zombie_thread or self._lost_everything) and self._supervised
+        logger.info(
+            "worker ends",
+            transactions=counts.transactions,
+            commits=counts.commits,
+            refused=counts.refused,
+            unknown_commits=doubts.unknown,
+        )
 
     # The beginning
 
-    def _make_presence(self) -> presence.Presence | None:
-        folder = self._store.presence_folder
-        if folder is None:
-            return None
-        path = Path(self._orders.presence) if self._orders.presence else presence.new_path(folder)
-        try:
-            return presence.Presence(path, self._in_force.config.concurrency + self._in_force.config.threads)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise StoreFull(f"the disk of {folder} is full; a worker needs a little of it") from error
-            raise
+    def _introduced(self, session: Session, here: Presence | None) -> int | None:
+        """Introduce this worker, patiently: a server may be starting, or failing over, or have no connection to spare.
 
-    def _introduced(self, session: Session, here: presence.Presence | None) -> int | None:
-        """Introduce ourselves, patiently: a server may be starting, or have no connection to spare, or be failing over.
-        Who has worked before waits for as long as that takes. None if we were asked to stop meanwhile."""
+        A worker that has worked before waits for as long as that takes. None if it was asked to stop meanwhile.
+        """
         longest_s = LONGEST_START_S if self._orders.tick is None else self._orders.tick.limit_ms / 1_000
         give_up_at = time.monotonic() + longest_s
         while True:
             try:
-                return self._introduce(session, here)
+                return self._introduction.introduce(session, here)
             except (StoreUnavailable, OutcomeUnknown, ConnectionLost, TryAgainLater) as error:
                 session.discard()
                 if self._stop_requests:
@@ -306,40 +319,6 @@ class WorkerProcess:
                 database.note_failure(session, error)
                 time.sleep(random.uniform(0.5, 1.5))
 
-    def _introduce(self, session: Session, here: presence.Presence | None) -> int:
-        kinds, queues = ",".join(self._registry.kinds), ",".join(self._queues)
-        new = NewWorker(
-            worker_name(self._orders.name),
-            socket.gethostname(),
-            os.getpid(),
-            None if here is None else str(here.path),
-            kinds,
-            queues,
-            self._in_force.config.lease_ms,
-        )
-
-        def enter() -> Op[int]:
-            now = self._store.clock.now()
-            worker = self._orders.worker
-            if worker is None:
-                worker = yield from register(new, now)
-            else:
-                yield Query("introduce_worker", {"worker": worker, "pid": new.pid, "kinds": kinds, "queues": queues})
-            for pipeline in self._registry:
-                yield from wake_for_code(pipeline.kind, pipeline.fingerprint, now)
-            yield from store_kinds_at_expiry(*self._registry.kinds_at_expiry)
-            yield from wake_for_budgets_of_code(self._registry.kinds, self._registry.budgets_waited_for, now)
-            yield from declare_sources(self._registry.longest_us, now)
-            yield from declare_budgets(self._registry.budgets.values(), now)
-            return worker
-
-        session.measure_clock()
-        self._in_force.look(session)
-        entered = session.transact(enter)
-        # Before the first look for work: who works until nothing is left would otherwise have left already.
-        fire_due(session, self._schedules, self._store.clock.now())
-        return entered
-
     def _new_memory(self, lanes: tuple[str, ...]) -> LineMemory:
         registry = self._registry
         limits_of = registry.limits_of if registry.governs else None
@@ -347,20 +326,23 @@ class WorkerProcess:
         rules: dict[str, Any] = {"budgets_of": registry.budgets_of, "limits_of_old": registry.limits_of}
         return LineMemory(lanes, limits_of, sweeps, threaded=registry.threaded & {*lanes}, **rules)
 
-    def _wakeup(self, session: Session, worker: int, heard: Callable[[str], None]) -> tuple[Wakeup, Listener | None]:
+    def _wakeup(self, session: Session) -> Wakeup:
         if self._store.dialect == "sqlite":
-            return WatchFile(session, self._store.path), None  # type: ignore[arg-type]
-        if self._orders.tick is not None:
-            # It ends when nothing is ready, so it waits for no news; to try whether any would come may take its time.
-            return PollOnly(), None
-        return PollOnly(), Listener(
-            self._store.url, heard, lambda connection: self._store.hold_lock(connection, worker)
+            return WatchFile(session, self._store.path)  # type: ignore[arg-type]
+        return PollOnly()
+
+    def _listener(self, worker: int, reception: Reception) -> Listener | None:
+        """The connection that listens on PostgreSQL. A tick has none: it ends when nothing is ready."""
+        if self._store.dialect == "sqlite" or self._orders.tick is not None:
+            return None
+        return Listener(
+            self._store.url, reception.notified, lambda connection: self._store.hold_lock(connection, worker)
         )
 
     def _probe(self, listener: Listener) -> None:
         probe = self._store.session(patience_s=5.0)
         try:
-            notified = listener.start(lambda: probe.ask(_notify))
+            notified = listener.start(lambda: probe.ask(notify))
         except (StoreError, ConnectionLost):
             notified = False
         finally:
@@ -383,18 +365,18 @@ class WorkerProcess:
         idle_look_at = 0.0
         runner.look_again()
         try:
-            while not (stop.done() or self._lost_everything or (self._supervised and runner.has_zombie_thread)):
+            while not (stop.done() or self._lost_everything or (self._supervised and runner.runs.has_zombie_thread)):
                 runner.changed.clear()
                 if runner.is_quiet and self._orders.suspects_only and time.monotonic() >= idle_look_at:
                     idle_look_at = time.monotonic() + SUSPECTS_LOOK_S
-                    if not await off_loop(self._are_suspects_coming) and runner.is_quiet:
+                    if not await off_loop(self._looks.are_suspects_coming) and runner.is_quiet:
                         return
                 quiet = runner.is_quiet and self._orders.until_idle
                 if quiet and time.monotonic() >= idle_look_at:
                     idle_look_at = time.monotonic() + IDLE_LOOK_S
-                    if not await off_loop(self._anything_left) and runner.is_quiet:
+                    if not await off_loop(self._looks.is_anything_left) and runner.is_quiet:
                         return
-                await _first(stop, runner.changed, TICK_S)
+                await first_of(stop, runner.changed, TICK_S)
                 runner.tick()
                 now = time.monotonic()
                 due = runner.claims.next_due_at
@@ -405,13 +387,14 @@ class WorkerProcess:
                         runner.claims.next_due_at = None
                     runner.look_again()
             if stop.done() and not self._supervised:
-                logger.info(stopping(len(runner.running)))
+                logger.info(stopping(len(runner.leases.tasks), is_away=database.is_away))
         finally:
             stop.cancel()
 
-    async def _loop_as_tick(self, runner: Runner, keeper: Keeper) -> None:
+    async def _loop_as_tick(self, parts: _Parts) -> None:
         """Work until nothing is ready, or the tick has had its tasks or its time. What is due later is for the next
         one; a worker that seems dead is watched until that is certain."""
+        runner, keeper = parts.runner, parts.keeper
         assert self._asked_to_stop is not None
         assert self._ends_at is not None
         stop = asyncio.ensure_future(self._asked_to_stop.wait())
@@ -426,45 +409,19 @@ class WorkerProcess:
                     self.summary.ended = "time limit" if runner.is_out_of_time else "max tasks"
                     return
                 if runner.is_quiet and not keeper.is_in_doubt:
-                    if not await off_loop(self.is_work_ready):
+                    if not await off_loop(self._looks.is_work_ready):
                         self.summary.ended = "idle"
                         return
                     runner.look_again()
-                await _first(stop, runner.changed, TICK_S)
+                await first_of(stop, runner.changed, TICK_S)
                 runner.tick()
         finally:
             stop.cancel()
 
-    def is_work_ready(self) -> bool:
-        """Whether anything could be claimed now."""
-        return self._look(
-            ready_now(self._ordinary_lanes + self._suspect_lanes, self._store.clock.now()), in_trouble=False
-        )
-
-    def _are_suspects_coming(self) -> bool:
-        """A child for suspects stays while one waits at a gate: it would be started and ended once a second."""
-        return self._look(suspects_soon(self._suspect_lanes, self._store.clock.now()))
-
-    def _anything_left(self) -> bool:
-        return self._look(anything_left(self._ordinary_lanes + self._suspect_lanes, self._registry.kinds), sweeps=True)
-
-    def _look(self, asked: Op[bool], *, in_trouble: bool = True, sweeps: bool = False) -> bool:
-        """Look at one moment of the database: what goes from running to ready meanwhile would be seen nowhere."""
-        session = self._store.session(patience_s=5.0)
-        try:
-            if sweeps and sweep_budgets(session, self._store.clock.now()):
-                return True  # what was set aside and not needed is enough for a task
-            with session.reading():
-                return drive(asked, session)
-        except (StoreError, ConnectionLost, TryAgainLater):
-            return in_trouble
-        finally:
-            session.close()
-
     def _declared_dead(self) -> None:
         self._lost_everything = True
 
-    def _went_back(self) -> None:
+    def went_back(self) -> None:
         """What was confirmed to us is gone, so nothing that rests on it may be written: we begin again from what is
         there, and give back all that the database thinks we hold."""
         if not self._lost_everything:
@@ -483,13 +440,15 @@ class WorkerProcess:
         grace_ms = self._in_force.config.grace_ms if self.summary.ended != "time limit" else 0
         deadline = time.monotonic() + grace_ms / 1_000
         while not runner.is_drained and self._stop_requests < 2 and time.monotonic() < deadline:
-            await _first(None, runner.changed, TICK_S)
+            await first_of(None, runner.changed, TICK_S)
             runner.changed.clear()
             runner.tick()
         runner.release_all()
         last = time.monotonic() + LAST_COMMITS_S
         while not runner.is_drained and time.monotonic() < last:
-            await _first(None, runner.changed, 0.005)
+            if database.is_away and self._stop_requests > 1:
+                break
+            await first_of(None, runner.changed, 0.005)
             runner.changed.clear()
 
     def _sign_off(self, session: Session, worker: int) -> None:
@@ -499,15 +458,7 @@ class WorkerProcess:
         session.close()
 
 
-def _notify() -> Op[None]:
-    yield Query("notify")
-
-
-async def _first(stop: asyncio.Future[Any] | None, event: asyncio.Event, limit_s: float) -> None:
-    """Wait for an event, a request to stop, or a while."""
-    waiting = {asyncio.ensure_future(event.wait())}
-    await asyncio.wait(
-        waiting | ({stop} if stop is not None else set()), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
-    )
-    for one in waiting:
-        one.cancel()
+def _limit_writes(session: Session, apart: Session, config: Config) -> None:
+    """Set how long functions given to `ctx.write` may take, beside other tasks and in a transaction of their own."""
+    apart.lending.limit_s = config.write_timeout_ms / 1_000
+    session.lending.limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending.limit_s)

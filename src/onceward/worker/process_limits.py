@@ -68,7 +68,7 @@ def memory_mb() -> int:
 
 
 def end_with_parent() -> None:
-    """Die with the worker: nobody else would see to the time limit. Where the system knows of no such thing, a process
+    """Die with the worker: no other process would see to the time limit. Where the system cannot do that, a process
     whose worker is gone ends when it next has something to say."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,6 +1,6 @@
 """Forgetting by itself: once an hour one process deletes tasks that ended longer ago than they are kept.
 
-Whoever is first in an hour does it, after having watched the clock for as long: one that was set ahead by a month, and
+The first worker in an hour does it, after having watched the clock for as long: one that was set ahead by a month, and
 is soon set back, must not make everything seem old.
 """
 
@@ -30,7 +30,7 @@ class Pruner:
         self._looked_at = session.clock.monotonic()
 
     def step(self) -> None:
-        """Delete what is old enough, if it is time and nobody else has done so."""
+        """Delete what is old enough, if it is time and no other worker has done so."""
         clock = self._session.clock
         if clock.steady_ms < EVERY_MS or clock.monotonic() - self._looked_at < EVERY_MS:
             return

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import Counter
 from typing import Any
 
 import msgspec
 
-from onceward.authoring.child_builder import Spawner
 from onceward.authoring.lost_context import lose
 from onceward.authoring.registry import Registry
 from onceward.authoring.stage import Stage
 from onceward.model.budget import Bill
-from onceward.model.cache import Cached
 from onceward.model.lineage import Family
 from onceward.model.outcome import unwrapped
 from onceward.model.pause import NO_PAUSES
@@ -35,37 +32,32 @@ from onceward.model.task import (
     Effects,
     Expire,
     Finish,
-    HandOver,
-    Lease,
     Move,
     Park,
     Release,
     TryAgain,
-    lane_of,
 )
 from onceward.model.times import duration_text
 from onceward.settings.config import Config
-from onceward.store.attempts.commits import CommitResult, GivenUp
+from onceward.store.attempts.commit_results import CommitResult, GivenUp
 from onceward.store.lines.memory import Line
 from onceward.support.logs import EngineLog
-from onceward.worker import crash_points
+from onceward.worker import crash_points, observing
 from onceward.worker.attempt import Attempt, StageTimeout
 from onceward.worker.claim_ahead import LATE_MS, ClaimAhead
 from onceward.worker.decide_move import MoveDecider
 from onceward.worker.desk import AttemptDesk
 from onceward.worker.failures import LOGGED_MOVES, Failures, OnFailure
+from onceward.worker.held_leases import HeldLeases
 from onceward.worker.outcomes import outcome
 from onceward.worker.prepare_attempt import NOTHING_DONE, AttemptPreparer
-from onceward.worker.presence import Presence
+from onceward.worker.runner_ports import Place, Ports, Share
 from onceward.worker.source_reports import token_refunds
 from onceward.worker.stage_runs import StageRuns
-from onceward.worker.threads import StageThreads
 from onceward.worker.writer import Wish, Written
 
 TICK_S = 0.05
 LONGEST_PAUSE_S = 60.0  # between two tries to write the end of a task that the database refuses
-MOST_DROPPED = 1_000
-"""How many lost leases are remembered, in case the database goes back to when they were not."""
 MOST_CLOSING = 1_000
 """How many ended attempts may wait for their commit before no more work is claimed."""
 UNWRITABLE = "what came of it could not be written; the log of its worker says why"
@@ -74,77 +66,56 @@ logger = EngineLog("onceward.worker")
 
 
 class Runner:
-    """Runs the tasks of one process. `submit` and `wish` lead to the committer, `delivered` comes back from it."""
+    """Runs the tasks of one process. Its ports lead to the committer, which comes back to `delivered`."""
 
     def __init__(
         self,
         registry: Registry,
         config: Config,
+        ports: Ports,
+        place: Place,
+        share: Share,
         *,
-        queues: list[str],
-        submit: Callable[[Commit, Callable[[CommitResult], None]], None],
-        wish: Callable[[Callable[[], Wish]], None],
-        threads: StageThreads,
-        read: Callable[..., Any],
-        look_up: Callable[[str, bytes], Cached | None],
-        setting: Callable[[str], Any],
-        now: Callable[[], int],
-        monotonic: Callable[[], int],
-        presence: Presence | None,
-        app_path: str | None,
-        spawner: Spawner,
-        suspects_only: bool = False,
-        most_claims: int | None = None,
-        ends_at: int = NEVER,
-        isolates: bool = True,
         dice: random.Random | None = None,
-        pass_time: Callable[[int], None] | None = None,
         on_failure: OnFailure | None = None,
     ) -> None:
         self._failures = Failures(on_failure)
         self._registry = registry
-        self._submit = submit
-        self._wish = wish
-        self._now = now
-        self._monotonic = monotonic
-        self._ends_at = ends_at
-        """When this worker ends by itself, on the clock that nobody sets; a stage begins only if it fits before."""
+        self._submit, self._wish = ports.submit, ports.wish
+        self._now, self._monotonic = ports.now, ports.monotonic
+        self._ends_at = share.ends_at
         self.is_out_of_time = False
         """Whether it has met a stage that does not fit into what is left of its time."""
-        self._dropped: deque[tuple[int, Lease]] = deque(maxlen=MOST_DROPPED)
         self.outcomes: Counter[str] = Counter()
         """How many attempts have ended, and how."""
         self._attempts: dict[int, Attempt] = {}
+        self.leases = HeldLeases(self._attempts, ports.monotonic)
         self._closing = 0
         """How many others have ended, and wait for their last commit."""
         self._committing = 0
         """How many of the attempts wait for the commit of a stage, to go on with the next. They need no slot."""
         self._pauses = NO_PAUSES
-        self.claims = ClaimAhead(config, monotonic=monotonic, suspects_only=suspects_only, most_claims=most_claims)
-        served = frozenset(queues)
-        self._desk = AttemptDesk(
-            self._attempts, submit, read, look_up, setting, monotonic, presence, spawner, now, pass_time
+        self.claims = ClaimAhead(
+            config, monotonic=ports.monotonic, suspects_only=share.suspects_only, most_claims=share.most_claims
         )
-        self._decider = MoveDecider(config, served, now, dice)
-        self._preparer = AttemptPreparer(registry, served, self._decider, self._desk, now)
-        self._runs = StageRuns(
+        self._desk = AttemptDesk(self._attempts, ports, place.presence)
+        self._decider = MoveDecider(config, share.queues, ports.now, dice)
+        self._preparer = AttemptPreparer(registry, share.queues, self._decider, self._desk, ports.now)
+        self.runs = StageRuns(
             config,
+            place,
             ended=self._ended,
             begin_next=self._begin_next,
-            threads=threads,
-            presence=presence,
             desk=self._desk,
-            app_path=app_path,
-            isolates=isolates,
             limit_ms=self._decider.limit_ms,
-            monotonic=monotonic,
+            monotonic=ports.monotonic,
         )
         self.changed = asyncio.Event()
-        """Set when something has ended or nothing was found: whoever waits for idleness looks again."""
+        """Set when something has ended or nothing was found, for a loop that waits until it is idle."""
 
     def adopt(self, config: Config) -> None:
         """Go on under other numbers. What runs goes on, even if fewer may run at once now."""
-        self.claims.config = self._decider.config = self._runs.config = config
+        self.claims.config = self._decider.config = self.runs.config = config
         self.pump()
 
     # Claiming
@@ -158,26 +129,6 @@ class Runner:
     def is_drained(self) -> bool:
         """Whether nothing runs or waits for its commit."""
         return not (self._attempts or self._closing or self.claims.has_asked)
-
-    @property
-    def has_zombie_thread(self) -> bool:
-        """Whether a thread is lost to a stage that does not end."""
-        return self._runs.has_zombie_thread
-
-    @property
-    def running(self) -> list[int]:
-        """The tasks being worked on."""
-        return list(self._attempts)
-
-    @property
-    def runs_anything(self) -> bool:
-        """Whether a stage is running at this moment, not only claimed, waiting for its turn or for its commit."""
-        return any(attempt.limit_at is not None and not attempt.ended for attempt in self._attempts.values())
-
-    def runs_under(self, task: int, token: bytes) -> bool:
-        """Whether a stage of a task still runs here under a token."""
-        attempt = self._attempts.get(task)
-        return attempt is not None and attempt.lease.token == token and not attempt.ended
 
     def look_again(self, line: Line | None = None) -> None:
         """There may be new work, in a line that is perhaps known."""
@@ -210,8 +161,7 @@ class Runner:
 
     @property
     def _held(self) -> int:
-        """How many attempts stand in the way of claiming more. While stages are written others can run; but as many as
-        end in so short a time, or somebody would wait here who could run elsewhere."""
+        """How many attempts are in the way of claiming more; while stages are written, a few others may run."""
         return len(self._attempts) - min(self._committing, self.claims.ahead)
 
     @property
@@ -234,7 +184,7 @@ class Runner:
                 item.answer(verdict)
             except Exception as error:  # the others have to be told all the same
                 self._tripped_after(item.commit, error)
-        self._runs.ahead_ms = self._now() - self._monotonic()
+        self.runs.ahead_ms = self._now() - self._monotonic()
         self.pump()
         if self.is_quiet or not written.claimed.leases:
             self.changed.set()
@@ -270,12 +220,12 @@ class Runner:
 
     def _run(self, attempt: Attempt) -> bool:
         if self._ends_at < NEVER and not self._fits(attempt.stage):
-            # Whoever is taken next would be given back as well: the rest is for the next worker.
+            # The next task would be given back as well: the rest is for the next worker.
             self.claims.have_enough()
             self.is_out_of_time = True
             self._conclude(attempt, Release(), NO_EFFECTS)
             return False
-        return self._runs.start(attempt)
+        return self.runs.start(attempt)
 
     def _fits(self, stage: Stage[Any, Any]) -> bool:
         """Whether a stage would end before this worker does. One that declares no timeout takes what is left."""
@@ -286,11 +236,13 @@ class Runner:
         if attempt.ended or attempt.stage is not stage:
             return
         attempt.ended = True
-        self._runs.leave(attempt)
+        self.runs.leave(attempt)
         if crash_points.hook is not None:
             crash_points.reach(f"after {stage.name}")
-        effects = attempt.context.end()
+        effects = attempt.context._end()
         attempt.bill = effects.bill
+        if observing.observer is not None:
+            observing.observer.ended(attempt)
         if attempt.lost:
             self._forget(attempt)
             return
@@ -338,6 +290,8 @@ class Runner:
         )
 
     def _after_commit(self, attempt: Attempt, move: Move, verdict: CommitResult, has_children: bool) -> None:
+        if observing.observer is not None:
+            observing.observer.committed(attempt, move, verdict)
         if type(move) is Advance:
             self._committing -= 1
         else:
@@ -345,13 +299,13 @@ class Runner:
         if verdict is not True and isinstance(verdict, Exception):
             self._after_refusal(attempt, move, verdict)
             return
-        if not self.claims.expects_more and verdict and (has_children or self._may_have_woken(attempt, move)):
+        if not self.claims.expects_more and verdict and (has_children or attempt.may_have_woken(move)):
             # Also a gate may have room again, or its next stage stand in a line behind one.
             self.claims.expects_more = True
         if type(move) is Advance and verdict:
             if isinstance(verdict, Family):
                 attempt.lease = msgspec.structs.replace(attempt.lease, family=verdict)
-            stays = not (attempt.lost or self.claims.is_closed or self._is_paused(attempt, move, verdict))
+            stays = not (attempt.lost or self.claims.is_closed or attempt.is_paused(move, verdict, self._pauses))
             attempt.go_on(move, self._desk, self._now())
             if stays:
                 self.claims.go_on(attempt)
@@ -364,33 +318,18 @@ class Runner:
         if self._ends_at < NEVER:
             self.outcomes[outcome(move) if verdict else "lost"] += 1
         if not verdict:
-            self._dropped.append((self._monotonic(), attempt.lease))
+            self.leases.note_lost(attempt.lease)
             logger.warning("lease lost, nothing was written", task=attempt.lease.task, kind=attempt.lease.kind)
         elif type(move) is not Finish:
-            self._look_again_for(move)
+            if isinstance(move, TryAgain | Defer):  # it will be back in line, and no notification says so
+                self.claims.look_again_at(move.due_at)
+            elif isinstance(move, Park | Crash | Expire):  # what it waits for may have come already
+                self.claims.look_again_at(self._now())
             if type(move) in LOGGED_MOVES:
                 given_up = verdict.reason if isinstance(verdict, GivenUp) else None
                 self._failures.tell(attempt, move, given_up, self._now())
         elif move.status is not Status.SUCCEEDED:
             self._failures.tell(attempt, move, None, self._now())
-
-    def _is_paused(self, attempt: Attempt, move: Advance, verdict: CommitResult) -> bool:
-        """Whether a task, its queue, its pipeline or everything is paused, so that its next stage does not begin."""
-        if isinstance(verdict, Family) and verdict.is_paused:
-            return True
-        lease = attempt.lease
-        return bool(self._pauses) and self._pauses.of_line(lane_of(move.queue or lease.queue, lease.kind)) is not None
-
-    def _may_have_woken(self, attempt: Attempt, move: Move) -> bool:
-        """Whether somebody may stand in line by this commit of our own, of which nobody else tells us: a task that did
-        not have to wait for children, or one that waited for this task."""
-        if attempt.lease.gates is not None:
-            return True
-        if type(move) is HandOver:
-            return move.joins or move.gates is not None
-        if type(move) is Release:  # nothing has ended; and of what was given back unread nobody knows the pipeline
-            return False
-        return attempt.lease.parent is not None or attempt.pipeline.unique == "everywhere"
 
     def _after_refusal(self, attempt: Attempt, move: Move, error: Exception) -> None:
         """The database refuses a move, most often for its domain rows: an error of the stage, and nothing was kept.
@@ -415,47 +354,30 @@ class Runner:
         pause_s = 0.0 if attempt.refusals == 3 else min(0.05 * 2**attempt.refusals, LONGEST_PAUSE_S)
         asyncio.get_running_loop().call_later(pause_s, self._conclude, attempt, unwritable, NO_EFFECTS)
 
-    def _look_again_for(self, move: Move) -> None:
-        """A task will be back in line by a commit of our own, of which nobody else tells us."""
-        if isinstance(move, TryAgain | Defer):
-            self.claims.look_again_at(move.due_at)
-        elif isinstance(move, Park | Crash | Expire):  # what it waits for may have come already
-            self.claims.look_again_at(self._now())
-
     def _forget(self, attempt: Attempt) -> None:
-        """An attempt is over without a word: its lease is somebody else's."""
-        self._runs.leave(attempt)
+        """Forget an attempt whose lease was lost; nothing is written for it."""
+        self.runs.leave(attempt)
         if self._attempts.pop(attempt.lease.task, None) is not None:
             self.claims.close_claim(attempt.lease)
         self.changed.set()
 
     # Time limits and lost leases
 
-    def held_for(self, at_least_ms: int) -> list[Lease]:
-        """The leases whose stages have been running for a while: those worth asking the database about."""
-        before = self._monotonic() - at_least_ms
-        return [attempt.lease for attempt in list(self._attempts.values()) if attempt.started_at <= before]
-
-    def dropped(self, within_ms: int) -> list[Lease]:
-        """The leases that were found to be lost of late, and whose tasks nothing here works on any more."""
-        after = self._monotonic() - within_ms
-        return [lease for at, lease in list(self._dropped) if at > after]
-
     def tick(self) -> None:
         """Cancel the stages whose time is up, and give back what has waited too long for a slot or a thread."""
         now = self._monotonic()
-        self._runs.ahead_ms = self._now() - now
+        self.runs.ahead_ms = self._now() - now
         for attempt in list(self._attempts.values()):
-            self._runs.stop_if_late(attempt, now)
+            self.runs.stop_if_late(attempt, now)
             if attempt.ticket and now - attempt.waits_since > LATE_MS and self._needs_thread_first(attempt):
                 self.claims.slow_down()
                 self._give_back_ticket(attempt)
-        self._runs.look_behind(now)
+        self.runs.look_behind(now)
         while (late := self.claims.give_up_late(now)) is not None:
             self._give_back(late)
 
     def lost(self, tasks: set[int]) -> None:
-        """Leases are gone (cancelled, or reclaimed by somebody): stop working on them."""
+        """Stop working on tasks whose leases are gone, because they were cancelled or reclaimed."""
         for task in tasks:
             attempt = self._attempts.get(task)
             if attempt is None or attempt.lost:
@@ -464,7 +386,7 @@ class Runner:
             if not attempt.ended:
                 lose(attempt.context)
             attempt.lost = True
-            self._dropped.append((self._monotonic(), attempt.lease))
+            self.leases.note_lost(attempt.lease)
             logger.warning(
                 "lease lost, stopping the stage", task=task, kind=attempt.lease.kind, stage=attempt.stage.name
             )
@@ -472,7 +394,7 @@ class Runner:
                 attempt.task.cancel()
             elif not attempt.ended:
                 if not never_begins:
-                    self._runs.leave_behind(attempt)
+                    self.runs.leave_behind(attempt)
                 self._forget(attempt)
 
     def lose_everything(self) -> None:
@@ -483,10 +405,6 @@ class Runner:
         self.lost(set(self._attempts))
 
     # Ending
-
-    async def close(self) -> None:
-        """End the processes that are kept for isolated stages."""
-        await self._runs.close()
 
     def stop_claiming(self) -> None:
         """Take nothing more, and give back what has not begun."""
@@ -504,10 +422,10 @@ class Runner:
             if attempt.ended:
                 continue  # its commit is under way
             attempt.ended = True
-            attempt.bill = attempt.context.end().bill
+            attempt.bill = attempt.context._end().bill
             if attempt.task is not None:
                 attempt.task.cancel()
-            self._runs.leave(attempt)
+            self.runs.leave(attempt)
             self._conclude(attempt, Release(), Effects(bill=Bill(attempt.charges, frees=attempt.take_ticket())))
 
     def _needs_thread_first(self, attempt: Attempt) -> bool:
@@ -518,7 +436,7 @@ class Runner:
         """Give back one whose stage waits for a thread, if it does."""
         if attempt.take_ticket():
             attempt.ended = True
-            attempt.context.end()
+            attempt.context._end()
             self._conclude(attempt, Release(), NOTHING_DONE)
 
     def _give_back_unbegun(self) -> None:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from onceward.errors import ConfigError, StoreError
 from onceward.model.arguments import checked_values
 from onceward.model.schedule import GRACE_MS, Cron
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.operations.schedules import EnqueueFired, FiredTask, ScheduleRow, declare, fire, read_schedules
 from onceward.support.logs import EngineLog
 
@@ -62,7 +63,7 @@ NOTHING = ScheduleLook(0, None)
 def fire_due(session: Session, schedules: KnownSchedules, now: int) -> ScheduleLook:
     """Fire what is due of the schedules that we know; the first time, and when one is missing, declare them before.
 
-    What others have declared stands: where they mean other times we fire nothing, until it is clear that nobody does.
+    What others have declared stands: where they mean other times nothing is fired, until it is clear that none do.
     """
     if not schedules:
         return NOTHING
@@ -127,7 +128,7 @@ class Scheduler:
         if not self._schedules or not (is_due or now - self._looked_at >= LOOK_EVERY_MS):
             return False
         if now - self._measured_at >= MEASURE_EVERY_MS:
-            # Nobody else may do that here: under a supervisor it is the supervisor that renews the leases.
+            # No other thread may do that here: under a supervisor it is the supervisor that renews the leases.
             self._measured_at = now
             self._session.measure_clock()
         self._looked_at = now

@@ -15,9 +15,10 @@ from typing import Any
 
 from onceward.errors import StoreError
 from onceward.model.task import Commit
-from onceward.store.attempts.commits import CommitResult
+from onceward.store.attempts.commit_results import CommitResult
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, WentBack
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater, WentBack
 from onceward.support.logs import EngineLog
 from onceward.worker.writer import Item, Tries, commit_alone
 

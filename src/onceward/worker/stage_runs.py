@@ -22,12 +22,11 @@ from onceward.authoring.stage import Stage
 from onceward.authoring.worker_port import Desk
 from onceward.errors import LeaseLost
 from onceward.settings.config import Config
-from onceward.worker import crash_points
+from onceward.worker import crash_points, observing
 from onceward.worker.attempt import Attempt
 from onceward.worker.isolated import run_isolated
-from onceward.worker.presence import Presence
+from onceward.worker.runner_ports import Place
 from onceward.worker.stage_processes import StageProcesses
-from onceward.worker.threads import StageThreads
 
 Ended = Callable[[Attempt, Stage[Any, Any], Any, BaseException | None], None]
 """Told of an attempt whose stage has returned a value or raised an error."""
@@ -44,14 +43,11 @@ class StageRuns:
     def __init__(
         self,
         config: Config,
+        place: Place,
         *,
         ended: Ended,
         begin_next: Callable[[], bool],
-        threads: StageThreads,
-        presence: Presence | None,
         desk: Desk,
-        app_path: str | None,
-        isolates: bool,
         limit_ms: Callable[[Attempt], int],
         monotonic: Callable[[], int],
     ) -> None:
@@ -59,18 +55,18 @@ class StageRuns:
         self._ended = ended
         self._begin_next = begin_next
         """Begins attempts until one waits to be carried; false if there is none, or no slot for it."""
-        self._threads = threads
-        self._presence = presence
+        self._threads = place.threads
+        self._presence = place.presence
         self._desk = desk
-        self._app_path = app_path
-        self._isolates = isolates
+        self._app_path = place.app_path
+        self._isolates = place.isolates
         self._processes = StageProcesses()
         self._limit_ms = limit_ms
         self._monotonic = monotonic
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_native_id()
         self.ahead_ms = 0
-        """How far the clock of the database is ahead of the one that nobody sets."""
+        """How far the clock of the database is ahead of the one that is never set."""
         self._waiting: deque[Attempt] = deque()
         """Those whose stages are to run on the event loop."""
         self._carrier_is_coming = False
@@ -159,6 +155,8 @@ class StageRuns:
         if not attempt.take_ticket():
             raise LeaseLost(f"task {attempt.lease.task} was given back before its stage began")
         self._start_clock(attempt, threading.get_native_id())
+        if observing.observer is not None:
+            observing.observer.begins(attempt)
         current.set(attempt.context)
         return attempt.stage.function(attempt.context)
 
@@ -184,6 +182,8 @@ class StageRuns:
             stage = attempt.stage
             self._start_clock(attempt, self._thread)
             attempt.task = carrier
+            if observing.observer is not None:
+                observing.observer.begins(attempt)
             current.set(attempt.context)
             value, error = None, None
             try:
@@ -206,6 +206,8 @@ class StageRuns:
 
     async def _run_isolated(self, attempt: Attempt) -> None:
         stage = attempt.stage
+        if observing.observer is not None:
+            observing.observer.begins(attempt)
         try:
             value = await run_isolated(attempt, self._app_path, self._desk, self._processes)
         except BaseException as error:  # as above; a death of its process is an error too, of a kind of its own
@@ -214,7 +216,7 @@ class StageRuns:
             self._make_room(attempt, stage, value, None)
 
     def _make_room(self, attempt: Attempt, stage: Stage[Any, Any], value: Any, error: BaseException | None) -> None:
-        """A stage has ended that nobody has carried; another may begin."""
+        """Note the end of a stage without a carrier; another may begin."""
         self._ended(attempt, stage, value, error)
         self._begin_next()
 

@@ -45,7 +45,7 @@ class StageThreads:
         self._start_if_short()
 
     def abandon_one(self) -> None:
-        """A thread is lost to a stage that does not end; another takes its place, at once if somebody waits for it."""
+        """A thread is lost to a stage that does not end; another takes its place, at once if a stage waits for it."""
         with self._lock:
             self._limit += 1
         self._start_if_short()

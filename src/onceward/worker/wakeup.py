@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import FIRST_PAUSE_S, LONGEST_PAUSE_S, quietly
 from onceward.store.drivers.sqlite import SqliteSession
+from onceward.store.op import Op, Query
 from onceward.support.logs import EngineLog
 from onceward.worker.inotify import FileWrites
 
@@ -29,7 +30,7 @@ the disk takes for a commit, it is seen a fraction of that later."""
 PROMPT_FOR_S = 60.0
 PROBE_LIMIT_S = 1.0
 ASK_WHEN_SILENT_S = 10.0
-"""After so long a listener makes sure that there is somebody who could tell it anything."""
+"""After so long a listener makes sure that its server is still there."""
 POLL_ONLY_MS = 100
 TELL_DEAF_AFTER_S = 5.0
 """How long a listener cannot listen before the log says so, unless the whole database is away: that is said already."""
@@ -50,11 +51,11 @@ class Wakeup(Protocol):
         """Wait a little, or until woken; true if others have committed since the last look."""
 
     def close(self) -> None:
-        """Nobody waits any more; called on the event loop."""
+        """Close what was opened; called on the event loop."""
 
 
 class PollOnly:
-    """Nobody tells: the worker looks at the lines by its own timer."""
+    """Looks at the lines by a timer, without notifications."""
 
     def start(self, loop: asyncio.AbstractEventLoop, wake: threading.Event) -> None:
         self._wake = wake
@@ -156,7 +157,7 @@ class Listener:
         self._must_ask = True
 
     def stop(self) -> None:
-        """Stop listening; the thread ends within a second, and calls nobody back any more."""
+        """Stop listening; the thread ends within a second, and calls back no more."""
         self._stopping.set()
 
     def _tell(self, notification: str = "") -> None:
@@ -191,7 +192,7 @@ class Listener:
                         self._tell(notification.payload)
                     if self._must_ask or time.monotonic() - heard_at > ASK_WHEN_SILENT_S:
                         self._must_ask = False
-                        connection.execute("SELECT 1")  # if nobody answers that, there is somebody else to listen to
+                        connection.execute("SELECT 1")  # without an answer there is another server to listen to
                         heard_at = time.monotonic()
             except Exception as error:  # as above
                 logger.debug("the listening connection was lost", error=str(error).strip())
@@ -218,3 +219,8 @@ class Listener:
             logger.info("the lock that shows that this worker lives cannot be held", error=str(error).strip())
             return None
         return None if server_run is None else HeldLock(number, server_run)
+
+
+def notify() -> Op[None]:
+    """Notify all workers that there may be work in any line."""
+    yield Query("notify")

@@ -1,7 +1,7 @@
-"""Looking for trouble: every five minutes one process looks, keeps what it finds, and tells whoever wants to know.
+"""Looking for trouble: every five minutes one process looks, keeps what it finds, and reports it.
 
 A thread of its own, on a connection of its own. A slow watch delays no lease, and a webhook that is down or hangs no
-work: it is told later, from the stored row, by whoever comes to it first. Old tasks are deleted in this thread, too.
+work: it is told later, from the stored row, by the first process to come to it. This thread also deletes old tasks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from onceward.model.retry import error_text
 from onceward.model.watch import Finding, failed_watch
 from onceward.settings.config import Config
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.op import Op
 from onceward.store.operations import alerts, watches
 from onceward.support.logs import EngineLog

@@ -21,7 +21,7 @@ class Delivery(NamedTuple):
 
     is_delivered: bool
     is_away: bool = False
-    """Nobody answered, so nobody will answer the next one either."""
+    """No answer came, so none will come to the next one either."""
     why: str = ""
 
 

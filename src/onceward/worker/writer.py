@@ -15,10 +15,12 @@ from onceward.model.gates import BUDGET
 from onceward.model.pause import Pauses
 from onceward.model.task import Commit, Hold
 from onceward.store.attempts.claims import NOTHING, ClaimResult, WorkerBuried, claim, claim_from, claim_suspects
-from onceward.store.attempts.commits import CommitResult, SendAlone, commit
+from onceward.store.attempts.commit_results import CommitResult, SendAlone
+from onceward.store.attempts.commits import commit
 from onceward.store.attempts.quick_claim import QuickClaim, may_claim_quickly, quick_claim_statement, read_quick_claim
 from onceward.store.attempts.workers import mark_low_claim
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, WentBack, WriteLost
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater, WentBack, WriteLost
 from onceward.store.lines.lines import LineView, look, refresh_pauses
 from onceward.store.lines.memory import ANY_NUMBER, Line, LineMemory, is_time_to_sweep, mark_claimed, must_follow_clock
 from onceward.store.op import Op, Rows
@@ -66,7 +68,7 @@ class Written:
     asked: Wish | None = None
     next_due_at: int | None = None
     pauses: Pauses | None = None
-    """What an operator has paused, if somebody has looked."""
+    """What an operator has paused, if it was looked up."""
 
     @property
     def all_accepted(self) -> bool:
@@ -79,7 +81,7 @@ class _Enough(Exception):
 
 
 class _NothingThere(Exception):
-    """Somebody else was first; there is nothing to commit."""
+    """Another worker was first; there is nothing to commit."""
 
 
 @dataclass(slots=True)
@@ -100,7 +102,8 @@ class Writer:
 
         Without patience nothing is waited for: what is to be sent alone is left to the caller, and trouble is raised.
         """
-        crash_points.reach("before commit")
+        if crash_points.hook is not None:
+            crash_points.reach("before commit")
         if not items and wish is not None and wish.line is not None and not self.session.is_near:
             written = self._claim_at_once(wish, wish.line)
             if written is not None:
@@ -116,7 +119,8 @@ class Writer:
             written = self._transaction(items, wish, view)
         except _NothingThere:
             return Written((), (), NOTHING, wish)
-        crash_points.reach("after commit")
+        if crash_points.hook is not None:
+            crash_points.reach("after commit")
         # From here on no trouble with the database may be raised: the caller would hand everything in again, and what
         # is committed would be committed twice.
         if patiently and not written.all_accepted and any(isinstance(one, SendAlone) for one in written.verdicts):
@@ -139,14 +143,15 @@ class Writer:
         return self._claimed_at_once(wish, told, rows)
 
     def _claimed_at_once(self, wish: Wish, told: QuickClaim, rows: Rows) -> Written:
-        crash_points.reach("after commit")
+        if crash_points.hook is not None:
+            crash_points.reach("after commit")
         claimed = read_quick_claim(self.memory, told, rows)
         if claimed.leases:
             self._count_claim(claimed)
         return Written((), (), claimed, wish, None, self.memory.pauses)
 
     def settle(self, doubt: OutcomeUnknown) -> Written | None:
-        """What a doubtful transaction has done; None if it has not committed. Raises if nobody knows yet."""
+        """What a doubtful transaction has done; None if it has not committed. Raises if that is not known yet."""
         if not self.session.settle(doubt):
             return None
         if isinstance(doubt.result, Written):
@@ -189,13 +194,13 @@ class Writer:
     def _once(
         self, items: Sequence[Item], wish: Wish | None, view: LineView | None, *, without_writes: bool
     ) -> Written:
-        memory, suspects, lent = self.memory, self.suspects, self.session.lendings
+        memory, suspects, lent = self.memory, self.suspects, self.session.lending.count
         tries = 0
 
         def operation() -> Op[Written]:
             nonlocal tries
             tries += 1
-            if self.session.lendings > lent and (tries > 2 or isinstance(self.session.last_trouble, WriteLost)):
+            if self.session.lending.count > lent and (tries > 2 or isinstance(self.session.last_trouble, WriteLost)):
                 raise _Enough
             return self._operation(items, wish, view, memory, suspects, without_writes=without_writes)
 
@@ -238,12 +243,12 @@ class Writer:
         yield from mark_claimed(self.memory, now)
         verdicts: list[CommitResult] = []
         if items:
-            claimer = self.memory if wish is not None and wish.is_ordinary else None
             if without_writes:
-                verdicts = yield from _without_writes(items, now, claimer)
+                verdicts = yield from _without_writes(items, now)
             else:
-                verdicts = yield from commit([item.commit for item in items], now, claimer)
-        crash_points.reach("inside commit")
+                verdicts = yield from commit([item.commit for item in items], now)
+        if crash_points.hook is not None:
+            crash_points.reach("inside commit")
         claimed = NOTHING
         passed = {item.commit.lease.gates for item in items}
         has_settled = any(BUDGET in gates for gates in passed if gates is not None)
@@ -271,7 +276,7 @@ class Writer:
                     threads=wish.threads,
                     has_settled=has_settled,
                 )
-                if self.memory.wants_thread:
+                if self.memory.claim.wants_thread:
                     claimed = replace(claimed, wants_thread=True)
         if self.low_claim:
             yield from mark_low_claim(self.worker, self.low_claim)
@@ -289,9 +294,9 @@ class Writer:
         self.counts.claimed += len(claimed.leases)
 
 
-def _without_writes(items: Sequence[Item], now: int, claimer: LineMemory | None) -> Op[list[CommitResult]]:
+def _without_writes(items: Sequence[Item], now: int) -> Op[list[CommitResult]]:
     """Commit those that have no domain rows; the others are to be sent alone."""
-    found = iter((yield from commit([item.commit for item in items if not item.commit.writes], now, claimer)))
+    found = iter((yield from commit([item.commit for item in items if not item.commit.writes], now)))
     return [SendAlone() if item.commit.writes else next(found) for item in items]
 
 
@@ -308,11 +313,11 @@ def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> Co
     Where its domain rows cost the transaction again and again, or take too long, that is an error of its stage.
     """
     tries = Tries() if tries is None else tries
-    before = session.lendings - tries.count
+    before = session.lending.count - tries.count
     session.last_trouble = None
 
     def operation() -> Op[list[CommitResult]]:
-        tries.count = session.lendings - before
+        tries.count = session.lending.count - before
         if tries.count >= MOST_TRIES or (tries.count and isinstance(_cause(session), TimeoutError)):
             raise _Enough
         return commit([item.commit], session.clock.now())
@@ -327,7 +332,7 @@ def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> Co
         return commit_alone(session, item, tries)
     except (StoreError, ConnectionLost, TryAgainLater) as error:
         if not isinstance(error, StoreFull):
-            tries.count = session.lendings - before
+            tries.count = session.lending.count - before
         raise
     except Exception as error:  # its own trouble: the attempt hears of it and is judged by it
         return error

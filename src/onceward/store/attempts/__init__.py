@@ -3,4 +3,4 @@
 Modules in `__all__` are for the whole engine, the others for the store alone.
 """
 
-__all__ = ["claims", "commits", "engine_failures", "expiry", "quick_claim", "workers"]
+__all__ = ["claims", "commit_results", "commits", "engine_failures", "expiry", "quick_claim", "workers"]

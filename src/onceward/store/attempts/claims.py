@@ -7,22 +7,23 @@ worker in columns without an index; every write of an attempt names the token, a
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import msgspec
 
 from onceward.model.decide import safe_text
 from onceward.model.lineage import NO_DESCENT, Descent
 from onceward.model.status import Event, Status
-from onceward.model.task import NEVER, Lease, Part, lane_of
+from onceward.model.task import Lease, Part, lane_of
 from onceward.store.governance import gate_claim
 from onceward.store.governance.budgets import SetAside, reserve, set_aside
-from onceward.store.governance.gate_plan import Leasing, Passage, has_budget
+from onceward.store.governance.gate_plan import GatePlan, Leasing, Passage, has_budget
 from onceward.store.history import Entry, log
 from onceward.store.lineage.joins import EndedTask, propagate_ends, read_families
 from onceward.store.lines.lines import (
-    COMPARE_EVERY_MS,
     LineView,
     drop_dead,
     look_for_turns,
@@ -33,9 +34,10 @@ from onceward.store.lines.lines import (
 )
 from onceward.store.lines.memory import ANY_NUMBER, Line, LineMemory, follow_clock, sweep_if_time
 from onceward.store.op import Many, Op, Query, Row
+from onceward.store.queries import LEASE_COLUMNS
 
-_CLAIM = 29
-"""Where a row of a lease has the number of its claim."""
+_TASK, _BLOB = 1 + LEASE_COLUMNS.index("id"), 1 + LEASE_COLUMNS.index("payload_blob")
+"""Places in the row of a lease, which begins with the number of its claim."""
 
 
 class WorkerBuried(Exception):
@@ -80,99 +82,111 @@ def claim(
     thread as soon as they begin no more than `threads`. `has_settled` is whether this transaction has locked budgets
     already.
     """
-    memory.threads, memory.wants_thread = threads, False
+    memory.claim.threads, memory.claim.wants_thread = threads, False
     yield from follow_clock(memory, now)
     yield from sweep_if_time(memory, now)
+    leasing = Leasing(worker, secrets.token_bytes(16))
     if memory.limits_of is None:
-        popped = yield from pop(memory, count, now, view)
-        claimed = yield from _lease(memory, popped, Leasing(worker), now)
-        return claimed if len(claimed.leases) == len(popped) else (yield from _step_over(memory, claimed))
-    room = min(slots, count)
-    leasing = Leasing(worker)
-    busy = memory.busy_governed(now) if view is None else None
-    if busy is None:
-        memory.gives_way = not memory.gives_way
-        yield from gate_claim.report_healthy_gates(memory, now)
-        if view is None or view.is_due(now):
-            view = yield from look_with_due(memory, now, turns=False)
-        plan = yield from gate_claim.look(memory, slots, now)
-    else:
-        plan = yield from gate_claim.look_at_one(memory, busy, room, now)
-    first = yield from gate_claim.pop(plan, leasing, room, before=NEVER if view is None else view.oldest(memory))
-    if plan.is_stale and busy is not None:
-        plan = yield from gate_claim.look_at_one(memory, busy._replace(is_compared=False), room, now)
-        first = yield from gate_claim.pop(plan, leasing, room, before=NEVER)
-    taken = sum(len(passage.tasks) for passage in first)
-    is_full = view is None and 0 < taken == slots
-    ids: list[int] = []
-    then: list[Passage] = []
-    if is_full:
-        memory.next_due_at = memory.gates_busy_until  # the other lines are looked at in a moment
-    elif taken < count:
-        if view is None:
-            view = yield from look_with_due(memory, now, turns=False)
+        plain = yield from pop(memory, count, now, view)
+        claimed = yield from _lease(memory, plain, leasing, now)
+        return claimed if len(claimed.leases) == len(plain) else (yield from _step_over(memory, claimed))
+    sight = yield from _look(memory, slots, now, view)
+    taken = yield from _take(memory, sight, leasing, count, slots, now)
+    paid = yield from set_aside(taken.costly, memory.budgets_of, memory.due_by(now), now, waits=not has_settled)
+    claimed = yield from _lease_paid(memory, taken, paid, leasing, now)
+    if taken.plan.turn_stays:
+        memory.next_due_at = now
+    elif len(claimed.leases) < count:
+        yield from look_for_turns(memory)
+    return replace(claimed, held_back=taken.plan.held_back) if taken.plan.held_back else claimed
+
+
+class _Sight(NamedTuple):
+    """What a claim has seen: the heads of plain lines, and a plan for the governed ones."""
+
+    view: LineView
+    plan: GatePlan
+
+
+class _Taken(NamedTuple):
+    """What a claim has taken out of lines: tasks that pass gates by a plan, and tasks that pass none."""
+
+    plan: GatePlan
+    passages: Sequence[Passage]
+    plain: Sequence[int]
+
+    @property
+    def costly(self) -> list[int]:
+        """The tasks that draw from budgets."""
+        return [task for passage in self.passages if has_budget(passage.gates) for task in passage.tasks]
+
+
+def _look(memory: LineMemory, slots: int, now: int, view: LineView | None) -> Op[_Sight]:
+    """Look at the heads of plain lines and at governed lines with due turns, and lock the gates of those."""
+    memory.places.gives_way = not memory.places.gives_way
+    if view is None or view.is_due(now):
+        view = yield from look_with_due(memory, now, turns=False)
+    return _Sight(view, (yield from gate_claim.look(memory, slots, now)))
+
+
+def _take(memory: LineMemory, sight: _Sight, leasing: Leasing, count: int, slots: int, now: int) -> Op[_Taken]:
+    """Pop the oldest tasks: governed ones before the oldest plain head, then plain ones, then other governed ones."""
+    view, plan = sight
+    passages = yield from gate_claim.pop(plan, leasing, min(slots, count), before=view.oldest(memory))
+    taken = sum(len(passage.tasks) for passage in passages)
+    plain: list[int] = []
+    if taken < count:
         memory.next_due_at = view.next_due_at
-        ids = yield from pop(memory, count - taken, now, view)
-        then = yield from gate_claim.pop(plan, leasing, min(slots - taken, count - taken - len(ids)))
-    passages = [*first, *then]
-    popped = [task for passage in passages for task in passage.tasks]
-    costly = [task for passage in passages if has_budget(passage.gates) for task in passage.tasks]
-    paid = yield from set_aside(costly, memory.budgets_of, memory.due_by(now), now, waits=not has_settled)
-    if away := paid.turned_away:
-        passages = plan.put_back(passages, away)
-        popped = [task for task in popped if task not in away or task in paid.failing]
-    claimed = yield from _lease(memory, [*popped, *ids], leasing, now)
-    if len(claimed.leases) < len(popped) + len(ids):
-        passages = plan.put_back(passages, set(popped).difference(lease.task for lease in claimed.leases))
+        plain = yield from pop(memory, count - taken, now, view)
+        passages += yield from gate_claim.pop(plan, leasing, min(slots - taken, count - taken - len(plain)))
+    return _Taken(plan, passages, plain)
+
+
+def _lease_paid(memory: LineMemory, taken: _Taken, paid: SetAside, leasing: Leasing, now: int) -> Op[ClaimResult]:
+    """Lease the tasks whose budgets allow it, and write what becomes of gates and budgets.
+
+    Tasks that find a budget spent and shall not wait are leased too, to fail by that.
+    """
+    plan, passages = taken.plan, taken.passages
+    if paid.turned_away:
+        passages = plan.put_back(passages, paid.turned_away)
+    wanted = [*[task for passage in passages for task in passage.tasks], *paid.failing, *taken.plain]
+    claimed = yield from _lease(memory, wanted, leasing, now)
+    if len(claimed.leases) < len(wanted):
+        passages = plan.put_back(passages, set(wanted).difference(lease.task for lease in claimed.leases))
         claimed = yield from _step_over(memory, claimed)
     claimed = yield from _reserve_budgets(claimed, paid, now)
-    claimed = _mark_inside(claimed, (yield from gate_claim.settle(plan, passages, claimed.leases)))
-    memory.busy_lane = plan.busy_lane(room)
-    if busy is None:
-        memory.gates_busy_until = now + COMPARE_EVERY_MS
-    if plan.turn_stays:
-        memory.next_due_at = now
-    elif len(claimed.leases) < count and not is_full:
-        yield from look_for_turns(memory)
-    return replace(claimed, held_back=plan.held_back) if plan.held_back else claimed
+    return _mark_inside(claimed, (yield from gate_claim.settle(plan, passages, claimed.leases)))
 
 
 def claim_from(
     memory: LineMemory, line: Line, worker: int, count: int, now: int, *, threads: int = ANY_NUMBER
 ) -> Op[ClaimResult]:
     """Lease up to `count` tasks of one line, unless a pause holds it."""
-    memory.threads = threads
+    memory.claim.threads = threads
     if memory.pauses.of_line(line[0]) is not None:
         return NOTHING
     yield from follow_clock(memory, now)
     ids = yield from pop_from(memory, line, count, now)
-    return (yield from _lease(memory, ids, Leasing(worker), now))
+    return (yield from _lease(memory, ids, Leasing(worker, secrets.token_bytes(16)), now))
 
 
 def claim_suspects(memory: LineMemory, worker: int, now: int, *, has_settled: bool = False) -> Op[ClaimResult]:
     """Lease suspects that may run together, and no other tasks (decision 7)."""
     # From the start each time: suspects with smaller company stand first, and may be newer. They are few.
-    memory.seen.clear()
-    memory.highest.clear()
+    memory.places.seen.clear()
+    memory.places.highest.clear()
     yield from follow_clock(memory, now)
     ids = yield from pop_suspects(memory)
-    paid = SetAside()
-    admitted = None
-    if memory.limits_of is not None and ids:
-        admitted = yield from gate_claim.admit_suspects(memory, ids, now)
-        ids = admitted.tasks
-        paid = yield from set_aside(ids, memory.budgets_of, memory.due_by(now), now, waits=not has_settled)
-        ids = [task for task in ids if task not in paid.turned_away or task in paid.failing]
-        passages = admitted.plan.put_back(admitted.passages, paid.turned_away)
-        admitted = admitted._replace(passages=passages)
-    claimed = yield from _lease(memory, ids, Leasing(worker), now)
-    if len(claimed.leases) < len(ids):
-        claimed = yield from _step_over(memory, claimed)
-    claimed = yield from _reserve_budgets(claimed, paid, now)
-    if admitted is not None:
-        placed = yield from gate_claim.settle(admitted.plan, admitted.passages, claimed.leases)
-        claimed = _mark_inside(claimed, placed)
-    return claimed
+    leasing = Leasing(worker, secrets.token_bytes(16))
+    if memory.limits_of is None or not ids:
+        claimed = yield from _lease(memory, ids, leasing, now)
+        return claimed if len(claimed.leases) == len(ids) else (yield from _step_over(memory, claimed))
+    admitted = yield from gate_claim.admit_suspects(memory, ids, now)
+    paid = yield from set_aside(admitted.tasks, memory.budgets_of, memory.due_by(now), now, waits=not has_settled)
+    passing = {task for passage in admitted.passages for task in passage.tasks}
+    plain = [task for task in admitted.tasks if task not in passing and task not in paid.turned_away]
+    return (yield from _lease_paid(memory, _Taken(admitted.plan, admitted.passages, plain), paid, leasing, now))
 
 
 def _step_over(memory: LineMemory, claimed: ClaimResult) -> Op[ClaimResult]:
@@ -229,21 +243,21 @@ def _lease(memory: LineMemory, popped: Sequence[int], leasing: Leasing, now: int
         place = {"passed": passed, "suspects": memory.takes_suspects}
         more = yield Query("lease_tasks", {**lease, **place, "ids": rest, "due_by": memory.due_by(now)})
         if more:
-            yield Query("write_leases", {**lease, "ids": [row[0] for row in more]})
+            yield Query("write_leases", {**lease, "ids": [row[_TASK] for row in more]})
         rows = [*rows, *more]
     if not rows and not (yield Query("is_living", {"worker": worker})):
         raise WorkerBuried(f"worker {worker} was declared dead and may not claim any more")
     if len(rows) < len(ids):
-        yield from _put_back(sorted(set(ids) - {row[0] for row in rows}))
+        yield from _put_back(sorted(set(ids) - {row[_TASK] for row in rows}))
     if not rows:
         return NOTHING
     large: dict[bytes, bytes] = {}
-    if elsewhere := [row[0] for row in rows if row[10] is not None]:
+    if elsewhere := [row[_TASK] for row in rows if row[_BLOB] is not None]:
         blobs = yield Query("read_blobs", {"ids": elsewhere})
         large = {bytes(hashed): bytes(data) for hashed, data in blobs}
-    by_id = {row[0]: as_lease(row, token, worker, large, now) for row in rows}
+    by_id = {row[_TASK]: as_lease(row, token, worker, large, now) for row in rows}
     leases = [by_id[task] for task in dict.fromkeys(popped) if task in by_id]
-    seq = rows[0][_CLAIM]
+    [seq, *_] = rows[0]
     if seq is None:
         held = {"tasks": [lease.task for lease in leases], "fences": [lease.fence for lease in leases]}
         [(seq,)] = yield Query("insert_claim", {"token": token, "worker": worker, "now": now, **held})
@@ -286,8 +300,15 @@ def _put_back(popped: Sequence[int]) -> Op[None]:
 
 def as_lease(row: Row, token: bytes, worker: int, large: dict[bytes, bytes], now: int) -> Lease:
     """Build a lease from the row of its task, with a large payload from `large`."""
-    task, fence = row[:2]
-    payload, blob = row[9:11]
-    data = payload if blob is None else large[bytes(blob)]
-    descent = NO_DESCENT if row[18] is None and not row[16] else Descent(*row[26:29])
-    return Lease(task, fence, token, worker, *row[2:9], data, *row[11:26], descent, claimed_at=now)  # type: ignore[call-arg, misc]
+    (
+        _, task, fence, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures,
+        crashes, company, deferrals, signals, touched, lineage, parent, depth, created_at, started_at,
+        gates, scheduled_at, clock_at, expiry, ancestry, limits, children, *_,
+    ) = row  # fmt: skip
+    data = payload if payload_blob is None else large[bytes(payload_blob)]
+    descent = NO_DESCENT if parent is None and not touched else Descent(ancestry, limits, children)
+    return Lease(
+        task, fence, token, worker, run, kind, version, queue, band, rank, stage, data, failures,
+        crashes, company, deferrals, signals, touched, lineage, parent, depth, created_at, started_at,
+        gates, scheduled_at, clock_at, expiry, descent, claimed_at=now,
+    )  # fmt: skip

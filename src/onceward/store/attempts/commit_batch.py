@@ -22,6 +22,7 @@ from onceward.model.task import (
     Lease,
     Move,
     Part,
+    Release,
     Report,
     Take,
     lane_of,
@@ -38,7 +39,6 @@ from onceward.store.lineage.spawn_requests import SpawnRequest
 from onceward.store.lineage.stage_batches import BatchRequest, SpawnResults, spawn_all
 from onceward.store.lines.enqueue import store_values
 from onceward.store.lines.lines import Placement, put_in_line
-from onceward.store.lines.memory import LineMemory
 from onceward.store.op import Many, Op
 
 _STAYING = frozenset({Keep, Report, Take, Hold, Fill, Filled})
@@ -87,6 +87,10 @@ class CommitBatch:
             Entry(lease.task, lease.run, lease.fence, event, status, stage, lease.worker, self.now, note, trace)
         )
 
+    def note_refusal(self, lease: Lease, move: Move) -> None:
+        """Add a log row of a refused commit, which writes nothing else."""
+        self.note(lease, Event.LOST, Status.RUNNING, lease.stage, f"{type(move).__name__} refused by the fence")
+
     def requeue(self, lease: Lease, due_at: int, over_at: int) -> None:
         """Put a task back in line after its stage has run; its clock goes on."""
         self.placements.append(place_after_stage(lease, due_at))
@@ -95,7 +99,8 @@ class CommitBatch:
 
     def flush(self) -> Op[None]:
         """Write everything but gates and budgets, in the lock order of the engine (decision 46)."""
-        yield from lock_parents(self.ended)
+        if self.ended:
+            yield from lock_parents(self.ended)
         if self.parts:
             places = yield from store_values([part.value for _, part in self.parts])
             yield Many(
@@ -126,17 +131,17 @@ class CommitBatch:
         if self.limits:
             yield Many("limit_times", sorted(set(self.limits)))
 
-    def settle_up(self, commits: Sequence[Commit], claimer: LineMemory | None) -> Op[None]:
+    def settle_up(self, commits: Sequence[Commit]) -> Op[None]:
         """Leave gates and settle budgets, for all commits of the transaction at once.
 
         In the order in which attempts have ended, because a breaker counts failures in a row; gates before budgets, as
-        the claim locks them. So the claim of this transaction reports to gates only if no budget was settled."""
+        the claim locks them."""
         if self.left:
             said = list({id(one): one for left in self.left for one in left.reports}.values())
             if not all(one.is_plain_success for one in said):
                 places = {one.lease.task: place for place, one in enumerate(commits)}
                 self.left.sort(key=lambda left: places[left.lease.task])
-            yield from leave_gates(self.left, said, self.now, None if self.has_paid else claimer)
+            yield from leave_gates(self.left, said, self.now)
             if any(one.looked_up for one in said):
                 yield from count_lookups(self.left, self.now)
         if self.billed:
@@ -184,3 +189,12 @@ class CommitBatch:
 def place_after_stage(lease: Lease, due_at: int) -> Placement:
     """The place in line of a task whose stage has ended: its worker lived, so it is no suspect."""
     return Placement(lease.task, lane_of(lease.queue, lease.kind, lease.gates), lease.band, lease.rank, due_at)
+
+
+def place_after_release(lease: Lease, move: Release, now: int) -> Placement:
+    """The place in line of a released task: a suspect stays one."""
+    suspect = lease.company > 0
+    rank = lease.company if suspect else lease.rank
+    queue, gates = (lease.queue, lease.gates) if move.queue is None else (move.queue, move.gates)
+    lane = lane_of(queue, lease.kind, gates, suspect=suspect)
+    return Placement(lease.task, lane, lease.band, rank, now)

@@ -19,7 +19,8 @@ from onceward.model.status import Event, Status
 from onceward.model.task import lane_of
 from onceward.model.time_limits import exceeded, limit_at_expiry
 from onceward.store.attempts.engine_failures import EngineFailure
-from onceward.store.drivers.session import Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import TryAgainLater
 from onceward.store.history import Entry, log
 from onceward.store.lineage.joins import EndedTask, propagate_ends
 from onceward.store.lineage.trees import Head

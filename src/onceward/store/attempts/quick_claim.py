@@ -24,12 +24,12 @@ class QuickClaim(NamedTuple):
 
 def may_claim_quickly(memory: LineMemory, now: int) -> bool:
     """Whether neither a pause nor a clock that was set back stands against a fast claim."""
-    return not memory.pauses and now >= memory.latest and not must_follow_clock(memory, now)
+    return not memory.pauses.scopes and now >= memory.latest and not must_follow_clock(memory, now)
 
 
 def quick_claim_statement(memory: LineMemory, claim: QuickClaim) -> AtomicStatement:
     """Build the query of a fast claim."""
-    rank, seq = memory.start(claim.line)
+    rank, seq = memory.places.start(claim.line)
     whose = {"token": claim.token, "worker": claim.worker}
     place = {"lane": claim.line[0], "band": claim.line[1], "rank": rank, "seq": seq}
     return AtomicStatement(
@@ -45,14 +45,16 @@ def read_quick_claim(memory: LineMemory, claim: QuickClaim, rows: Rows) -> Claim
         return NOTHING
     in_order = sorted(rows, key=_place)
     last = _place(in_order[-1])
-    if in_order[-1][-1] == len(rows):
+    *_, seen = in_order[-1]
+    if seen == len(rows):
         memory.latest = claim.now
-        memory.took(claim.line, last)
+        memory.places.took(claim.line, last)
         if last[0] > 0:
-            memory.unmarked[claim.line] = last[0]
-    leases = {row[0]: as_lease(row, claim.token, claim.worker, {}, claim.now) for row in in_order}
-    return ClaimResult(in_order[0][-4], list(leases.values()), {}, {})
+            memory.places.unmarked[claim.line] = last[0]
+    [seq, *_] = in_order[0]
+    return ClaimResult(seq, [as_lease(row, claim.token, claim.worker, {}, claim.now) for row in in_order], {}, {})
 
 
 def _place(row: Row) -> Place:
-    return row[-3], row[-2]
+    *_, rank, seq, _seen = row
+    return rank, seq

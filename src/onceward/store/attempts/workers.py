@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from onceward.model.decide import lost_workers
 from onceward.model.status import Event, Status
 from onceward.model.task import Lease, lane_of
 from onceward.store.attempts.engine_failures import EngineFailure
 from onceward.store.attempts.expiry import schedule_time_checks
-from onceward.store.drivers.session import TryAgainLater
+from onceward.store.drivers.session_errors import TryAgainLater
 from onceward.store.history import Entry, log
 from onceward.store.lineage.joins import EndedTask, propagate_ends
 from onceward.store.lines.lines import Placement, put_in_line
@@ -189,7 +190,7 @@ class LivingWorker:
 def living_workers() -> Op[list[LivingWorker]]:
     """All workers that have neither stopped nor been declared dead."""
     rows = yield Query("living_workers")
-    return [LivingWorker(*row[:9]) for row in rows]
+    return [LivingWorker(*fields) for *fields, _low_claim in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,62 +253,104 @@ def _bury(
         [(marks,)] = yield Query("crash_marks", {"task": min(suspects)})
         kills = marks + 1
     counts = len(suspects) == 1 and (not death.by_outsider or kills >= OUTSIDE_KILLS_ALLOWED)
-    note = f"{worker.name} {death.how}"
-    quarantined: list[int] = []
-    failures: list[EngineFailure] = []
-    timed_out = released = 0
-    placements: list[Placement] = []
-    entries: list[Entry] = []
-    ended: list[EndedTask] = []
-    plain: dict[bytes, list[int]] = {}
+    burial = _Burial(worker, death, suspects, now)
     for token, row in held:
-        task, run, fence, kind, queue, band, rank, stage, crashes, company = row
-        # A suspect stays one until it commits.
-        event, status, lane_rank = Event.RECLAIMED, Status.PENDING, company or rank
-        due_at, suspect = now, company > 0
-        if task in death.overdue:
-            due_at = now + retry_delay_ms(1)
-            status, event, timed_out = Status.RETRYABLE, Event.TIMED_OUT, timed_out + 1
-            yield Query("record_timeout", {"task": task, "token": token, "due_at": due_at, "reason": death.how})
-            failures.append(EngineFailure(task, status, death.how))
-        elif task in suspects and counts:
-            event, suspect, lane_rank = Event.CRASHED, True, 1
-            status = Status.FAILED if kills or crashes + 1 >= deaths_allowed else Status.PENDING
-            reason = lost_workers(kills or crashes + 1)
-            ended_at = now if status is Status.FAILED else None
-            marked = yield Query(
-                "record_crash",
-                {
-                    "task": task,
-                    "token": token,
-                    "status": int(status),
-                    "company": 1,
-                    "reason": reason,
-                    "ended_at": ended_at,
-                },
-            )
-            failures.append(EngineFailure(task, status, reason))
-            if status is Status.FAILED:
-                quarantined.append(task)
-                ended += [EndedTask(task, status, awaited, batch) for task, awaited, batch in marked]
+        task = HeldTask(*row)
+        if task.id in death.overdue:
+            yield from burial.time_out(token, task, now + retry_delay_ms(1))
+        elif task.id in suspects and counts:
+            yield from burial.count_crash(token, task, kills or task.crashes + 1, deaths_allowed, is_last=kills > 0)
         else:
-            plain.setdefault(token, []).append(task)
-            if task in suspects:
-                event, suspect, lane_rank = Event.CRASHED, True, _company_of(len(suspects))
-            else:
-                released += 1
-        entries.append(Entry(task, run, fence, event, status, stage, worker.id, now, note))
-        if status is not Status.FAILED:
-            placements.append(Placement(task, lane_of(queue, kind, suspect=suspect), band, lane_rank, due_at))
-    for token, tasks in plain.items():
+            burial.take_back(token, task)
+    for token, tasks in burial.plain.items():
         yield Query("take_back", {"ids": tasks, "token": token, "now": now})
     if suspects and not counts:
         yield Query("suspect", {"ids": sorted(suspects), "company": _company_of(len(suspects))})
-    yield from log(entries)
-    yield from propagate_ends(ended, now)
-    yield from put_in_line(placements, now)
-    yield from schedule_time_checks([one.task for one in placements], now)
-    return BuriedWorker(worker.name, released, len(suspects), timed_out, tuple(quarantined), tuple(failures))
+    yield from log(burial.entries)
+    yield from propagate_ends(burial.ended, now)
+    yield from put_in_line(burial.placements, now)
+    yield from schedule_time_checks([one.task for one in burial.placements], now)
+    quarantined = tuple(one.task for one in burial.failures if one.status is Status.FAILED)
+    return BuriedWorker(
+        worker.name, burial.released, len(suspects), burial.timed_out, quarantined, tuple(burial.failures)
+    )
+
+
+class HeldTask(NamedTuple):
+    """A task that a dead worker still holds."""
+
+    id: int
+    run: int
+    fence: int
+    kind: str
+    queue: str
+    band: int
+    rank: int
+    stage: str | None
+    crashes: int
+    company: int
+
+
+@dataclass(slots=True)
+class _Burial:
+    """The tasks of a dead worker on their way back: their log rows, their places in line, their ends."""
+
+    worker: LivingWorker
+    death: Death
+    suspects: Collection[int]
+    now: int
+    failures: list[EngineFailure] = field(default_factory=list)
+    placements: list[Placement] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    ended: list[EndedTask] = field(default_factory=list)
+    plain: dict[bytes, list[int]] = field(default_factory=dict)
+    """Tasks that go back as they are, by their tokens."""
+    timed_out: int = 0
+    released: int = 0
+
+    def time_out(self, token: bytes, task: HeldTask, due_at: int) -> Op[None]:
+        """Give a task one failure: its worker was killed because it ignored its time limit."""
+        self.timed_out += 1
+        change = {"task": task.id, "token": token, "due_at": due_at, "reason": self.death.how}
+        yield Query("record_timeout", change)
+        self.failures.append(EngineFailure(task.id, Status.RETRYABLE, self.death.how))
+        self._note(task, Event.TIMED_OUT, Status.RETRYABLE)
+        self._place(task, due_at=due_at)
+
+    def count_crash(self, token: bytes, task: HeldTask, lost: int, deaths_allowed: int, *, is_last: bool) -> Op[None]:
+        """Count a death of its worker against a task that ran alone; too many of them fail it."""
+        reason = lost_workers(lost)
+        status = Status.FAILED if is_last or lost >= deaths_allowed else Status.PENDING
+        ended_at = self.now if status is Status.FAILED else None
+        change = {"status": int(status), "company": 1, "reason": reason, "ended_at": ended_at}
+        rows = yield Query("record_crash", {"task": task.id, "token": token, **change})
+        self.failures.append(EngineFailure(task.id, status, reason))
+        self._note(task, Event.CRASHED, status)
+        if status is Status.FAILED:
+            self.ended += [EndedTask(ended, status, awaited, batch) for ended, awaited, batch in rows]
+        else:
+            self._place(task, suspect_rank=1)
+
+    def take_back(self, token: bytes, task: HeldTask) -> None:
+        """Put a task back in line: as a suspect with half the company if it ran, else as it was."""
+        self.plain.setdefault(token, []).append(task.id)
+        is_suspect = task.id in self.suspects
+        self.released += not is_suspect
+        self._note(task, Event.CRASHED if is_suspect else Event.RECLAIMED, Status.PENDING)
+        self._place(task, suspect_rank=_company_of(len(self.suspects)) if is_suspect else None)
+
+    def _note(self, task: HeldTask, event: Event, status: Status) -> None:
+        note = f"{self.worker.name} {self.death.how}"
+        self.entries.append(
+            Entry(task.id, task.run, task.fence, event, status, task.stage, self.worker.id, self.now, note)
+        )
+
+    def _place(self, task: HeldTask, *, suspect_rank: int | None = None, due_at: int | None = None) -> None:
+        """Give a task a place in line; a suspect from before stays one until it commits."""
+        rank = suspect_rank or task.company
+        lane = lane_of(task.queue, task.kind, suspect=rank > 0)
+        at = self.now if due_at is None else due_at
+        self.placements.append(Placement(task.id, lane, task.band, rank or task.rank, at))
 
 
 def _suspects(held: Sequence[tuple[bytes, Row]], death: Death) -> Collection[int]:

@@ -11,6 +11,7 @@ __all__ = [
     "open",
     "postgres",
     "session",
+    "session_errors",
     "sqlite",
     "sqlite_library_guard",
 ]

@@ -1,8 +1,6 @@
 """Enqueueing inside the caller's own transaction: tasks are in line when it commits, and never were if it rolls back.
 
-An enqueue is several statements, so a frame surrounds it: a savepoint inside a transaction of the caller, a transaction
-on a connection that commits every statement. The enqueue is written whole or not at all, and after an error the
-caller's transaction can go on. Errors of the caller's driver pass unchanged.
+Errors of the caller's driver pass unchanged.
 
 Connections are recognised by the names of their classes, so that no library is imported that the caller does not use.
 """
@@ -10,190 +8,28 @@ Connections are recognised by the names of their classes, so that no library is 
 from __future__ import annotations
 
 import re
-import uuid
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from onceward.errors import ConfigError, SchemaTooOld, WrongTwin
+from onceward.errors import ConfigError, WrongTwin
 from onceward.model.connection import Dialect
 from onceward.store import queries
-from onceward.store.drivers.sqlite import as_parameter
-from onceward.store.op import Many, Query, Request, Row, Rows, Uuids
-from onceward.store.queries import Statement
-
-Placeholder = Callable[[str, int], str]
-_statements = cache(queries.Statements)
-_MISSING_TABLE = re.compile(r'no such table: (?:onceward_|sqlite_sequence)|relation "onceward_\w+" does not exist')
+from onceward.store.drivers.caller_driver import (
+    AsyncCallerDriver,
+    CallerDriver,
+    Placeholder,
+    TransactionState,
+    psycopg_state,
+    sqlite3_state,
+)
+from onceward.store.op import Rows
 
 _ACCEPTED = (
     "enqueue takes a connection of sqlite3, apsw or psycopg, a Connection or Session of SQLAlchemy, or "
     "django.db.connection; aenqueue takes a psycopg.AsyncConnection, a connection of asyncpg, or an AsyncConnection "
     "or AsyncSession of SQLAlchemy; the database is SQLite or PostgreSQL"
 )
-
-
-class TransactionState(NamedTuple):
-    """Whether a connection is in a transaction, and whether it commits each statement otherwise."""
-
-    in_transaction: bool
-    commits_each_statement: bool
-
-
-class Frame(NamedTuple):
-    """The statements before an enqueue, after it, and after its failure."""
-
-    begin: str
-    keep: str | None
-    undo: tuple[str, ...]
-
-
-_SAVEPOINT = Frame(
-    "SAVEPOINT onceward_enqueue",
-    "RELEASE SAVEPOINT onceward_enqueue",
-    ("ROLLBACK TO SAVEPOINT onceward_enqueue", "RELEASE SAVEPOINT onceward_enqueue"),
-)
-_FRAMES: dict[tuple[Dialect, TransactionState], Frame] = {
-    ("sqlite", TransactionState(True, True)): _SAVEPOINT,
-    ("sqlite", TransactionState(True, False)): _SAVEPOINT,
-    ("sqlite", TransactionState(False, True)): Frame("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",)),
-    # BEGIN as the driver would at the first write; the caller commits. A savepoint alone would be the outermost, and
-    # its release a commit.
-    ("sqlite", TransactionState(False, False)): Frame("BEGIN IMMEDIATE", None, ("ROLLBACK",)),
-    ("postgres", TransactionState(True, True)): _SAVEPOINT,
-    ("postgres", TransactionState(True, False)): _SAVEPOINT,
-    ("postgres", TransactionState(False, True)): Frame("BEGIN", "COMMIT", ("ROLLBACK",)),
-    ("postgres", TransactionState(False, False)): _SAVEPOINT,  # the driver has sent BEGIN before it
-}
-
-
-class _Requests:
-    """Spells requests for one driver."""
-
-    def __init__(self, connection: Any, dialect: Dialect, placeholder: Placeholder) -> None:
-        self.dialect: Dialect = dialect
-        self._connection = connection
-        self._texts = _statements(dialect, placeholder)
-        self._by_place = placeholder is queries.dollar
-
-    def _statements_for(self, request: Request) -> Iterator[tuple[str, Any]]:
-        """The statements of a request, with their parameters."""
-        if not isinstance(request, Query | Many):
-            raise TypeError(f"not a request for the caller's own connection: {request!r}")
-        statement = self._texts[request.name]
-        for values in self._values(request, statement):
-            yield statement.text, tuple(values[name] for name in statement.places) if self._by_place else values
-
-    def _values(self, request: Query | Many, statement: Statement) -> Iterator[Mapping[str, Any]]:
-        if isinstance(request, Query):
-            if statement.text:
-                yield self._bound(request.params)
-        elif self.dialect == "sqlite":
-            for row in request.full_rows:
-                yield self._bound(dict(zip(statement.places, row, strict=True)))
-        elif request.rows:
-            yield dict(zip(statement.columns, request.columns, strict=True))
-
-    def _bound(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self.dialect == "sqlite":
-            return {name: as_parameter(value) for name, value in values.items()}
-        return {name: _uuids(value) if type(value) is Uuids else value for name, value in values.items()}
-
-
-def _uuids(values: Uuids) -> list[uuid.UUID]:
-    return [uuid.UUID(bytes=value) for value in values]
-
-
-def _refuse_missing_tables(error: BaseException) -> None:
-    if _MISSING_TABLE.search(str(error)):
-        raise SchemaTooOld(
-            "the database of this connection has no tables of Onceward. Is it the App's own database? "
-            "Then run: onceward migrate"
-        ) from error
-
-
-class CallerDriver(_Requests, ABC):
-    """Runs operations on a connection of the caller."""
-
-    @abstractmethod
-    def execute(self, text: str, params: Any = None) -> Rows:
-        """Run one statement and return all its rows."""
-
-    @abstractmethod
-    def state(self) -> TransactionState:
-        """The transaction state of the connection."""
-
-    def run(self, request: Request) -> Rows:
-        """Run one request and return all its rows."""
-        rows: list[Row] = []
-        for text, params in self._statements_for(request):
-            rows += self.execute(text, params)
-        return rows
-
-    @contextmanager
-    def framed(self) -> Iterator[None]:
-        """Write everything that runs inside, or nothing."""
-        frame = _FRAMES[self.dialect, self.state()]
-        self.execute(frame.begin)
-        try:
-            yield
-            if frame.keep is not None:
-                self.execute(frame.keep)
-        except BaseException as error:
-            # Some errors have already rolled the transaction back, or ended the connection.
-            with suppress(Exception):
-                for text in frame.undo:
-                    self.execute(text)
-            _refuse_missing_tables(error)
-            raise
-
-
-class AsyncCallerDriver(_Requests, ABC):
-    """Runs operations on an awaited connection of the caller."""
-
-    @abstractmethod
-    async def aexecute(self, text: str, params: Any = None) -> Rows:
-        """Run one statement and return all its rows."""
-
-    @abstractmethod
-    async def astate(self) -> TransactionState:
-        """The transaction state of the connection."""
-
-    async def arun(self, request: Request) -> Rows:
-        """Run one request and return all its rows."""
-        rows: list[Row] = []
-        for text, params in self._statements_for(request):
-            rows += await self.aexecute(text, params)
-        return rows
-
-    @asynccontextmanager
-    async def aframed(self) -> AsyncIterator[None]:
-        """Write everything that runs inside, or nothing."""
-        frame = _FRAMES[self.dialect, await self.astate()]
-        await self.aexecute(frame.begin)
-        try:
-            yield
-            if frame.keep is not None:
-                await self.aexecute(frame.keep)
-        except BaseException as error:
-            with suppress(Exception):  # as in whole
-                for text in frame.undo:
-                    await self.aexecute(text)
-            _refuse_missing_tables(error)
-            raise
-
-
-def _sqlite3_state(connection: Any) -> TransactionState:
-    # Since Python 3.12 `autocommit` decides; its third value, -1, leaves it to the isolation level as before.
-    autocommit = getattr(connection, "autocommit", -1)
-    commits = autocommit is True or (autocommit == -1 and connection.isolation_level is None)
-    return TransactionState(connection.in_transaction, commits)
-
-
-def _psycopg_state(connection: Any) -> TransactionState:
-    return TransactionState(connection.info.transaction_status != 0, bool(connection.autocommit))
 
 
 class _Sqlite3(CallerDriver):
@@ -207,7 +43,7 @@ class _Sqlite3(CallerDriver):
         return rows
 
     def state(self) -> TransactionState:
-        return _sqlite3_state(self._connection)
+        return sqlite3_state(self._connection)
 
 
 class _Apsw(CallerDriver):
@@ -262,7 +98,7 @@ class _Psycopg(CallerDriver):
             return cursor.fetchall() if cursor.description else []
 
     def state(self) -> TransactionState:
-        return _psycopg_state(self._connection)
+        return psycopg_state(self._connection)
 
 
 class _AsyncPsycopg(AsyncCallerDriver):
@@ -282,7 +118,7 @@ class _AsyncPsycopg(AsyncCallerDriver):
             return await cursor.fetchall() if cursor.description else []
 
     async def astate(self) -> TransactionState:
-        return _psycopg_state(self._connection)
+        return psycopg_state(self._connection)
 
 
 _ARRAY = re.compile(r"(\$\d+)::(?!text\b)(?=\w+\[\])")
@@ -340,7 +176,7 @@ class _Django(CallerDriver):
     def state(self) -> TransactionState:
         self._connection.ensure_connection()
         raw = self._connection.connection
-        return _sqlite3_state(raw) if self.dialect == "sqlite" else _psycopg_state(raw)
+        return sqlite3_state(raw) if self.dialect == "sqlite" else psycopg_state(raw)
 
 
 _SQLALCHEMY_DIALECTS: dict[tuple[str, str], tuple[Dialect, Placeholder]] = {
@@ -393,13 +229,13 @@ class _Sqlalchemy(CallerDriver):
         driver = self._connection.connection.driver_connection
         match self._connection.dialect.driver:
             case "pysqlite" | "aiosqlite":
-                return _sqlite3_state(driver)
+                return sqlite3_state(driver)
             case "asyncpg":
                 _refuse_codecs(driver)
                 return TransactionState(
                     driver.is_in_transaction(), self._connection.connection.dbapi_connection.autocommit
                 )
-        return _psycopg_state(driver)
+        return psycopg_state(driver)
 
 
 class _AsyncSqlalchemy(AsyncCallerDriver):

@@ -22,7 +22,8 @@ from onceward.errors import ConfigError, SchemaTooNew, SchemaTooOld, StoreError,
 from onceward.model.arguments import is_held, shown
 from onceward.model.connection import Connection, Dialect
 from onceward.store import queries
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.drivers.sql_check import objection
 from onceward.store.op import Call, Query
 

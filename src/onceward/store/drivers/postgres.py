@@ -16,7 +16,8 @@ from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store import queries
 from onceward.store.drivers.lent_connection import GuardedConnection
-from onceward.store.drivers.session import GONE, ConnectionLost, Session, TryAgainLater, WentBack, quietly
+from onceward.store.drivers.session import Session, quietly
+from onceward.store.drivers.session_errors import GONE, ConnectionLost, TryAgainLater, WentBack
 from onceward.store.op import Call, Many, Query, Request, Rows
 from onceward.support.logs import EngineLog
 from onceward.support.redaction import know_address, redacted
@@ -161,7 +162,7 @@ class PostgresSession(Session):
             if isinstance(error, pg.InvalidSqlStatementName):
                 wire.forget()
             if isinstance(request, Call):
-                raise  # `lend` has chosen the error already
+                raise  # `Lending` has chosen the error already
             if not self.in_transaction():  # a statement that is a transaction of its own
                 self._be_quiet_if_full(error)
             raise _engine_error(error) from error
@@ -211,7 +212,7 @@ class PostgresSession(Session):
     def _lend(self, connection: psycopg.Connection[Any], request: Call) -> None:
         began = time.monotonic()
         try:
-            self.lend(GuardedConnection(connection, self.dialect, is_shared=True), request)
+            self.lending.lend(self, GuardedConnection(connection, self.dialect, is_shared=True), request)
         except ConnectionLost:
             if (time.monotonic() - began) * 1_000 >= LONGEST_IDLE_MS:
                 raise WriteRefused(

@@ -21,41 +21,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from onceward.errors import ForkedConnection, OutcomeUnknown, StoreError, StoreFull, StoreUnavailable, WriteRefused
+from onceward.errors import ForkedConnection, OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store.drivers.availability import database
-from onceward.store.drivers.lent_connection import GuardedConnection, call_all
-from onceward.store.drivers.timed_thread import Overdue, TimedThread
-from onceward.store.op import AtomicStatement, Call, Op, Query, Request, Rows, drive
+from onceward.store.drivers.lending import Lending
+from onceward.store.drivers.session_errors import GONE, ConnectionLost, TryAgainLater, WentBack
+from onceward.store.op import AtomicStatement, Op, Query, Request, Rows, drive
 
 Result = TypeVar("Result")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 TELL_AFTER_S = 2.0
 """After how long the log says that the database is away."""
-GONE = "the database has lost transactions that it had confirmed: an older copy of it is in its place"
 RECEIPT_IS_THERE_MS = 1_800_000
 """For how long a receipt is there for certain: half of the time for which receipts are kept."""
-
-
-class ConnectionLost(Exception):
-    """The connection is gone, and with it all that was not committed; raised and caught in this layer only."""
-
-
-class WriteLost(ConnectionLost):
-    """A function given to `ctx.write` has lost the transaction that it ran in."""
-
-
-class WentBack(StoreError):
-    """The database has lost a transaction that it had confirmed; work that rests on it must stop."""
-
-
-class TryAgainLater(Exception):
-    """The transaction must run again from its start: after a deadlock, or a lock that was not free in time."""
-
-
-class NoTimeLeft(Exception):
-    """The functions of this transaction have used up its time; the next one needs another transaction."""
 
 
 class _Confirmed(NamedTuple):
@@ -133,12 +112,8 @@ class Session(ABC):
         self.beside: Session | None = None
         """Another session of this process that writes; its last transaction must be there as well."""
         self._seen_beside: bytes | None = None
-        self.lendings = 0
-        """How often the connection was lent to functions of the application."""
-        self.lending_limit_s: float | None = None
-        """How long such functions may take per transaction; None runs them without limit in the caller's thread."""
-        self._lending_left_s = 0.0
-        self._timed_thread = TimedThread()
+        self.lending = Lending()
+        """How the connection is lent to functions of the application."""
         self.last_trouble: Exception | None = None
         """Why the last try of a transaction failed."""
         self._last: _Confirmed | None = None
@@ -211,62 +186,6 @@ class Session(ABC):
             raise WentBack(GONE)
         return token
 
-    def lend(self, connection: GuardedConnection, request: Call) -> None:
-        """Run functions of the application on the connection.
-
-        Their errors pass, but a lost transaction, a lock and a full disk are raised as trouble of the database, with
-        the function's error as the cause.
-        """
-        self.lendings += 1
-        is_open = self.in_transaction()
-        try:
-            if self.lending_limit_s is None:
-                call_all(request.functions, connection)
-            else:
-                self._lend_for_a_while(connection, request)
-        except Exception as error:
-            raise self._lending_error(error, connection, is_open and not self.has_transaction())  # noqa: B904 - it has its cause, or is the error itself
-        finally:
-            connection.shut()
-        if self.is_lost():
-            raise WriteLost("the connection was lost while a function given to ctx.write had it")
-
-    def _lend_for_a_while(self, connection: GuardedConnection, request: Call) -> None:
-        if self._lending_left_s <= 0:
-            raise NoTimeLeft("the functions of this transaction have had their time")
-        began = time.monotonic()
-        try:
-            self._timed_thread.run(lambda: call_all(request.functions, connection), self._lending_left_s)
-        except Overdue:
-            connection.shut()
-            self._timed_thread.leave(self.abandon())
-            self._timed_thread = TimedThread()
-            raise TimeoutError(
-                f"the functions given to ctx.write took longer than {self.lending_limit_s:g} s (write_timeout): "
-                "find out in the stage what is to be written, and only write it there"
-            ) from None
-        finally:
-            self._lending_left_s -= time.monotonic() - began
-
-    def _lending_error(self, error: Exception, connection: GuardedConnection, is_lost: bool) -> Exception:
-        """The error to raise for an error of a function that had the connection."""
-        if isinstance(error, NoTimeLeft):
-            return error
-        meaning = self.engine_error(error)
-        outcome: Exception = error
-        if is_lost:
-            outcome = WriteLost(f"a function given to ctx.write has lost its transaction: {error}")
-        elif isinstance(meaning, WriteRefused | TryAgainLater):
-            outcome = meaning
-        elif connection.raised is error:  # raised by this database, not by another one
-            if isinstance(meaning, StoreFull):
-                outcome = meaning
-            elif isinstance(meaning, ConnectionLost) and self.is_near:
-                outcome = TryAgainLater(str(meaning))
-        if outcome is not error:
-            outcome.__cause__ = error
-        return outcome
-
     def has_transaction(self) -> bool:
         """Whether the transaction that was begun is still open, with all its savepoints."""
         return self.in_transaction() and not self.is_lost()
@@ -286,8 +205,7 @@ class Session(ABC):
     def close(self) -> None:
         """Close the connection; a later use opens it again."""
         self.discard()
-        self._timed_thread.leave()
-        self._timed_thread = TimedThread()
+        self.lending.close()
 
     def transact(self, operation: Callable[[], Op[Result]]) -> Result:
         """Run an operation in a transaction of its own; when this returns, its writes are durable.
@@ -299,7 +217,7 @@ class Session(ABC):
         def carry_out(attempt: _Attempt) -> Any:
             self.begin_with_receipt(attempt.receipt, self.last_receipt)
             beside = None if self.beside is None else self._look_beside()
-            self._lending_left_s = self.lending_limit_s or 0.0
+            self.lending.left_s = self.lending.limit_s or 0.0
             attempt.result = drive(operation(), self)
             attempt.is_sent = True
             self.commit()

@@ -23,11 +23,13 @@ from onceward.store.drivers.authorizer import is_denied
 from onceward.store.drivers.file_mode import make_private
 from onceward.store.drivers.lent_connection import GuardedConnection
 from onceward.store.drivers.local_disk import insist_on_local_disk
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater, quietly
+from onceward.store.drivers.session import Session, quietly
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.drivers.sqlite import (
     BUSY_LIMIT_S,
     OnConnect,
     OpenedFile,
+    Sighting,
     SqliteSession,
     as_parameter,
     in_portions,
@@ -142,14 +144,14 @@ class StandardSqliteSession(Session):
                 return []
         except sqlite3.Error as error:
             if type(request) is Call:
-                raise  # `lend` has chosen the error already
+                raise  # `Lending` has chosen the error already
             raise _engine_error(error, self._path) from error
         raise TypeError(f"not a request: {request!r}")
 
     def _lend(self, connection: sqlite3.Connection, request: Call) -> None:
         connection.set_authorizer(_allow)
         try:
-            self.lend(GuardedConnection(connection, self.dialect), request)
+            self.lending.lend(self, GuardedConnection(connection, self.dialect), request)
         finally:
             connection.set_authorizer(None)
 
@@ -201,13 +203,14 @@ class ClientSqliteSession(Session):
         *,
         read_only: bool = False,
         patience_s: float = 60.0,
+        seen: Sighting | None = None,
     ) -> None:
         super().__init__(clock, patience_s)
         self._path = path
         self._on_connect = on_connect
         self._read_only = read_only
         self._session: Session | None = None
-        self._was_there = False
+        self._seen = seen or Sighting()
         self._turn = threading.RLock()
         self._user = 0
         sqlite_library_guard.on_change(path, self._change_to)
@@ -220,7 +223,7 @@ class ClientSqliteSession(Session):
             except TwoSqliteLibraries:  # sqlite3 came between the choice and the opening
                 self._session = None
                 connection = self._chosen().opened()
-            self._was_there = True
+            self._seen.was_there = True
             return connection
 
     def _chosen(self) -> Session:
@@ -231,7 +234,7 @@ class ClientSqliteSession(Session):
                 )
             else:
                 self._session = SqliteSession(
-                    self._path, self.clock, self._on_connect, read_only=self._read_only, was_there=self._was_there
+                    self._path, self.clock, self._on_connect, read_only=self._read_only, seen=self._seen
                 )
         return self._session
 

@@ -21,7 +21,8 @@ from onceward.model.budget import (
 from onceward.model.gates import BUDGET, read_gates
 from onceward.model.status import Event, Status
 from onceward.model.task import lane_of
-from onceward.store.drivers.session import Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import TryAgainLater
 from onceward.store.governance.budgets import open_lineage_budgets, settle_orphans
 from onceward.store.governance.holds import lose_holds
 from onceward.store.history import Entry, log
@@ -198,6 +199,16 @@ def read_budgets(name: str | None, now: int, limit: int) -> Op[list[tuple[Accoun
     """Read budgets in their present windows, each with the amount held by tasks and how many tasks wait."""
     rows = yield Query("read_budgets", {"name": name, "now": now, "limit": limit})
     return [(Account(*row[:-2]), row[-2], row[-1]) for row in rows]
+
+
+def read_limit_changes(name: str) -> Op[Rows]:
+    """Read the limits that operators have given a budget, newest first: scope, ceiling, time, author."""
+    return (yield Query("budget_limit_changes", {"name": name, "limit": 100}))
+
+
+def read_reservations(name: str, scope: str, limit: int) -> Op[Rows]:
+    """Read what is set aside of a budget for attempts: task, kind, key, stage, amount, start."""
+    return (yield Query("reservations_of_budget", {"name": name, "scope": scope, "limit": limit}))
 
 
 def read_holds(name: str | None, limit: int) -> Op[Rows]:

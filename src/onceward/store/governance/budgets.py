@@ -35,7 +35,7 @@ from onceward.model.gates import BUDGET, read_gates
 from onceward.model.source import NotYet
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, Lease, NewTask, lane_of
-from onceward.store.drivers.session import TryAgainLater
+from onceward.store.drivers.session_errors import TryAgainLater
 from onceward.store.history import Entry, log
 from onceward.store.lines.lines import Placement, put_in_line
 from onceward.store.lines.memory import BudgetsOf

@@ -8,9 +8,6 @@ the time at which the next task may pass. So a closed gate costs nothing until t
 One statement reads turns and lines, so the claim overlooks no task that stood there; a later task brings a turn of its
 own, which stays. A line that seems empty after the last place seen is looked at once more, from where no row can be
 behind, before its turns end. Only a claim that holds all gates of a line pops from it.
-
-A claim that pops again from the line that kept its worker busy also reports to that line's gates the success of the
-tasks that end in the same transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from onceward.model.gates import read_gates
-from onceward.model.source import LOOK_AGAIN_MS, GateState, after_outcomes
+from onceward.model.source import LOOK_AGAIN_MS, GateState
 from onceward.model.task import NEVER, Lease, lane_of
 from onceward.store.governance.gate_plan import (
     NO_HEAD,
@@ -34,7 +31,7 @@ from onceward.store.governance.gate_plan import (
     aged,
     has_budget,
 )
-from onceward.store.lines.memory import BANDS, START, BusyLane, Line, LineMemory, mark
+from onceward.store.lines.memory import BANDS, START, Line, LineMemory, mark
 from onceward.store.lines.pause_scopes import held_gates
 from onceward.store.lines.turns import LONGEST_WITHOUT_A_LOOK_MS
 from onceward.store.op import Many, Op, Query
@@ -44,13 +41,8 @@ MOST_TURNS = 200
 ALL_TURNS = 5_000
 """How many turns one claim ends: each task in a line has brought one."""
 
-REPORT_EVERY_MS = 1_000
-"""How often a success is reported to a healthy source that no claim passes."""
-
 _TURN, _HEAD = 0, 1
 """The kinds of rows of a look; other rows are gates."""
-_LINES = 30
-"""The column in which the last row of `pop_and_lease`, which is no lease, describes the lines."""
 
 
 def look(memory: LineMemory, room: int, now: int) -> Op[GatePlan]:
@@ -70,7 +62,9 @@ def _look(memory: LineMemory, room: int, now: int, *, locks: bool) -> Op[GatePla
     limit = min(MOST_TURNS, 16 + room)
     most = max(1, room)
     seen = [
-        (line, place) for line in (memory.governed if memory.sweeps else ()) if (place := memory.start(line)) != START
+        (line, place)
+        for line in (memory.places.governed if memory.sweeps else ())
+        if (place := memory.places.start(line)) != START
     ]
     places = {
         "seen_lanes": [lane for (lane, _), _ in seen],
@@ -90,16 +84,18 @@ def _look(memory: LineMemory, room: int, now: int, *, locks: bool) -> Op[GatePla
             if known is None:
                 known = lanes[name] = GovernedLine(name, line, read_gates(name[len(line) + 1 :]))
                 if memory.sweeps:
-                    known.is_whole = all(memory.start(band) <= memory.floor.get(band, START) for band in _bands(name))
+                    known.is_whole = all(
+                        memory.places.start(band) <= memory.places.floor.get(band, START) for band in _bands(name)
+                    )
             known.turns.add(numbers[0])
             turns += 1
             if numbers[1] <= now:
                 known.due_turn = numbers[0]
         elif what == _HEAD:
-            band, at, standing, task, rank, seq = numbers[:6]
+            band, at, standing, task, rank, seq, *_ = numbers
             first = None if task is None else Popped([task], (rank, seq), at)
             heads.setdefault(name, []).append(
-                BandHead(aged(memory.since((name, band), at), band), band, standing, first)
+                BandHead(aged(memory.places.since((name, band), at), band), band, standing, first)
             )
         else:
             states[name] = GateState.stored(*numbers)
@@ -121,54 +117,9 @@ def _bands(lane: str) -> list[Line]:
     return [(lane, band) for band in BANDS]
 
 
-def look_at_one(memory: LineMemory, busy: BusyLane, room: int, now: int) -> Op[GatePlan]:
-    """Plan for the one line that kept the worker busy, without reading its turns.
-
-    Gates that only this worker is likely to have passed are not locked first: the statement that pops compares them
-    with their remembered states, and pops nothing if they have changed.
-    """
-    lane = GovernedLine(busy.lane, busy.line, read_gates(busy.lane[len(busy.line) + 1 :]))
-    lane.head, lane.has_others = BandHead(0, busy.band, room), True
-    if busy.is_compared and room and not memory.pauses:
-        plan = GatePlan(memory, now, [lane], dict(busy.states), most=room, is_remembered=True)
-        if not any(plan.counts(name) for name in plan.states):
-            plan.allow(lane)
-            if lane.count:
-                return plan
-    states = yield from _lock(sorted({gate.name for gate in lane.gates}))
-    mine = [lane] if all(gate.name in states for gate in lane.gates) else []
-    plan = GatePlan(memory, now, mine, states, most=max(1, room))
-    yield from _correct_clocks(plan)
-    yield from _report_recovered(plan)
-    yield from _look_inside(plan)
-    if mine:
-        plan.allow(lane)
-    return plan
-
-
-def report_healthy_gates(memory: LineMemory, now: int) -> Op[None]:
-    """Report the success that is still left to report to gates, which the claim has not passed."""
-    if memory.healthy_gates:
-        yield Query(
-            "report_success", {"gates": sorted(memory.healthy_gates), "now": now, "before": now - REPORT_EVERY_MS}
-        )
-        memory.healthy_gates.clear()
-
-
-def _report_recovered(plan: GatePlan) -> Op[None]:
-    """Report a success at once to gates that were not healthy; the others hear of it when a task passes."""
-    well = {name for name in plan.memory.healthy_gates if name in plan.states and plan.states[name].is_well}
-    if plan.memory.healthy_gates == well:
-        return
-    for name in plan.states.keys() & plan.memory.healthy_gates - well:
-        state = after_outcomes(None, plan.states[name], (True,), plan.now)
-        plan.states[name] = plan.stored[name] = state
-    yield from report_healthy_gates(plan.memory, plan.now)
-
-
 def _correct_clocks(plan: GatePlan) -> Op[None]:
     for name, state in list(plan.states.items()):
-        plan.states[name] = plan.stored[name] = yield from correct_gate_clock(name, state, plan.now)
+        plan.states[name] = yield from correct_gate_clock(name, state, plan.now)
 
 
 def correct_gate_clock(gate: str, stored: GateState, now: int) -> Op[GateState]:
@@ -181,8 +132,8 @@ def correct_gate_clock(gate: str, stored: GateState, now: int) -> Op[GateState]:
 
 def _look_inside(plan: GatePlan) -> Op[None]:
     """Count the tasks inside the gates of a plan, and read which gates are paused."""
-    if pauses := plan.memory.pauses:
-        plan.held = yield from held_gates(pauses, sorted(plan.states))
+    if plan.memory.pauses.scopes:
+        plan.held = yield from held_gates(plan.memory.pauses, sorted(plan.states))
     counted = [
         name
         for name, state in plan.states.items()
@@ -246,34 +197,30 @@ def pop(plan: GatePlan, leasing: Leasing, room: int, before: int | None = None) 
 def _remember(plan: GatePlan, line: Line, popped: Popped) -> Op[None]:
     """Remember how far a line was popped, for the next look; mark it, for later tasks."""
     memory = plan.memory
-    memory.stood_at = max(memory.stood_at, popped.at)
-    memory.popped_from.append(line)
-    memory.took_governed(line, popped.last, plan.now)
+    memory.claim.stood_at = max(memory.claim.stood_at, popped.at)
+    memory.claim.popped_from.append(line)
+    memory.places.took_governed(line, popped.last, plan.now)
     if popped.last[0] > 0:
         yield from mark(memory, line, popped.last[0], plan.now, renews=True)
 
 
 def _pop(plan: GatePlan, wanted: Sequence[tuple[GovernedLine, int]], leasing: Leasing) -> Op[dict[str, Popped]]:
     """Pop the wanted number of tasks from each line."""
-    popped_by_lane = (yield from _pop_and_lease(plan, wanted, leasing)) if plan.memory.sweeps else None
-    if popped_by_lane is not None:
-        return popped_by_lane
-    if plan.is_remembered:
-        plan.is_stale = True
-        return {}
+    if plan.memory.sweeps:
+        return (yield from _pop_and_lease(plan, wanted, leasing))
     return (yield from _pop_alone(wanted))
 
 
 def _pop_and_lease(
     plan: GatePlan, wanted: Sequence[tuple[GovernedLine, int]], leasing: Leasing
-) -> Op[dict[str, Popped] | None]:
-    """Pop from lines and take the tokens from their gates in one statement, if the gates are as remembered.
+) -> Op[dict[str, Popped]]:
+    """Pop from lines and take the tokens from their locked gates in one statement.
 
-    It also leases the popped tasks, unless budgets must be set aside first. None if the gates have changed.
+    It also leases the popped tasks, unless budgets must be set aside first.
     """
     lines = [(lane.name, lane.head.band) for lane, _ in wanted]
     names = sorted(plan.taken)
-    starts = [plan.memory.start(line) for line in lines]
+    starts = [plan.memory.places.start(line) for line in lines]
     leases = not any(has_budget(lane.gates) for lane, _ in wanted)
     rows = yield Query(
         "pop_and_lease",
@@ -286,21 +233,14 @@ def _pop_and_lease(
             "names": names,
             "tats": [plan.states[name].tat for name in names],
             "calls": [plan.taken[name] for name in names],
-            "known": [plan.stored[name].in_words for name in names],
-            "healthy": sorted(plan.memory.healthy_gates),
             "worker": leasing.worker if leases else None,
             "token": leasing.token,
             "now": plan.now,
         },
     )
-    if not rows:
-        return None
-    plan.compares = True
     plan.taken.clear()
-    plan.memory.healthy_gates.clear()
-    plan.stored |= {name: plan.states[name] for name in names}
     leasing.rows += [row for row in rows if row[0] is not None]
-    [summary] = [row[_LINES] for row in rows if row[0] is None]
+    [summary] = [row[-1] for row in rows if row[0] is None]  # the row without the number of a claim describes the lines
     popped_by_lane = {
         lane: Popped(tasks, (rank, seq), at) for lane, tasks, rank, seq, at in msgspec.json.decode(summary)
     }
@@ -347,38 +287,32 @@ def settle(plan: GatePlan, passages: Sequence[Passage], leases: Sequence[Lease])
         if lane.head is NO_HEAD or (lane.popped and not lane.has_others):
             if lane.is_whole:
                 continue  # the line is empty; the next task brings a turn
-            plan.memory.rewind(_bands(lane.name))
+            plan.memory.places.rewind(_bands(lane.name))
         plan.allow_again(lane)
         if lane.count and (plan.has_all or lane.is_next):
             lane.turns.remove(lane.due_turn)  # the turn stays due
             plan.turn_stays = True
         else:  # also where other lines wait for their turns: this one goes behind them
             left.append((lane.line, lane.name, lane.waits_for, plan.now if lane.count else lane.again_at))
-    healthy = plan.memory.healthy_gates
-    taken = [
-        (name, plan.states[name].tat, taken, plan.now if name in healthy else None)
-        for name, taken in sorted(plan.taken.items())
-    ]
-    healthy.difference_update(plan.taken)
+    taken = [(name, plan.states[name].tat, taken) for name, taken in sorted(plan.taken.items())]
     seqs = sorted(seq for lane in plan.lanes for seq in lane.turns) if plan.is_locked else []
     if seqs or left:
         yield from _write_down(taken, seqs, left, plan.now)
     elif taken:
         yield Many("take_from_gates", taken, (plan.now,))
-    yield from report_healthy_gates(plan.memory, plan.now)
     return {task for _, task, *_ in slots}
 
 
 def _write_down(
-    taken: list[tuple[str, int, int, int | None]],
+    taken: list[tuple[str, int, int]],
     seqs: list[int],
     left: list[tuple[str, str, str, int]],
     now: int,
 ) -> Op[None]:
     """Take tokens from gates, end turns and insert new ones, in one statement on PostgreSQL."""
-    names, tats, calls, healthy = ([row[column] for row in taken] for column in range(4))
+    names, tats, calls = ([row[column] for row in taken] for column in range(3))
     lines, lanes, gates, times = ([row[column] for row in left] for column in range(4))
-    change = {"names": names, "tats": tats, "calls": calls, "healthy": healthy, "seqs": seqs, "now": now}
+    change = {"names": names, "tats": tats, "calls": calls, "seqs": seqs, "now": now}
     is_done = yield Query("settle_gates", {**change, "lines": lines, "lanes": lanes, "gates": gates, "times": times})
     if is_done:
         return

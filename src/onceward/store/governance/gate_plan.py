@@ -5,7 +5,6 @@ Nothing is read or written here: `gate_claim` reads what a plan begins with, and
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from typing import NamedTuple
 from onceward.model.gates import BUDGET, Gate
 from onceward.model.source import Allowance, GateLimits, GateState, after_taking, allowance
 from onceward.model.task import BAND_BONUS_MS, NEVER
-from onceward.store.lines.memory import BusyLane, LineMemory, Place
+from onceward.store.lines.memory import LineMemory, Place
 from onceward.store.op import Row
 
 
@@ -77,7 +76,7 @@ class Leasing:
     """A claim in the making: its token, and what the statement that pops has already leased."""
 
     worker: int
-    token: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    token: bytes
     rows: list[Row] = field(default_factory=list)
     tried: list[int] = field(default_factory=list)
     """The tasks that the statement has tried to lease."""
@@ -106,16 +105,8 @@ class GatePlan:
     """The gates that are paused."""
     held_back: int = 0
     """How many tasks could have passed if the worker had had room for them."""
-    stored: dict[str, GateState] = field(default_factory=dict)
-    """The gates as last read from the database."""
     is_locked: bool = True
     """Whether this transaction holds the locks of the gates; else it may write nothing about them."""
-    is_remembered: bool = False
-    """Whether the gates are not locked, but known from the claim before."""
-    is_stale: bool = False
-    """Whether remembered gates turned out to have changed; then nothing was taken."""
-    compares: bool = False
-    """Whether the statement that popped has compared the gates with `stored`."""
     turn_stays: bool = False
     """Whether a due turn was left in place, for the next claim."""
 
@@ -124,20 +115,11 @@ class GatePlan:
 
     def __post_init__(self) -> None:
         assert self.memory.limits_of is not None
-        self.stored = dict(self.states)
         self.limits = {name: self.memory.limits_of(name) for name in self.states}
 
     def counts(self, gate: str) -> bool:
         """Whether the tasks inside a gate must be counted."""
         return self.limits[gate].has_slots or self.states[gate].is_probing(self.now)
-
-    def busy_lane(self, count: int) -> BusyLane | None:
-        """The line that has filled a claim of `count` tasks by itself, if one has."""
-        for lane in self.lanes:
-            if count and len(lane.popped) == count:
-                states = {gate.name: self.states[gate.name] for gate in lane.gates}
-                return BusyLane(lane.line, lane.name, lane.head.band, states, self.compares)
-        return None
 
     def order(self, heads: dict[str, list[BandHead]]) -> None:
         """Compute how many tasks of each line may pass, and sort the lines, oldest head first."""

@@ -12,12 +12,13 @@ from onceward.model.gates import SourceReport
 from onceward.model.retry import LONGEST_WISH_MS
 from onceward.model.source import GateLimits, GateState, NotYet, after_outcomes, after_taking, allowance
 from onceward.model.task import NEVER, Commit, Lease
-from onceward.store.governance.gate_claim import REPORT_EVERY_MS, correct_gate_clock
-from onceward.store.lines.memory import LineMemory
+from onceward.store.governance.gate_claim import correct_gate_clock
 from onceward.store.lines.pause_scopes import read_pauses
 from onceward.store.op import Many, Op, Query
 
 ASKED_US = "it asked us to wait"
+REPORT_EVERY_MS = 1_000
+"""How often a success is reported to a healthy source."""
 
 
 def close_gate(gate: str, pause_ms: int, now: int) -> Op[NotYet]:
@@ -51,20 +52,17 @@ def take_tokens(lease: Lease, gate: str, limits: GateLimits, tokens: int, now: i
     allowed = allowance(limits, state, inside, probes, tokens, now)
     if not allowed.count:
         return NotYet(gate, allowed.again_at, is_full=allowed.is_full)
-    yield Many("take_from_gates", [(gate, after_taking(limits, state.tat, tokens, now), tokens, None)], (now,))
+    yield Many("take_from_gates", [(gate, after_taking(limits, state.tat, tokens, now), tokens)], (now,))
     if limits.has_slots or state.is_probing(now):
         yield Many("insert_slots", [(gate, lease.task, lease.token, int(state.is_probing(now)), now)])
     return None
 
 
-def leave_gates(
-    ended: Sequence[Commit], reports: Sequence[SourceReport], now: int, claimer: LineMemory | None = None
-) -> Op[None]:
+def leave_gates(ended: Sequence[Commit], reports: Sequence[SourceReport], now: int) -> Op[None]:
     """Free the slots of stages that have ended, and report to their gates how their sources served them.
 
-    Most reports are equal; `reports` has each once. A claim in the same transaction reports successes to the gates that
-    it passes anyway. Several gates with different reports are locked first, in order, together with those whose cache
-    lookups are counted afterwards (decision 46).
+    Most reports are equal; `reports` has each once. Several gates with different reports are locked first, in order,
+    together with those whose cache lookups are counted afterwards (decision 46).
     """
     inside = sorted([commit.lease.task for commit in ended if commit.lease.is_inside])
     if inside:
@@ -77,10 +75,6 @@ def leave_gates(
     counted = {report.gate for report in reports if report.hits or report.misses}
     if (others or counted) and len(gates | counted) > 1:
         yield Query("hold_gates", {"names": sorted(gates | counted)})
-    elif claimer is not None:
-        later = {gate for gate in healthy if claimer.reports_with_claim(gate, now)}
-        claimer.healthy_gates |= later
-        healthy -= later
     if healthy:
         yield Query("report_success", {"gates": sorted(healthy), "now": now, "before": now - REPORT_EVERY_MS})
     for gate in sorted(others):

@@ -43,7 +43,10 @@ def take_identities(wanted: Mapping[Identity, int]) -> Op[dict[Identity, int]]:
 def read_holders(met: Mapping[Identity, int]) -> Op[dict[Identity, Holder]]:
     """Read the holders of identities. A pruned holder counts as succeeded long ago."""
     rows = yield Query("holders", {"ids": sorted(set(met.values()))})
-    found = {row[0]: Holder(row[0], row[1], Status(row[2]), row[3], bytes(row[4])) for row in rows}
+    found = {
+        task: Holder(task, parent, Status(status), ended_at, bytes(identity))
+        for task, parent, status, ended_at, identity in rows
+    }
     return {identity: found.get(task) or Holder(task, None, Status.SUCCEEDED, 0) for identity, task in met.items()}
 
 

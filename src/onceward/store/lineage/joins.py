@@ -54,7 +54,7 @@ def read_families(tasks: Sequence[int]) -> Op[dict[int, Family]]:
     ids = {"ids": list(tasks)}
     found: dict[int, list[Child]] = {}
     rows = yield Query("read_children", ids)
-    succeeded = sorted({row[1] for row in rows if row[5] == Status.SUCCEEDED})
+    succeeded = sorted({task for _, task, _, _, _, status, *_ in rows if status == Status.SUCCEEDED})
     values: dict[int, bytes] = {}
     if succeeded:
         values = {task: bytes(value) for task, value in (yield Query("read_last_results", {"ids": succeeded}))}

@@ -127,8 +127,7 @@ class _Guard:
 
     @property
     def _open(self) -> list[int]:
-        indexes = range(len(self.requests))
-        return [index for index in indexes if index not in self.decided] if self.decided else list(indexes)
+        return [index for index in range(len(self.requests)) if index not in self.decided]
 
     def _refuse(self, index: int, refused: Refused | None, *, final: bool = False) -> None:
         """Refuse a spawn by its first rule; or let an operator decide, if its pipeline wants that unless final."""
@@ -159,14 +158,12 @@ class _Guard:
         if known:
             yield from self._read_aliases(known)
         self.request_parents = [self.parents[request.lease.task] for request in self.requests]
-        for index, batch in [
-            (index, request.batch) for index, request in enumerate(self.requests) if request.batch is not None
-        ]:
-            parent = self.request_parents[index]
-            mine = parent.lease.task, batch.id
-            if mine not in self.in_batches:
-                self.in_batches[mine] = parent.adding_to(batch)
-            self.request_parents[index] = self.in_batches[mine]
+        for index, request in enumerate(self.requests):
+            if (batch := request.batch) is not None:
+                parent = self.request_parents[index]
+                mine = parent.lease.task, batch.id
+                self.in_batches[mine] = self.in_batches.get(mine) or parent.adding_to(batch)
+                self.request_parents[index] = self.in_batches[mine]
 
     def _read_aliases(self, tasks: set[int]) -> Op[None]:
         """Add the aliases of parents and ancestors to their identities, also those of this commit."""
@@ -184,7 +181,7 @@ class _Guard:
         """Reserve as much room as could be needed, and refuse what the limits of the lineage itself refuse."""
         roots = {task: parent for task, parent in sorted(self.parents.items()) if parent.depth == 0}
         if roots:
-            yield Many("open_lineages", [_lineage_row(parent) for parent in roots.values()])
+            yield Many("open_lineages", [parent.lineage_row for parent in roots.values()])
         for index in self._open:
             self.request_parents[index].wanted += 1
         parents = [*self.parents.values(), *self.in_batches.values()]
@@ -316,7 +313,7 @@ class _Guard:
     def _no_room(self, parent: Parent, children: int | None) -> Refused | None:
         if without := [room for room in reversed(parent.rooms) if room.left <= 0]:
             full = min(without, key=lambda room: room.max_tasks)
-            return Refused(Rule.LIMIT, f"its {_named(full, parent)} has no room: max_tasks is {full.max_tasks}")
+            return Refused(Rule.LIMIT, f"its {parent.word_for(full)} has no room: max_tasks is {full.max_tasks}")
         return None if children is None else refused_by_children(children, parent.most_children)
 
     def _refuse_or_exceed(self, index: int, full: Refused) -> Op[None]:
@@ -451,20 +448,3 @@ def spawn(requests: Sequence[SpawnRequest], now: int, aliases: Sequence[NewAlias
     yield from record_decisions(both, guard.parents, now)
     beginners = [task for task, parent in guard.parents.items() if not parent.has_asked] if guard.is_free else []
     return SpawnDecisions(decisions, frozenset(beginners))
-
-
-def _lineage_row(root: Parent) -> tuple[uuid.UUID, int, int, int, int, int, int, int]:
-    lease, bounds = root.lease, root.bounds
-    return (
-        lease.lineage, lease.task, bounds.max_depth, bounds.max_tasks, bounds.max_children,
-        lease.created_at + bounds.deadline_ms, 1, lease.created_at,
-    )  # fmt: skip
-
-
-def _named(room: Room, parent: Parent) -> str:
-    """The word for the owner of a counter. The counter of a batch has zero depth and zero children; a branch with both
-    zero needs none."""
-    if room is parent.rooms[0]:
-        return "lineage"
-    is_batch = room.max_depth == room.max_children == 0
-    return "batch" if is_batch else f"branch, which begins with task {room.root},"

@@ -102,6 +102,23 @@ class Parent:
         """How many children it may have, now that its counters are known."""
         return min(self.bounds.max_children, self.rooms[0].max_children)
 
+    @property
+    def lineage_row(self) -> tuple[uuid.UUID, int, int, int, int, int, int, int]:
+        """The row of the lineage whose root it is."""
+        lease, bounds = self.lease, self.bounds
+        return (
+            lease.lineage, lease.task, bounds.max_depth, bounds.max_tasks, bounds.max_children,
+            lease.created_at + bounds.deadline_ms, 1, lease.created_at,
+        )  # fmt: skip
+
+    def word_for(self, room: Room) -> str:
+        """The word for the owner of one of its counters."""
+        if room is self.rooms[0]:
+            return "lineage"
+        # The counter of a batch has zero depth and zero children; a branch with both zero needs no counter.
+        is_batch = room.max_depth == room.max_children == 0
+        return "batch" if is_batch else f"branch, which begins with task {room.root},"
+
     def adding_to(self, batch: InBatch) -> Parent:
         """The same parent, as seen by the children that it adds to a batch."""
         scopes = self.scopes if batch.scope is None else (self.scopes or b"") + batch.scope.bytes

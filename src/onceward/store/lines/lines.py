@@ -77,11 +77,11 @@ def refresh_pauses(memory: LineMemory, now: int) -> Op[None]:
 
     A worker whose code has no gates also checks then whether tasks still stand in governed lines.
     """
-    if memory.pauses or not 0 <= now - memory.pauses_read_at < PAUSES_EVERY_MS:
+    if memory.pauses.scopes or not 0 <= now - memory.pauses_read_at < PAUSES_EVERY_MS:
         memory.pauses_read_at = now
         pauses = yield from read_pauses()
         if pauses != memory.pauses:
-            memory.pauses, memory.busy_line, memory.busy_lane = pauses, None, None
+            memory.pauses, memory.busy_line = pauses, None
         if memory.limits_of is None and memory.limits_of_old is not None:
             [(turn_at,)] = yield Query("next_turn", {"lines": list(memory.lanes)})
             memory.limits_of = None if turn_at is None else memory.limits_of_old
@@ -100,8 +100,8 @@ def move_due_into_line(memory: LineMemory, now: int) -> Op[int]:
         Entry(task, run, fence, Event.WOKEN, Status.PENDING, stage, None, now, "its time has come")
         for task, run, fence, stage in woken
     )
-    in_order = sorted(moved, key=lambda row: (row[4], row[0]))
-    yield from put_in_line((Placement(task, lane, band, rank, now) for task, lane, band, rank, _ in in_order), now)
+    in_order = sorted((due_at, task, lane, band, rank) for task, lane, band, rank, due_at in moved)
+    yield from put_in_line((Placement(task, lane, band, rank, now) for _, task, lane, band, rank in in_order), now)
     return len(moved)
 
 
@@ -130,7 +130,8 @@ class LineView:
     def in_order(self, memory: LineMemory) -> list[tuple[int, Line]]:
         """The lines that are not empty, oldest head first, with the age of each head and its bonus by priority."""
         heads = [
-            (memory.since((lane, band), at) + band * BAND_BONUS_MS, (lane, band)) for lane, band, *_, at in self.heads
+            (memory.places.since((lane, band), at) + band * BAND_BONUS_MS, (lane, band))
+            for lane, band, *_, at in self.heads
         ]
         return sorted(heads, key=lambda head: head[0])
 
@@ -146,7 +147,7 @@ class LineView:
 def look(memory: LineMemory, *, turns: bool = True) -> Op[LineView]:
     """Read the head of each line, the next due time in the waiting room and the next turn."""
     lines = memory.lines()
-    places = [memory.start(line) for line in lines]
+    places = [memory.places.start(line) for line in lines]
     rows = yield Query(
         "look",
         {
@@ -164,7 +165,7 @@ def look(memory: LineMemory, *, turns: bool = True) -> Op[LineView]:
     if len(heads) < len(lines):
         for line in set(lines) - {(lane, band) for lane, band, *_ in heads}:
             # The line is empty: the dead rows up to the highest place need not be stepped over again.
-            memory.seen[line] = memory.highest.get(line, START)
+            memory.places.seen[line] = memory.places.highest.get(line, START)
     next_turn = None if memory.limits_of is None or not turns else (yield from next_turn_at(memory.open_lanes))
     view = LineView(heads, next_due_at, next_turn)
     memory.next_due_at = view.next_at
@@ -204,7 +205,7 @@ def pop(memory: LineMemory, count: int, now: int, view: LineView | None = None) 
     """
     if memory.busy_line is not None and now < memory.busy_until:
         taken = yield from _pop_line(memory, memory.busy_line, count, ANY_RANK, now)
-        if len(taken) == count or (taken and memory.wants_thread):
+        if len(taken) == count or (taken and memory.claim.wants_thread):
             return taken
         count -= len(taken)
     else:
@@ -213,12 +214,12 @@ def pop(memory: LineMemory, count: int, now: int, view: LineView | None = None) 
     if view is None or view.is_due(now):
         view = yield from look_with_due(memory, now)
     if memory.limits_of is None:  # else the claim has done that, with the governed lines
-        memory.gives_way = not memory.gives_way
+        memory.places.gives_way = not memory.places.gives_way
     for _, line in view.in_order(memory):
         if count == 0:
             break
         more = yield from _pop_line(memory, line, count, ANY_RANK, now)
-        if len(more) == count or (more and memory.wants_thread):
+        if len(more) == count or (more and memory.claim.wants_thread):
             memory.busy_line, memory.busy_until = line, now + COMPARE_EVERY_MS
         count -= len(more)
         taken += more
@@ -246,11 +247,11 @@ def _pop_line(memory: LineMemory, line: Line, count: int, rank_max: int, marks_a
     lane, band = line
     wanted, needs_threads = count, lane in memory.threaded
     if needs_threads:
-        count = min(count, memory.threads)
+        count = min(count, memory.claim.threads)
         if count <= 0:
-            memory.wants_thread = True
+            memory.claim.wants_thread = True
             return []
-    rank, seq = memory.start(line)
+    rank, seq = memory.places.start(line)
     popped = yield Query(
         "pop", {"lane": lane, "band": band, "rank": rank, "seq": seq, "rank_max": rank_max, "count": count}
     )
@@ -258,14 +259,14 @@ def _pop_line(memory: LineMemory, line: Line, count: int, rank_max: int, marks_a
     if in_order:
         last = in_order[-1][:2]
         yield Query("drop_popped", {"lane": lane, "band": band, "rank": last[0], "seq": last[1]})
-        memory.took(line, last)
-        memory.popped_from.append(line)
-        memory.stood_at = max(memory.stood_at, max([row[3] for row in popped]))
+        memory.places.took(line, last)
+        memory.claim.popped_from.append(line)
+        memory.claim.stood_at = max(memory.claim.stood_at, max([row[3] for row in popped]))
         if marks_at is not None and last[0] > 0:
             yield from mark(memory, line, last[0], marks_at)
     if needs_threads:
-        memory.threads -= len(in_order)
-        memory.wants_thread = memory.wants_thread or len(in_order) == count < wanted
+        memory.claim.threads -= len(in_order)
+        memory.claim.wants_thread = memory.claim.wants_thread or len(in_order) == count < wanted
     return [task for _, _, task in in_order]
 
 
@@ -275,11 +276,11 @@ def drop_dead(memory: LineMemory) -> Op[None]:
     While all places of a look are dead, the next look is four times as long.
     """
     left = MOST_LOOKED_AT
-    for line in dict.fromkeys(memory.popped_from):
+    for line in dict.fromkeys(memory.claim.popped_from):
         many = FEWEST_LOOKED_AT
         while left > 0:
             many = min(many, left)
-            rank, seq = memory.start(line)
+            rank, seq = memory.places.start(line)
             start = {"lane": line[0], "band": line[1], "rank": rank, "seq": seq, "count": many}
             dropped = yield Query("drop_dead", start)
             left -= many
@@ -294,12 +295,12 @@ def look_for_stragglers(memory: LineMemory, now: int) -> Op[bool]:
     Governed lines among them get a turn: a claim may have taken them for empty and ended their turns.
     """
     behind = []
-    for (lane, band), (rank, seq) in list(memory.floor.items()):
+    for (lane, band), (rank, seq) in list(memory.places.floor.items()):
         if (yield Query("rows_behind", {"lane": lane, "band": band, "rank": rank, "seq": seq})):
             behind.append(lane)
     if not behind:
         return False
-    memory.floor = {}
-    memory.next_floor = {}
+    memory.places.floor = {}
+    memory.places.next_floor = {}
     yield from append_turns(((lane, gates) for lane in behind if (gates := gates_in(lane)) is not None), now)
     return True

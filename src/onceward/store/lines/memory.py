@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from onceward.model.budget import BudgetRule
 from onceward.model.pause import NO_PAUSES, Pauses
-from onceward.model.source import A_STEP_BACK_MS, GateLimits, GateState
+from onceward.model.source import A_STEP_BACK_MS, GateLimits
 from onceward.model.task import HIGHEST_PRIORITY, LOWEST_PRIORITY, NEVER, band_of
 from onceward.store.op import Many, Op, Query
 
@@ -43,18 +43,6 @@ LimitsOf = Callable[[str], GateLimits]
 """The limits of a gate, by its name."""
 
 
-class BusyLane(NamedTuple):
-    """A governed line that filled the last claim by itself, and the band that did."""
-
-    line: str
-    lane: str
-    band: int
-    states: dict[str, GateState]
-    """Its gates as that claim left them."""
-    is_compared: bool
-    """Whether the statement that pops also compares these states; then they need not be read first."""
-
-
 class LineMark(NamedTuple):
     """The ranks of a worker's last two marks in a line, and when it made the last."""
 
@@ -81,14 +69,11 @@ class _Snapshot:
 
 
 @dataclass(slots=True)
-class LineMemory:
-    """What one worker remembers of its lines."""
+class Places:
+    """How far one worker has come in each of its lines: what it has seen, marked, and proved to be empty."""
 
-    lanes: tuple[str, ...]
-    limits_of: LimitsOf | None = None
-    """The limits of gates; None if no line is governed."""
-    sweeps: bool = True
-    """Whether dead rows stay in lines and rows may commit out of order: on PostgreSQL."""
+    is_ordered: bool
+    """Whether dead rows stay in lines, so that a look begins behind them: on PostgreSQL."""
     seen: dict[Line, Place] = field(default_factory=dict)
     """The last place seen in each line."""
     marked: dict[Line, LineMark] = field(default_factory=dict)
@@ -104,46 +89,13 @@ class LineMemory:
     floor: dict[Line, Place] = field(default_factory=dict)
     """Where a sweep begins: no row is, or will be, behind it."""
     next_floor: dict[Line, Place] = field(default_factory=dict)
-    busy_line: Line | None = None
-    """A line that filled the last claim: for a moment it is popped from without comparing the others."""
-    busy_until: int = 0
-    busy_lane: BusyLane | None = None
-    """Likewise, a governed line."""
-    gates_busy_until: int = 0
-    healthy_gates: set[str] = field(default_factory=set)
-    """Gates whose success the claim of this transaction reports."""
-    latest: int = 0
-    """The time of the last look."""
-    stood_at: int = 0
-    """When the last task of this claim came into line; it was due then, whatever the clock says now."""
-    threaded: frozenset[str] = frozenset()
-    """The lanes whose tasks need one of the worker's few threads as soon as they begin."""
-    threads: int = ANY_NUMBER
-    """How many such tasks this claim may still take."""
-    wants_thread: bool = False
-    """Whether the claim left some in line for want of a thread."""
-    popped_from: list[Line] = field(default_factory=list)
-    """The lines from which this claim has popped."""
-    due_seen: int = -1
-    next_due_at: int | None = None
-    """When the next task or turn comes, as of the last look."""
-    pauses: Pauses = NO_PAUSES
-    """The pauses, as of the last look."""
-    pauses_read_at: int = -PAUSES_EVERY_MS
     swept_at: int = -SWEEP_EVERY_MS
     snapshot_at: int = 0
     snapshots: list[_Snapshot] = field(default_factory=list)
     governed: dict[Line, int] = field(default_factory=dict)
     """The governed lines in which places are remembered, and when each was last taken from."""
-    budgets_of: BudgetsOf = no_budgets
-    limits_of_old: LimitsOf | None = None
-    """The limits for tasks left in governed lines by code that has no gates any more."""
 
-    def due_by(self, now: int) -> int:
-        """By when the tasks of this claim were due, also by a clock ahead of this one."""
-        return max(now, self.stood_at)
-
-    def copy(self) -> LineMemory:
+    def copy(self) -> Places:
         """A copy for a transaction that may not commit."""
         return replace(
             self,
@@ -155,29 +107,7 @@ class LineMemory:
             next_floor=dict(self.next_floor),
             snapshots=list(self.snapshots),
             governed=dict(self.governed),
-            healthy_gates=set(),
-            popped_from=[],
         )
-
-    @property
-    def open_lanes(self) -> tuple[str, ...]:
-        """The lanes that are not paused."""
-        return self.pauses.open_lines(self.lanes)
-
-    @property
-    def takes_suspects(self) -> bool:
-        """Whether these lines hold suspects, which only this claim leases, whatever their gates."""
-        return any(lane[0] == "!" for lane in self.lanes)
-
-    def busy_governed(self, now: int) -> BusyLane | None:
-        """The governed line to pop from again without comparing the others, for a moment."""
-        return self.busy_lane if now < self.gates_busy_until else None
-
-    def reports_with_claim(self, gate: str, now: int) -> bool:
-        """Whether the next claim reports a success to a gate: it passes that gate again, and the gate was healthy."""
-        busy = self.busy_governed(now)
-        state = None if busy is None else busy.states.get(gate)
-        return state is not None and state.is_well
 
     def start(self, line: Line) -> Place:
         """Where the next look at a line begins: after the last place seen, but behind the mark before last.
@@ -214,7 +144,7 @@ class LineMemory:
         if line not in self.governed and len(self.governed) >= MOST_GOVERNED:
             self._forget(self.governed.keys())
         self.governed[line] = now
-        if self.sweeps:
+        if self.is_ordered:
             self.took(line, last)
 
     def forget_old(self, now: int) -> None:
@@ -245,6 +175,72 @@ class LineMemory:
                 places[line] = (self.marked[line].before, -1)
         return places
 
+
+@dataclass(slots=True)
+class ClaimProgress:
+    """What the present claim has come to so far."""
+
+    threads: int = ANY_NUMBER
+    """How many tasks that need a thread it may still take."""
+    wants_thread: bool = False
+    """Whether it left some in line for want of a thread."""
+    stood_at: int = 0
+    """When its last task came into line; it was due then, whatever the clock says now."""
+    popped_from: list[Line] = field(default_factory=list)
+    """The lines from which it has popped."""
+
+
+@dataclass(slots=True)
+class LineMemory:
+    """What one worker remembers of its lines."""
+
+    lanes: tuple[str, ...]
+    limits_of: LimitsOf | None = None
+    """The limits of gates; None if no line is governed."""
+    sweeps: bool = True
+    """Whether dead rows stay in lines and rows may commit out of order: on PostgreSQL."""
+    threaded: frozenset[str] = frozenset()
+    """The lanes whose tasks need one of the worker's few threads as soon as they begin."""
+    budgets_of: BudgetsOf = no_budgets
+    limits_of_old: LimitsOf | None = None
+    """The limits for tasks left in governed lines by code that has no gates any more."""
+    places: Places = field(init=False)
+    claim: ClaimProgress = field(default_factory=ClaimProgress)
+    busy_line: Line | None = None
+    """A line that filled the last claim: for a moment it is popped from without comparing the others."""
+    busy_until: int = 0
+    latest: int = 0
+    """The time of the last look."""
+    due_seen: int = -1
+    next_due_at: int | None = None
+    """When the next task or turn comes, as of the last look."""
+    pauses: Pauses = NO_PAUSES
+    """The pauses, as of the last look."""
+    pauses_read_at: int = -PAUSES_EVERY_MS
+
+    def __post_init__(self) -> None:
+        self.places = Places(self.sweeps)
+
+    def due_by(self, now: int) -> int:
+        """By when the tasks of this claim were due, also by a clock ahead of this one."""
+        return max(now, self.claim.stood_at)
+
+    def copy(self) -> LineMemory:
+        """A copy for a transaction that may not commit."""
+        copied = replace(self, claim=ClaimProgress())
+        copied.places = self.places.copy()
+        return copied
+
+    @property
+    def open_lanes(self) -> tuple[str, ...]:
+        """The lanes that are not paused."""
+        return self.pauses.open_lines(self.lanes) if self.pauses.scopes else self.lanes
+
+    @property
+    def takes_suspects(self) -> bool:
+        """Whether these lines hold suspects, which only this claim leases, whatever their gates."""
+        return any(lane[0] == "!" for lane in self.lanes)
+
     def lines(self) -> list[Line]:
         """Every line that this worker looks at: each open lane in each band."""
         return [(lane, band) for lane in self.open_lanes for band in BANDS]
@@ -255,18 +251,18 @@ def mark(memory: LineMemory, line: Line, rank: int, now: int, *, renews: bool = 
 
     With `renews` an old mark is replaced every hour, one rank further, before it can be deleted.
     """
-    memory.took_shares(line, now)
-    made = memory.marked.get(line)
+    memory.places.took_shares(line, now)
+    made = memory.places.marked.get(line)
     if renews and (made is None or now - made.at >= REMEMBERED_MS):
         rank = 1 + (rank if made is None else max(rank, made.last))
     if made is None or (rank > made.last and now - made.at >= MARK_EVERY_MS):
-        memory.marked[line] = LineMark(-1 if made is None else made.last, rank, now)
+        memory.places.marked[line] = LineMark(-1 if made is None else made.last, rank, now)
         yield Many("insert_marks", [(*line, rank, now)])
 
 
 def mark_claimed(memory: LineMemory, now: int) -> Op[None]:
     """Insert the marks that claims of one statement have left to do."""
-    unmarked, memory.unmarked = memory.unmarked, {}
+    unmarked, memory.places.unmarked = memory.places.unmarked, {}
     for line, rank in unmarked.items():
         yield from mark(memory, line, rank, now)
 
@@ -278,20 +274,20 @@ def forget_lines(now: int) -> Op[None]:
 
 def is_time_to_sweep(memory: LineMemory, now: int) -> bool:
     """Whether the next claim must sweep behind the places seen."""
-    return memory.sweeps and now - memory.swept_at >= SWEEP_EVERY_MS
+    return memory.sweeps and now - memory.places.swept_at >= SWEEP_EVERY_MS
 
 
 def sweep_if_time(memory: LineMemory, now: int) -> Op[None]:
     """Take a snapshot every 100 ms, and every second begin a sweep for rows that committed late."""
-    if memory.sweeps and now - memory.snapshot_at >= MARK_EVERY_MS:
-        memory.snapshot_at = now
+    if memory.sweeps and now - memory.places.snapshot_at >= MARK_EVERY_MS:
+        memory.places.snapshot_at = now
         [(after, oldest)] = yield Query("snapshot")
-        memory.snapshots.append(_Snapshot(after, memory.proven()))
-        if len(memory.snapshots) > MOST_SNAPSHOTS:
-            del memory.snapshots[1::2]  # each snapshot proves its places without the others
+        memory.places.snapshots.append(_Snapshot(after, memory.places.proven()))
+        if len(memory.places.snapshots) > MOST_SNAPSHOTS:
+            del memory.places.snapshots[1::2]  # each snapshot proves its places without the others
         if is_time_to_sweep(memory, now):
-            memory.swept_at = now
-            memory.forget_old(now)
+            memory.places.swept_at = now
+            memory.places.forget_old(now)
             _start_over(memory, oldest)
 
 
@@ -306,15 +302,15 @@ def follow_clock(memory: LineMemory, now: int) -> Op[None]:
     A worker that looks for the first time cannot know, and sets them to now as well.
     """
     must_wake = must_follow_clock(memory, now)
-    behind, memory.latest, memory.stood_at = memory.latest - now, now, 0
-    memory.popped_from.clear()
+    behind, memory.latest, memory.claim.stood_at = memory.latest - now, now, 0
+    memory.claim.popped_from.clear()
     if must_wake:
         yield Query("wake_lines", {"lines": list(memory.lanes), "now": now, "never": NEVER})
     if behind <= 0:
         return
-    memory.busy_until = memory.gates_busy_until = memory.snapshot_at = 0
-    memory.swept_at, memory.pauses_read_at, memory.due_seen = -SWEEP_EVERY_MS, -PAUSES_EVERY_MS, -1
-    memory.marked = {line: made._replace(at=0) for line, made in memory.marked.items()}
+    memory.busy_until = memory.places.snapshot_at = 0
+    memory.places.swept_at, memory.pauses_read_at, memory.due_seen = -SWEEP_EVERY_MS, -PAUSES_EVERY_MS, -1
+    memory.places.marked = {line: made._replace(at=0) for line, made in memory.places.marked.items()}
 
 
 def _start_over(memory: LineMemory, oldest_open: int) -> None:
@@ -325,12 +321,12 @@ def _start_over(memory: LineMemory, oldest_open: int) -> None:
     is raised one sweep later, and only where that look has passed the places. (A row that another transaction had
     locked and unlocked can still be behind it: `look_for_stragglers` finds it, seldom and on another connection.)
     """
-    for line, place in memory.next_floor.items():
-        if memory.seen.get(line, START) >= place:
-            memory.floor[line] = place
-    over = [snapshot for snapshot in memory.snapshots if snapshot.after <= oldest_open]
+    for line, place in memory.places.next_floor.items():
+        if memory.places.seen.get(line, START) >= place:
+            memory.places.floor[line] = place
+    over = [snapshot for snapshot in memory.places.snapshots if snapshot.after <= oldest_open]
     if over:
-        memory.next_floor = over[-1].places
-        memory.snapshots = memory.snapshots[len(over) :]
-    memory.seen = dict(memory.floor)
+        memory.places.next_floor = over[-1].places
+        memory.places.snapshots = memory.places.snapshots[len(over) :]
+    memory.places.seen = dict(memory.places.floor)
     memory.due_seen = -1

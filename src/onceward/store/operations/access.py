@@ -1,10 +1,11 @@
-"""Tokens and audit rows: who may use the dashboard and the HTTP API, and what they did with it."""
+"""Tokens, audit rows and secret fields: who may use the dashboard and the HTTP API, and what they see and did."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from onceward.store.op import Op, Query
+from onceward.store.op import Many, Op, Query
 
 
 class TokenRow(NamedTuple):
@@ -75,3 +76,9 @@ def list_audit(before: int, limit: int) -> Op[list[AuditRow]]:
 def prune_audit(before: int) -> Op[None]:
     """Delete the rows of the audit log that are older than that."""
     yield Query("prune_audit", {"before": before})
+
+
+def declare_secret_fields(fields: Mapping[str, frozenset[str]]) -> Op[None]:
+    """Store which fields of payloads are secret, by kind. What was secret once stays so: older tasks have it still."""
+    rows = [(kind, field) for kind, secret in sorted(fields.items()) for field in ("", *sorted(secret))]
+    yield Many("add_secret_fields", rows)

@@ -16,11 +16,13 @@ from functools import partial
 from onceward.errors import StoreUnavailable
 from onceward.model.lineage import EVERYWHERE
 from onceward.model.times import NEVER, StoreClock
-from onceward.store.drivers.session import ConnectionLost, Session, TryAgainLater
+from onceward.store.drivers.session import Session
+from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater
 from onceward.store.lineage.spawn_requests import scopes_in
 from onceward.store.op import Many, Op, Query, Row, Rows
 from onceward.store.operations.access import prune_audit
 from onceward.store.operations.bulk import prune_bulk
+from onceward.store.operations.intake import prune_intake
 from onceward.store.operations.ticks import prune_ticks
 from onceward.store.rows import as_uuid
 
@@ -82,6 +84,7 @@ def prune(
     total += session.transact(partial(prune_workers, before))
     total += session.transact(partial(prune_batches, before))
     session.transact(partial(prune_ticks, before))
+    session.transact(partial(prune_intake, before))
     session.transact(partial(prune_bulk, before))
     total += session.transact(partial(prune_gates, before))
     session.transact(partial(prune_budgets, before))

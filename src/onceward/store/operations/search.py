@@ -24,7 +24,7 @@ FEW = 10_000
 """How many tasks a source may name that is not in the order of ids: it is read whole."""
 FIRST_STRETCH, STRETCH = 1_250, 10_000
 """How many ids a portion of a scan goes back: more with every portion."""
-SMALLEST, LARGEST_PORTION = 250, 5_000
+SMALLEST, LARGEST_PORTION = 250, 2_000
 MOST_LOOKED_AT = 200_000
 """How many tasks a list looks at before it says how far it has come."""
 CLOCKS_DIFFER_MS = 600_000
@@ -57,6 +57,12 @@ def known_names(wanted: TaskFilter) -> Op[Known]:
     return Known({row[0]: row[1] for row in batches}, {str(number): as_uuid(lineage) for number, lineage in lineages})
 
 
+def made_at(number: int) -> Op[int | None]:
+    """When the first task from a number on was made."""
+    rows = yield Query("made_at", {"id": number})
+    return rows[0][0] if rows else None
+
+
 class Search:
     """A filtered walk from the newest task to the oldest. Every step goes on where the one before it has ended."""
 
@@ -70,8 +76,6 @@ class Search:
         self.before = before
         """Everything from this id on was looked at."""
         self.looked_at = 0
-        self.back_to: int | None = None
-        """When the oldest task was made that a scan has come to."""
         self.is_over = before <= 0 or not matcher.scan.statuses
 
     @property
@@ -190,7 +194,6 @@ class Search:
         matching = yield from self._checked(found)
         self.looked_at += self._stretch
         self._stretch = min(4 * self._stretch, STRETCH)
-        self.back_to = created_at
         least = self._matcher.scan.created.least
         if least > -LARGEST and created_at < least - CLOCKS_DIFFER_MS and len(found) < count:
             floor = 0  # older ones were made earlier still

@@ -48,7 +48,7 @@ def cancel_all(head: Head, reason: str, now: int) -> Op[list[int]]:
             Entry(task, run, fence, Event.CANCELLED, Status.CANCELLED, stage, None, now, why)
             for task, run, fence, stage, _, _ in rows
         )
-        ended += [EndedTask(row[0], Status.CANCELLED, row[4], row[5]) for row in rows]
+        ended += [EndedTask(task, Status.CANCELLED, awaited, batch) for task, *_, awaited, batch in rows]
     if ended:
         yield Query("forget_joins", {"ids": [one.task for one in ended]})
         yield from propagate_ends(ended, now)

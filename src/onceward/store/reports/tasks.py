@@ -6,7 +6,7 @@ Reading only. Nothing here decodes a payload or a result.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -14,8 +14,11 @@ from onceward.model.payload import identity
 from onceward.model.status import Event, Status
 from onceward.model.task import NEVER, band_of
 from onceward.store.lineage.same_work import find_same_work
-from onceward.store.op import Op, Query, Row
+from onceward.store.op import Op, Query, Row, Rows
 from onceward.store.rows import as_uuid
+
+MOST_FIELDS = 100_000
+"""How many secret fields are read of all kinds together."""
 
 
 class TaskRow(msgspec.Struct, frozen=True, gc=False):
@@ -49,6 +52,9 @@ class TaskRow(msgspec.Struct, frozen=True, gc=False):
     paused: bool
     scheduled_at: int | None
     cost: int = 0
+    fence: int = 0
+    secret: frozenset[str] | None = None
+    """The fields of its payload that viewers do not see; None where nothing is known of its kind."""
 
 
 class StoredPart(msgspec.Struct, frozen=True, gc=False):
@@ -104,12 +110,27 @@ class WorkerRow(msgspec.Struct, frozen=True, gc=False):
     running: int | None = None
     threads: int | None = None
     """How many stages run there, and how many of them in threads; None if it is on another machine."""
+    slots: int | None = None
+    """How many stages may run there at once, as far as this machine can tell; it takes as many threads as are set."""
     is_dead: bool = False
     """Whether its process has ended, as is seen on its own machine; the next worker takes over what it held."""
 
     def is_silent(self, now: int) -> bool:
         """Whether its heartbeats have stayed away for half its lease; after the whole it is declared dead."""
         return now - self.beat_at > self.lease_ms // 2
+
+
+class HeldRow(msgspec.Struct, frozen=True, gc=False):
+    """A task that a living worker holds."""
+
+    worker: int
+    task: int
+    kind: str
+    key: str
+    stage: str | None
+    """The stage that is to run, or runs; None before the first."""
+    since: int
+    """When it was claimed."""
 
 
 class ReadyLine(msgspec.Struct, frozen=True, gc=False):
@@ -155,8 +176,8 @@ class Backlog(msgspec.Struct, frozen=True):
 
 def task(task_id: int) -> Op[TaskRow | None]:
     """One task, or None."""
-    rows = yield Query("report_tasks", {"ids": [task_id]})
-    return _as_task(rows[0]) if rows else None
+    rows = yield from read_tasks([task_id])
+    return rows[0] if rows else None
 
 
 def tasks(
@@ -260,6 +281,11 @@ def workers() -> Op[list[WorkerRow]]:
     return [WorkerRow(*row) for row in rows]
 
 
+def held(limit: int) -> Op[list[HeldRow]]:
+    """What living workers hold, the oldest claims of each first; at most so many tasks."""
+    return [HeldRow(*row) for row in (yield Query("held_tasks", {"limit": limit}))]
+
+
 def backlog() -> Op[Backlog]:
     """What could run now, line by line, and what may run later."""
     ready = yield Query("report_ready")
@@ -280,15 +306,34 @@ def priority_of(band: int) -> int:
 def read_tasks(ids: Sequence[int]) -> Op[list[TaskRow]]:
     """Tasks by their ids, newest first; those that are gone are left out."""
     rows = (yield Query("report_tasks", {"ids": list(ids)})) if ids else []
-    return [_as_task(row) for row in rows]
+    secret = yield from secret_fields({row[1] for row in rows})
+    return [_as_task(row, secret.get(row[1])) for row in rows]
 
 
-def _as_task(row: Row) -> TaskRow:
+def secret_fields(kinds: Collection[str]) -> Op[dict[str, frozenset[str]]]:
+    """The fields that viewers do not see, of those of some kinds that are known."""
+    rows = (yield Query("secret_fields_of", {"kinds": sorted(kinds)})) if kinds else []
+    return _by_kind(rows)
+
+
+def all_secret_fields() -> Op[dict[str, frozenset[str]]]:
+    """The fields that viewers do not see, of every kind that is known."""
+    return _by_kind((yield Query("all_secret_fields", {"limit": MOST_FIELDS})))
+
+
+def _by_kind(rows: Rows) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for kind, field in rows:
+        found.setdefault(kind, set()).update([field] if field else [])
+    return {kind: frozenset(fields) for kind, fields in found.items()}
+
+
+def _as_task(row: Row, secret: frozenset[str] | None) -> TaskRow:
     (task_id, kind, key, status, stage, run, queue, band, failures, crashes, deferrals, worker, worker_name, beat_at,
      lineage, parent, depth, due_at, created_at, started_at, ended_at, waiting_for, reason, payload,
-     paused, scheduled_at, cost) = row  # fmt: skip
+     paused, scheduled_at, cost, fence) = row  # fmt: skip
     return TaskRow(
         task_id, kind, key, Status(status), stage, run, queue, priority_of(band), failures, crashes, deferrals, worker,
         worker_name, beat_at, as_uuid(lineage), parent, depth, due_at, created_at, started_at, ended_at, waiting_for,
-        reason, bytes(payload), bool(paused), scheduled_at, cost,
+        reason, bytes(payload), bool(paused), scheduled_at, cost, fence, secret,
     )  # fmt: skip

@@ -41,3 +41,8 @@ LIMIT :limit
 -- name: prune_audit
 DELETE FROM onceward_audit
 WHERE at < :before
+
+-- name: add_secret_fields
+INSERT INTO onceward_secret_field (kind, field)
+ROWS (kind text, field text)
+ON CONFLICT (kind, field) DO NOTHING

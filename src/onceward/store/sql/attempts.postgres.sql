@@ -38,11 +38,7 @@ WITH living AS (
       AND t.due_at <= :due_by
       AND (:suspects::boolean OR t.company = 0)
       AND (:suspects::boolean OR t.gates IS NULL OR t.id || '@' || t.gates IN TEXTS :passed)
-    RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
-        t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
-        t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
-        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits,
-        t.children - t.members AS children
+    RETURNING LEASE OF t
 ), claim AS (
     INSERT INTO onceward_claim (token, worker, at, tasks, fences)
     SELECT :token, :worker, :now, array_agg(id ORDER BY id), array_agg(fence ORDER BY id)
@@ -50,7 +46,7 @@ WITH living AS (
     HAVING count(*) > 0
     RETURNING seq
 )
-SELECT leased.*, claim.seq
+SELECT claim.seq, leased.*
 FROM leased, claim
 
 -- name: quick_claim
@@ -88,11 +84,7 @@ WITH first AS (
       AND t.touched = 0
       AND t.signals = 0
       AND t.payload_blob IS NULL
-    RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
-        t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
-        t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
-        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits,
-        t.children - t.members AS children
+    RETURNING LEASE OF t
 ), popped AS (
     DELETE FROM onceward_ready
     WHERE ctid = ANY (ARRAY (SELECT place FROM first WHERE task IN (SELECT id FROM leased)))
@@ -107,18 +99,14 @@ WITH first AS (
     SELECT :receipt, :now
     FROM claim
 )
-SELECT leased.*, claim.seq, first.rank, first.seq, (SELECT count(*) FROM first)
+SELECT claim.seq, leased.*, first.rank, first.seq, (SELECT count(*) FROM first)
 FROM first
 JOIN leased ON leased.id = first.task
 CROSS JOIN claim
 
 -- name: read_quick_claim
 -- Read again what quick_claim has returned, without the places.
-SELECT t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
-    t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
-    t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
-    coalesce(t.clock_at, t.progressed_at, t.started_at), t.expiry, t.ancestry, t.limits,
-    t.children - t.members, c.seq, 0, 0, 0
+SELECT c.seq, LEASE OF t, 0, 0, 0
 FROM onceward_claim c
 CROSS JOIN LATERAL unnest(c.tasks) AS claimed (task)
 JOIN onceward_task t ON t.id = claimed.task AND t.token = c.token

@@ -14,10 +14,7 @@
 -- then writes them (RETURNING would store the rows on the way), and insert_claim the claim row. A governed task must
 -- have been popped from the line behind its gates and a suspect from a line of suspects: a place left in another line
 -- leads past no gate and into no company.
-SELECT id, fence + 1, run, kind, version, queue, band, rank, stage, payload, payload_blob, failures, crashes, company,
-    deferrals, signals, touched, lineage, parent, depth, created_at, coalesce(started_at, :now), gates, scheduled_at,
-    coalesce(CASE WHEN clock_at < 0 THEN :now + clock_at ELSE clock_at END, progressed_at, started_at, :now), expiry,
-    ancestry, limits, children - members, NULL
+SELECT NULL, LEASE OF onceward_task
 FROM onceward_task
 WHERE id IN :ids
   AND status IN #startable

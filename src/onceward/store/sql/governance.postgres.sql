@@ -109,34 +109,20 @@ FOR UPDATE
 -- Nothing, likewise.
 
 -- name: pop_and_lease
--- Pop tasks, take their tokens, report successes to gates, and lease the tasks with their claim row as in lease_tasks,
--- in one round trip. Only if all gates are in the `known` states; it locks them, and only the transaction that holds
--- them pops from these lines. By ctid, as in pop. Without a worker it leases nothing. Returns a row per lease, and one
--- more whose single value says for each line which tasks were popped and how far: as columns every lease would carry
--- them.
-WITH same AS (
-    SELECT g.name
-    FROM unnest(:names::text[], :known::text[]) AS k (name, state)
-    JOIN onceward_gate g ON g.name = k.name
-    WHERE concat_ws(' ', g.tat, g.enabled, g.streak, g.paused_until, g.is_half_open, g.opened) = k.state
-    FOR UPDATE OF g SKIP LOCKED
-), are AS (
-    SELECT count(*) = cardinality(:names::text[]) AS same
-    FROM same
-), taken AS (
+-- Pop tasks, take their tokens and lease the tasks with their claim row as in lease_tasks, in one round trip. The claim
+-- holds the locks of the gates, and only the transaction that holds them pops from these lines. By ctid, as in pop.
+-- Without a worker it leases nothing. Returns a row per lease, and one more whose single value says for each line which
+-- tasks were popped and how far: as columns every lease would carry them.
+WITH taken AS (
     UPDATE onceward_gate g
-    SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now,
-        last_success_at = CASE WHEN g.name IN TEXTS :healthy THEN :now ELSE g.last_success_at END
-    FROM are
-    CROSS JOIN unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
-    WHERE are.same
-      AND g.name = t.name
+    SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now
+    FROM unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
+    WHERE g.name = t.name
 ), popped AS (
     DELETE FROM onceward_ready
     WHERE ctid = ANY (ARRAY (
         SELECT first.ctid
-        FROM are
-        CROSS JOIN unnest(:lanes::text[], :bands::bigint[], :counts::bigint[], :ranks::bigint[], :seqs::bigint[])
+        FROM unnest(:lanes::text[], :bands::bigint[], :counts::bigint[], :ranks::bigint[], :seqs::bigint[])
             AS w (lane, band, count, rank, seq)
         CROSS JOIN LATERAL (
             SELECT r.ctid
@@ -145,7 +131,7 @@ WITH same AS (
               AND r.band = w.band
               AND (r.rank, r.seq) > (w.rank, w.seq)
             ORDER BY r.rank, r.seq
-            LIMIT CASE WHEN are.same THEN w.count ELSE 0 END
+            LIMIT w.count
             FOR UPDATE SKIP LOCKED
         ) AS first
     ))
@@ -167,11 +153,7 @@ WITH same AS (
       AND t.due_at <= greatest(:now, (SELECT max(at) FROM popped))
       AND t.company = 0
       AND t.id || '@' || t.gates = ANY (ARRAY (SELECT task || substr(lane, strpos(lane, '@')) FROM popped))
-    RETURNING t.id, t.fence, t.run, t.kind, t.version, t.queue, t.band, t.rank, t.stage, t.payload, t.payload_blob,
-        t.failures, t.crashes, t.company, t.deferrals, t.signals, t.touched, uuid_send(t.lineage), t.parent,
-        t.depth, t.created_at, t.started_at, t.gates, t.scheduled_at,
-        coalesce(t.clock_at, t.progressed_at, t.started_at) AS clock_at, t.expiry, t.ancestry, t.limits,
-        t.children - t.members AS children
+    RETURNING LEASE OF t
 ), claim AS (
     INSERT INTO onceward_claim (token, worker, at, tasks, fences)
     SELECT :token, :worker, :now, array_agg(id ORDER BY id), array_agg(fence ORDER BY id)
@@ -179,11 +161,10 @@ WITH same AS (
     HAVING count(*) > 0
     RETURNING seq
 )
-SELECT leased.*, claim.seq, NULL::text
+SELECT claim.seq, leased.*, NULL::text
 FROM leased, claim
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, (
+SELECT NULL, NO LEASE, (
     SELECT coalesce(json_agg(json_build_array(lane, tasks, rank, seqs[cardinality(seqs)], at)), '[]')::text
     FROM (
         SELECT lane, array_agg(task ORDER BY rank, seq) AS tasks, max(rank) AS rank,
@@ -192,16 +173,13 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
         GROUP BY lane
     ) AS lines
 )
-FROM are
-WHERE same
 
 -- name: take_from_gates
-WITH taken (at, name, tat, calls, healthy) AS (
-    ROWS (same at bigint, name text, tat bigint, calls bigint, healthy bigint)
+WITH taken (at, name, tat, calls) AS (
+    ROWS (same at bigint, name text, tat bigint, calls bigint)
 )
 UPDATE onceward_gate g
-SET tat = taken.tat, calls = g.calls + taken.calls, taken_at = taken.at,
-    last_success_at = coalesce(taken.healthy, g.last_success_at)
+SET tat = taken.tat, calls = g.calls + taken.calls, taken_at = taken.at
 FROM taken
 WHERE g.name = taken.name
 
@@ -209,8 +187,8 @@ WHERE g.name = taken.name
 -- Take tokens from gates, end turns and insert new ones, in one round trip.
 WITH taken AS (
     UPDATE onceward_gate g
-    SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now, last_success_at = coalesce(t.healthy, g.last_success_at)
-    FROM unnest(:names::text[], :tats::bigint[], :calls::bigint[], :healthy::bigint[]) AS t (name, tat, calls, healthy)
+    SET tat = t.tat, calls = g.calls + t.calls, taken_at = :now
+    FROM unnest(:names::text[], :tats::bigint[], :calls::bigint[]) AS t (name, tat, calls)
     WHERE g.name = t.name
       AND g.name = ANY (:names::text[])
 ), gone AS (

@@ -83,9 +83,8 @@ WHERE (lane, band, rank, seq) IN (
 
 -- name: take_from_gates
 UPDATE onceward_gate
-SET tat = taken.column3, calls = calls + taken.column4, taken_at = taken.column1,
-    last_success_at = coalesce(taken.column5, last_success_at)
-FROM (ROWS (same at bigint, name text, tat bigint, calls bigint, healthy bigint)) AS taken
+SET tat = taken.column3, calls = calls + taken.column4, taken_at = taken.column1
+FROM (ROWS (same at bigint, name text, tat bigint, calls bigint)) AS taken
 WHERE onceward_gate.name = taken.column2
 
 -- name: settle_gates

@@ -56,3 +56,14 @@ WHERE t.id = fired.task
 -- One transaction at a time, because two new values may contradict each other although neither does alone.
 -- The number is "settings" in ASCII.
 SELECT pg_advisory_xact_lock(8315180330343360371)
+
+-- name: lock_intake
+-- The oldest rows that wait, of kinds that a worker knows.
+-- Locked: another worker takes other rows.
+SELECT id, kind, payload, priority, due_at
+FROM onceward_intake
+WHERE done_at IS NULL
+  AND kind IN TEXTS :kinds
+ORDER BY id
+LIMIT :count
+FOR UPDATE SKIP LOCKED

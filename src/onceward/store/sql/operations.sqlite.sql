@@ -38,3 +38,13 @@ WHERE onceward_task.id = fired.column1
 
 -- name: lock_settings
 -- Nothing: the transaction already is the only writer.
+
+-- name: lock_intake
+-- The oldest rows that wait, of kinds that a worker knows.
+-- A transaction that writes has the file for itself, so that nothing is locked.
+SELECT id, kind, payload, priority, due_at
+FROM onceward_intake
+WHERE done_at IS NULL
+  AND kind IN TEXTS :kinds
+ORDER BY id
+LIMIT :count

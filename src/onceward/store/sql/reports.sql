@@ -33,12 +33,25 @@ LIMIT :limit
 SELECT t.id, t.kind, t.key, t.status, t.stage, t.run, t.queue, t.band, t.failures, t.crashes, t.deferrals,
     t.worker, w.name, w.beat_at, t.lineage, t.parent, t.depth, t.due_at, t.created_at, t.started_at, t.ended_at,
     t.waiting_for, t.reason, coalesce(t.payload, b.data), t.paused,
-    t.scheduled_at, t.cost
+    t.scheduled_at, t.cost, t.fence
 FROM onceward_task t
 LEFT JOIN onceward_worker w ON w.id = t.worker
 LEFT JOIN onceward_blob b ON b.hash = t.payload_blob
 WHERE t.id IN :ids
 ORDER BY t.id DESC
+
+-- name: secret_fields_of
+-- The fields that viewers do not see, of some kinds. An empty one says that the kind is known.
+SELECT kind, field
+FROM onceward_secret_field
+WHERE kind IN TEXTS :kinds
+ORDER BY kind, field
+
+-- name: all_secret_fields
+SELECT kind, field
+FROM onceward_secret_field
+ORDER BY kind, field
+LIMIT :limit
 
 -- name: report_results
 -- What is stored of the present run of a task, in the order in which it was stored.

@@ -16,6 +16,13 @@ FROM (
     WHERE id < :before
 ) AS top
 
+-- name: made_at
+SELECT created_at
+FROM onceward_task
+WHERE id >= :id
+ORDER BY id
+LIMIT 1
+
 -- name: search_range
 SELECT t.id
 FROM onceward_task t

@@ -17,6 +17,7 @@ from onceward.store import queries
 from onceward.store.drivers.session import Session
 from onceward.store.lines.pause_scopes import read_pauses
 from onceward.store.op import Query, Row, drive
+from onceward.store.verify.counting_rules import BatchFacts, BudgetFacts, batch_breaches, overspent
 from onceward.store.verify.gate_rules import impossible_counters, lines_without_turn, places_without_task
 from onceward.store.verify.lineage_rules import (
     Members,
@@ -26,19 +27,7 @@ from onceward.store.verify.lineage_rules import (
     work_open_twice,
     wrong_counts,
 )
-from onceward.store.verify.task_rules import (
-    RULES,
-    BatchFacts,
-    BudgetFacts,
-    Claim,
-    FamilyFacts,
-    History,
-    Logged,
-    Stored,
-    TaskFacts,
-    batch_breaches,
-    overspent,
-)
+from onceward.store.verify.task_rules import RULES, Claim, FamilyFacts, History, Logged, Stored, TaskFacts
 
 MOST_KEPT = 100
 """How many breaches of one rule are kept word for word; the others are counted."""
@@ -120,18 +109,16 @@ def _verified(session: Session, now: int) -> Report:
     members = Members(session.run(Query("open_twice")))
     for row in _stream(session, "verify_tasks"):
         task = TaskFacts(*row)
-        family = next((FamilyFacts(*found[1:]) for found in families.of(task.id)), None)
         history = History(
             task,
             [Claim(fence, bytes(token), worker) for _, fence, token, worker in claimed.of(task.id)],
             [Logged(*entry[1:]) for entry in log.of(task.id)],
             [Stored(*part[1:]) for part in stored.of(task.id)],
             [place[1] for place in standing.of(task.id)],
-            family,
+            next((FamilyFacts(*found[1:]) for found in families.of(task.id)), None),
         )
-        if family is not None:
-            totals["families"] += 1
         totals["tasks"] += 1
+        totals["families"] += history.family is not None
         totals["claims"] += len(history.claims)
         totals["events"] += len(history.log)
         totals["checkpoints"] += len(history.parts)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from onceward.harmless import harmless_lines, json_text
+from onceward.harmless import harmless_cell, json_text
 from onceward.terminal import print_json, print_pieces, show
 from onceward_apps.jobfinder import listing_rows
 from onceward_apps.jobfinder.cli.looking import why
@@ -21,9 +20,6 @@ from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.listing_rows import ListingRow
 from onceward_apps.jobfinder.reporting import report as written_report
 from onceward_apps.speaking import FINE, NOTHING_SAID, Flag, Output
-
-_COMPUTED = re.compile(r"(^|[;\t\r\n])([\s\"']*)([=+\-@\uff0b\uff0d\uff1d\uff20])")
-"""What makes a spreadsheet compute a cell: also behind a sign that it may take for the end of the cell before."""
 
 
 def explain(
@@ -121,4 +117,4 @@ def _as_csv(lines: list[dict[str, Any]]) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, list):
         value = why(value)
-    return _COMPUTED.sub(r"\1\2'\3", harmless_lines(value)) if isinstance(value, str) else value
+    return harmless_cell(value) if isinstance(value, str) else value

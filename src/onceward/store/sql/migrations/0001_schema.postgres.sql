@@ -531,6 +531,47 @@ CREATE TABLE onceward_alias (
 CREATE INDEX onceward_alias_lineage ON onceward_alias (lineage);
 CREATE INDEX onceward_alias_identity ON onceward_alias (identity);
 
+-- Work that other programs have asked for by SQL, of which a worker makes tasks. `priority` and `due_at` may be left out.
+CREATE TABLE onceward_intake (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind text NOT NULL CHECK (kind <> ''),
+    payload text NOT NULL CHECK (octet_length(payload) <= 16777216 AND payload::json IS NOT NULL),
+    priority integer CHECK (priority BETWEEN -2 AND 2),
+    due_at bigint,
+    at bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+    author text NOT NULL DEFAULT session_user,
+    -- What has become of it: the task, or why there is none.
+    done_at bigint,
+    task bigint,
+    refused text
+);
+CREATE INDEX onceward_intake_waiting ON onceward_intake (id) WHERE done_at IS NULL;
+CREATE INDEX onceward_intake_done ON onceward_intake (done_at) WHERE done_at IS NOT NULL;
+
+-- Asks for a task, in the transaction of the caller; returns the number of the row in which its end can be read.
+CREATE FUNCTION onceward_enqueue(
+    kind text, payload text, priority integer DEFAULT NULL, after interval DEFAULT NULL
+) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    WITH added AS (
+        INSERT INTO onceward_intake (kind, payload, priority, due_at)
+        VALUES ($1, $2, $3, (extract(epoch FROM clock_timestamp() + $4) * 1000)::bigint)
+        RETURNING id
+    )
+    SELECT added.id FROM added, pg_notify('onceward', 'intake')
+$$;
+CREATE FUNCTION onceward_enqueue(
+    kind text, payload jsonb, priority integer DEFAULT NULL, after interval DEFAULT NULL
+) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT onceward_enqueue($1, $2::text, $3, $4)
+$$;
+
+-- Fields of payloads that viewers do not see, by kind. A row with an empty field says that the kind is known.
+CREATE TABLE onceward_secret_field (
+    kind text NOT NULL,
+    field text NOT NULL,
+    PRIMARY KEY (kind, field)
+);
+
 -- Who may use the dashboard and the HTTP API. Of a token only its hash is kept.
 CREATE TABLE onceward_token (
     name text PRIMARY KEY,

@@ -529,6 +529,30 @@ CREATE TABLE onceward_alias (
 CREATE INDEX onceward_alias_lineage ON onceward_alias (lineage);
 CREATE INDEX onceward_alias_identity ON onceward_alias (identity);
 
+-- Work that other programs have asked for by SQL, of which a worker makes tasks. `priority` and `due_at` may be left out.
+CREATE TABLE onceward_intake (
+    id integer PRIMARY KEY AUTOINCREMENT,
+    kind text NOT NULL CHECK (kind <> ''),
+    payload text NOT NULL CHECK (length(payload) <= 16777216 AND json_valid(payload)),
+    priority integer CHECK (priority BETWEEN -2 AND 2),
+    due_at integer,
+    at integer NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS integer)),
+    author text NOT NULL DEFAULT '',
+    -- What has become of it: the task, or why there is none.
+    done_at integer,
+    task integer,
+    refused text
+);
+CREATE INDEX onceward_intake_waiting ON onceward_intake (id) WHERE done_at IS NULL;
+CREATE INDEX onceward_intake_done ON onceward_intake (done_at) WHERE done_at IS NOT NULL;
+
+-- Fields of payloads that viewers do not see, by kind. A row with an empty field says that the kind is known.
+CREATE TABLE onceward_secret_field (
+    kind text NOT NULL,
+    field text NOT NULL,
+    PRIMARY KEY (kind, field)
+);
+
 -- Who may use the dashboard and the HTTP API. Of a token only its hash is kept.
 CREATE TABLE onceward_token (
     name text PRIMARY KEY,

@@ -1,0 +1,41 @@
+"""What a caller sees of payloads and keys. Pages, the JSON API, exports and assistants all ask here.
+
+Operators and admins see every value: they retry and cancel by what they read. Viewers see no secret field
+(`Payload`'s `secret=`), and no value at all of a kind of which the code and the database know nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from onceward.model.secret_fields import MASK, masked, masked_key
+from onceward.views.task import shown
+from onceward.web.roles import Caller, Role
+
+if TYPE_CHECKING:
+    from onceward.views.task import Task
+
+__all__ = ["MASK", "sees_secrets", "shown_key", "shown_key_of", "shown_payload"]
+
+
+def sees_secrets(caller: Caller) -> bool:
+    """Return whether a caller sees the values of secret fields."""
+    return caller.may(Role.OPERATOR)
+
+
+def shown_payload(task: Task, caller: Caller) -> Any:
+    """Return the payload of a task as plain values, without what the caller may not see."""
+    if sees_secrets(caller):
+        return shown(task._raw_payload)
+    return masked(task._raw_payload, task._secret) if task._secret != frozenset() else shown(task._raw_payload)
+
+
+def shown_key(task: Task, caller: Caller) -> str:
+    """Return the key of a task, without what the caller may not see: without a key of its own it is all its fields."""
+    return task.key if sees_secrets(caller) or task._has_own_key else masked_key(task.key, task._secret)
+
+
+def shown_key_of(kind: str, key: str, caller: Caller, secret: Mapping[str, frozenset[str]]) -> str:
+    """Return a key that stands without its task, as in a tree; `secret` is what `app.tasks.secret_fields()` returns."""
+    return key if sees_secrets(caller) else masked_key(key, secret.get(kind))

@@ -9,6 +9,15 @@ POST /logout
 """
 VIEWER = """
 GET /
+GET /bulk/{id}
+GET /tasks
+GET /tasks/act
+GET /tasks/complete
+GET /tasks/count
+GET /tasks/groups
+GET /tasks/{id}
+GET /tasks/{id}/payload
+GET /tasks/{id}/stored
 GET /live
 GET /metrics
 GET /api/v1/alerts
@@ -43,6 +52,16 @@ GET /api/v1/tasks/{id}/why
 GET /api/v1/workers
 """
 OPERATOR = """
+POST /bulk/{id}/stop
+POST /overview/enable
+POST /overview/pause
+POST /overview/resume
+POST /tasks/act
+POST /tasks/{id}/approve
+POST /tasks/{id}/cancel
+POST /tasks/{id}/retry
+POST /tasks/{id}/signal
+POST /tasks/{id}/unblock
 GET /api/v1/audit
 GET /api/v1/bulk/preview
 POST /api/v1/bulk
@@ -65,6 +84,8 @@ POST /api/v1/tasks/{id}/retry
 POST /api/v1/tasks/{id}/signal
 """
 ADMIN = """
+POST /overview/limit
+POST /tasks/{id}/limit
 DELETE /api/v1/settings/{name:path}
 PATCH /api/v1/lineages/{id}/limits
 PUT /api/v1/budgets/{name:path}/limit

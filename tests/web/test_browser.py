@@ -61,14 +61,14 @@ def addresses(app: App) -> list[str]:
     waiting = app.tasks.search("waiting:signal:approved").tasks[0]
     spent = app.tasks.search("waiting~budget").tasks[0]
     names = {
-        "/tasks/{id:int}": [f"/tasks/{one.id}" for one in (failed, waiting, spent)],
+        "/tasks/{id}": [f"/tasks/{one.id}" for one in (failed, waiting, spent)],
         "/tasks/act": ["/tasks/act?action=retry&filter=status:failed"],
-        "/bulk/{id:int}": [f"/bulk/{app.bulk.start('retry', f'id:{failed.id}').id}"],
+        "/bulk/{id}": [f"/bulk/{app.bulk.start('retry', f'id:{failed.id}').id}"],
         "/tasks": ["/tasks", "/tasks?filter=status:failed%20kind:page"],
         "/tasks/count": [],  # pieces of a page
         "/tasks/groups": [],
-        "/tasks/{id:int}/payload": [],  # text
-        "/tasks/{id:int}/stored": [],
+        "/tasks/{id}/payload": [],  # text
+        "/tasks/{id}/stored": [],
         "/lineages/{id}": [f"/lineages/{failed.lineage}"],
     }
     found: list[str] = []

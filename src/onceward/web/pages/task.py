@@ -272,7 +272,7 @@ def _said(one: Happening) -> str:
             return note_text(one.event, note) if note else ""
 
 
-AT = "/tasks/{id:int}"
+AT = "/tasks/{id}"
 ROUTES = [
     page(AT, show),
     page(f"{AT}/payload", payload),

@@ -198,7 +198,7 @@ async def begin(view: View) -> Answer:
 
 async def bulk(view: View) -> Answer:
     """Show how far an action on many has come."""
-    status = await view.app.bulk.aget(int(view.path["id"]))
+    status = await view.app.bulk.aget(view.task_id)
     if status.is_open:
         carry(view.app)
     values = {"status": status, "act": ACTS.get(status.action), "command": command_of(status.action, status.filter)}
@@ -207,7 +207,7 @@ async def bulk(view: View) -> Answer:
 
 async def stop(view: View) -> Answer:
     """Stop an action on many: what is done stays done."""
-    number = int(view.path["id"])
+    number = view.task_id
     status = await view.app.bulk.astop(number)
     return Done(f"Stopped. {status.done:,} tasks were done, and stay so.", f"/bulk/{number}", status.done)
 
@@ -219,6 +219,6 @@ ROUTES = [
     Route("GET", "/tasks/complete", complete, Role.VIEWER, "file"),
     page("/tasks/act", ask),
     action("/tasks/act", begin, "Begins an action on all tasks that match a filter."),
-    page("/bulk/{id:int}", bulk),
-    action("/bulk/{id:int}/stop", stop, "Stops an action on many tasks."),
+    page("/bulk/{id}", bulk),
+    action("/bulk/{id}/stop", stop, "Stops an action on many tasks."),
 ]

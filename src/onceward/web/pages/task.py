@@ -21,6 +21,7 @@ from onceward.web.answers import Done, Page, Refused
 from onceward.web.frames import Trace, read_trace
 from onceward.web.roles import Role
 from onceward.web.route import Answer, action, page
+from onceward.web.shown import sees_secrets, shown_key, shown_payload
 from onceward.web.stored_values import pretty, shown_value
 from onceward.web.view import View
 from onceward.web.waterfall import waterfall
@@ -49,7 +50,8 @@ async def show(view: View) -> Answer:
             "failure": _last_failure(details),
             "alike": _alike(details),
             "history": _history(details),
-            "payload": shown_value(details.payload),
+            "payload": shown_value(_payload_for(view, details)),
+            "key": shown_key(task, view.caller),
             "stored": [(one, shown_value(one.value)) for one in details.stored],
             "waits_for_signal": None if task.waiting_for is None else signal_of(task.waiting_for),
             "kept": [one.stage for one in details.results],
@@ -65,7 +67,9 @@ async def show(view: View) -> Answer:
 async def payload(view: View) -> Answer:
     """Show the whole payload of a task as text."""
     details = await view.app.tasks.adetails(view.task_id)
-    return PlainTextResponse(await asyncio.to_thread(pretty, details.payload), headers={"Cache-Control": "no-store"})
+    return PlainTextResponse(
+        await asyncio.to_thread(pretty, _payload_for(view, details)), headers={"Cache-Control": "no-store"}
+    )
 
 
 async def stored(view: View) -> Answer:
@@ -76,6 +80,13 @@ async def stored(view: View) -> Answer:
         if (one.stage, one.part) == wanted:
             return PlainTextResponse(await asyncio.to_thread(pretty, one.value), headers={"Cache-Control": "no-store"})
     raise TaskNotFound(view.task_id)
+
+
+def _payload_for(view: View, details: TaskDetails) -> bytes:
+    """Return the payload as the caller may see it."""
+    if sees_secrets(view.caller):
+        return details.payload
+    return msgspec.json.encode(shown_payload(details.task, view.caller))
 
 
 def seen_of(task: Task) -> str:

@@ -59,6 +59,10 @@ LAST_COMMITS_S = 10.0
 LONGEST_START_S = 60.0
 LONGEST_BESIDE_OTHERS_S = 0.5
 """How long functions given to `ctx.write` may take in a transaction with commits of other tasks."""
+INSISTS_S = 5.0
+"""How long a transaction runs again and again after lost connections and locks, before something else is tried."""
+LONGEST_LOCK_WAIT_S = 3.0
+"""How long a statement of such a transaction waits for the lock of another; then the whole runs again."""
 
 logger = EngineLog("onceward.worker")
 
@@ -171,8 +175,9 @@ class WorkerProcess:
     async def _work(self) -> None:
         """Live once as a worker: introduced, at work, signed off."""
         loop = asyncio.get_running_loop()
-        session = self._store.session(patience_s=5.0)
+        session = self._store.session(patience_s=INSISTS_S)
         session.insists = True
+        session.lock_limit_s = LONGEST_LOCK_WAIT_S
         signals = handle_signals(loop, self._signalled)
         here = None
         try:
@@ -208,7 +213,7 @@ class WorkerProcess:
         """Make the parts of a worker, each from those before it."""
         loop, config = asyncio.get_running_loop(), self._in_force.config
         writer = Writer(session, worker, self._new_memory(self._ordinary_lanes), self._new_memory(self._suspect_lanes))
-        apart = self._store.session(patience_s=5.0)
+        apart = self._store.session(patience_s=INSISTS_S)
         limit_writes = partial(_limit_writes, session, apart)
         limit_writes(config)
         self._in_force.tell(limit_writes)
@@ -460,5 +465,5 @@ class WorkerProcess:
 
 def _limit_writes(session: Session, apart: Session, config: Config) -> None:
     """Set how long functions given to `ctx.write` may take, beside other tasks and in a transaction of their own."""
-    apart.lending.limit_s = config.write_timeout_ms / 1_000
+    apart.lending.limit_s = apart.lock_limit_s = config.write_timeout_ms / 1_000
     session.lending.limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending.limit_s)

@@ -65,10 +65,6 @@ def addresses(app: App) -> list[str]:
         "/tasks/act": ["/tasks/act?action=retry&filter=status:failed"],
         "/bulk/{id}": [f"/bulk/{app.bulk.start('retry', f'id:{failed.id}').id}"],
         "/tasks": ["/tasks", "/tasks?filter=status:failed%20kind:page"],
-        "/tasks/count": [],  # pieces of a page
-        "/tasks/groups": [],
-        "/tasks/{id}/payload": [],  # text
-        "/tasks/{id}/stored": [],
         "/lineages/{id}": [f"/lineages/{failed.lineage}"],
     }
     found: list[str] = []

@@ -20,7 +20,7 @@ from onceward.views.why import Cause, Why, note_text
 from onceward.web.answers import Done, Page, Refused
 from onceward.web.frames import Trace, read_trace
 from onceward.web.roles import Role
-from onceward.web.route import Answer, action, page
+from onceward.web.route import Answer, Route, action, page
 from onceward.web.shown import sees_secrets, shown_key, shown_payload
 from onceward.web.stored_values import pretty, shown_value
 from onceward.web.view import View
@@ -286,8 +286,8 @@ def _said(one: Happening) -> str:
 AT = "/tasks/{id}"
 ROUTES = [
     page(AT, show),
-    page(f"{AT}/payload", payload),
-    page(f"{AT}/stored", stored),
+    Route("GET", f"{AT}/payload", payload, Role.VIEWER, "file"),
+    Route("GET", f"{AT}/stored", stored, Role.VIEWER, "file"),
     action(f"{AT}/retry", retry, "Opens an ended task again."),
     action(f"{AT}/cancel", cancel, "Cancels a task that has not ended."),
     action(f"{AT}/approve", approve, "Lets a task go on that waits for approval."),

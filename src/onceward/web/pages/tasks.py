@@ -227,8 +227,8 @@ async def stop(view: View) -> Answer:
 
 ROUTES = [
     page("/tasks", show),
-    page("/tasks/count", counted),
-    page("/tasks/groups", groups),
+    Route("GET", "/tasks/count", counted, Role.VIEWER, "file"),
+    Route("GET", "/tasks/groups", groups, Role.VIEWER, "file"),
     Route("GET", "/tasks/complete", complete, Role.VIEWER, "file"),
     page("/tasks/act", ask),
     action("/tasks/act", begin, "Begins an action on all tasks that match a filter."),

@@ -72,8 +72,11 @@ class Watched:
     def visit(self, address: str) -> None:
         """Go to a page and let its scripts load what they load."""
         self.page.goto(address)
-        self.page.wait_for_function("document.readyState === 'complete'")
-        self.page.wait_for_function("!document.querySelector('[hx-get]:empty')", timeout=5_000)
+        for _ in range(100):  # the policy of the site forbids what playwright would wait with
+            if not self.page.evaluate("document.querySelector('[hx-get] noscript') !== null"):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"{address} goes on loading its pieces")
 
     def faults(self) -> list[str]:
         """What went wrong since the last time: errors in the console, and what the policy of the site forbids."""

@@ -461,6 +461,7 @@ def test_a_mistake_of_ours_is_logged_and_not_shown(
         raise ZeroDivisionError("a secret place")
 
     monkeypatch.setitem(app.stats.__dict__, "acounts", wrong)
+    monkeypatch.setitem(app.stats.__dict__, "hour", wrong)
     for path in ("/api/v1/stats/counts", "/"):
         answer = local.get(path)
         assert answer.status == 500

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Route
 
 from onceward import App
 from onceward.model.status import Status
@@ -61,14 +61,10 @@ def addresses(app: App) -> list[str]:
     waiting = app.tasks.search("waiting:signal:approved").tasks[0]
     spent = app.tasks.search("waiting~budget").tasks[0]
     names = {
-        "/tasks/{id:int}": [f"/tasks/{one.id}" for one in (failed, waiting, spent)],
+        "/tasks/{id}": [f"/tasks/{one.id}" for one in (failed, waiting, spent)],
         "/tasks/act": ["/tasks/act?action=retry&filter=status:failed"],
-        "/bulk/{id:int}": [f"/bulk/{app.bulk.start('retry', f'id:{failed.id}').id}"],
+        "/bulk/{id}": [f"/bulk/{app.bulk.start('retry', f'id:{failed.id}').id}"],
         "/tasks": ["/tasks", "/tasks?filter=status:failed%20kind:page"],
-        "/tasks/count": [],  # pieces of a page
-        "/tasks/groups": [],
-        "/tasks/{id:int}/payload": [],  # text
-        "/tasks/{id:int}/stored": [],
         "/lineages/{id}": [f"/lineages/{failed.lineage}"],
     }
     found: list[str] = []
@@ -125,11 +121,11 @@ def test_the_filter_line_completes_and_sets_words_apart(app: App, site: str, pag
     page.visit(f"{site}/tasks")
     page.page.keyboard.press("/")
     page.page.keyboard.type("sta")
-    page.page.wait_for_function("document.querySelectorAll('#complete li').length === 2")  # status and stage
+    page.page.locator("#complete li:nth-child(2):last-child").wait_for()  # status and stage
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("Enter")
     page.page.keyboard.type("fail")
-    page.page.get_by_role("option", name="failed").wait_for()
+    page.page.locator("#complete li:only-child", has_text="failed").wait_for()
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("Enter")
     assert page.page.locator("#filter").input_value() == "status:failed "
@@ -173,6 +169,22 @@ def test_an_open_page_follows_the_database_and_keeps_what_is_unfolded(app: App, 
     page.page.locator(".title .chip", has_text="pending").wait_for()
     assert page.page.locator("#stored-1").evaluate("one => one.open")
     assert page.faults() == []
+
+
+def test_a_dialog_stays_open_when_an_answer_comes_that_was_asked_for_before(app: App, site: str, page: Watched) -> None:
+    failed = app.tasks.search("status:failed").tasks[0].id
+    held: list[Route] = []
+    page.visit(f"{site}/tasks/{failed}")
+    page.page.evaluate("document.body.dataset.refresh = '1'")
+    page.page.route(f"**/tasks/{failed}", lambda route: held.append(route))
+    app.enqueue(demo.Site("https://elsewhere.example/"))
+    while not held:
+        page.page.wait_for_timeout(50)
+    page.page.keyboard.press("r")
+    for route in held:
+        route.continue_()
+    page.page.wait_for_timeout(500)
+    assert page.page.get_by_role("button", name="Retry the task").is_visible()
 
 
 def test_a_paused_page_does_not_change(app: App, site: str, page: Watched) -> None:

@@ -220,3 +220,27 @@ def test_a_viewer_sees_the_buttons_disabled_with_the_role_they_need(harness: Har
     assert "This needs the role operator" in viewer.get(f"/tasks/{number}").text
     assert viewer.form(f"/tasks/{number}/retry", {"how": "kept", "seen": "1:failed"}).status == 403
     assert harness.task(number).status is Status.FAILED
+
+
+class Login(Payload, kind="login", secret=("password",)):
+    user: str
+    password: str
+
+
+login = Pipeline(Login)
+
+
+@login.stage
+def enter(ctx: Context[Login]) -> None:
+    pass
+
+
+def test_a_viewer_reads_no_secret_field_on_any_page_of_tasks(store_url: str, runner: asyncio.Runner) -> None:
+    with App(store_url, [login]) as app:
+        number = app.enqueue(Login("ada", "hunter2")).id
+        viewer = client_of(app, runner, Role.VIEWER)
+        for address in ("/", "/tasks", f"/tasks/{number}", f"/tasks/{number}/payload"):
+            assert "hunter2" not in viewer.get(address).text
+        assert "hunter2" in client_of(app, runner).get(f"/tasks/{number}").text
+        for address in ("/tasks", "/tasks/count", "/tasks/groups", "/tasks/act"):
+            assert viewer.get(f"{address}?action=retry&filter=payload.password:hunter2").status == 400

@@ -15,8 +15,10 @@ from onceward.web.facts import Facts, facts_of
 from onceward.web.health import health
 from onceward.web.roles import Role
 from onceward.web.route import Answer, action, page
+from onceward.web.shown import sees_secrets, shown_key_of
 from onceward.web.view import View
 
+REFRESH_S = 10
 MOST_PIPELINES = 12
 WATCHED = 6
 """How many sources are shown: those with trouble first."""
@@ -43,9 +45,11 @@ async def show(view: View) -> Answer:
         (one for one in facts.sources if not one.is_healthy or one.waiting),
         key=lambda one: (one.is_healthy, -one.waiting),
     )
+    secret = {} if sees_secrets(view.caller) else await view.app.tasks.asecret_fields()
     return Page(
         "overview.html",
         {
+            "key_of": lambda root: shown_key_of(root.kind, root.key, view.caller, secret),
             "facts": facts,
             "hour": hour,
             "standing": standing,
@@ -71,6 +75,7 @@ async def show(view: View) -> Answer:
         },
         "Overview",
         "overview",
+        refresh_s=REFRESH_S,
     )
 
 

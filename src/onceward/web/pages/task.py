@@ -20,12 +20,13 @@ from onceward.views.why import Cause, Why, note_text
 from onceward.web.answers import Done, Page, Refused
 from onceward.web.frames import Trace, read_trace
 from onceward.web.roles import Role
-from onceward.web.route import Answer, action, page
+from onceward.web.route import Answer, Route, action, page
+from onceward.web.shown import sees_secrets, shown_key, shown_payload
 from onceward.web.stored_values import pretty, shown_value
 from onceward.web.view import View
 from onceward.web.waterfall import waterfall
 
-OPEN_S, ENDED_S = 8, 20
+OPEN_S, ENDED_S = 10, 20
 """How often the page of a task is drawn anew at most."""
 CAN_UNBLOCK = (Cause.PAUSED, Cause.SOURCE)
 """What an operator ends by one button; a budget is raised by another role, a signal has a value."""
@@ -49,7 +50,8 @@ async def show(view: View) -> Answer:
             "failure": _last_failure(details),
             "alike": _alike(details),
             "history": _history(details),
-            "payload": shown_value(details.payload),
+            "payload": shown_value(_payload_for(view, details)),
+            "key": shown_key(task, view.caller),
             "stored": [(one, shown_value(one.value)) for one in details.stored],
             "waits_for_signal": None if task.waiting_for is None else signal_of(task.waiting_for),
             "kept": [one.stage for one in details.results],
@@ -65,7 +67,9 @@ async def show(view: View) -> Answer:
 async def payload(view: View) -> Answer:
     """Show the whole payload of a task as text."""
     details = await view.app.tasks.adetails(view.task_id)
-    return PlainTextResponse(await asyncio.to_thread(pretty, details.payload), headers={"Cache-Control": "no-store"})
+    return PlainTextResponse(
+        await asyncio.to_thread(pretty, _payload_for(view, details)), headers={"Cache-Control": "no-store"}
+    )
 
 
 async def stored(view: View) -> Answer:
@@ -76,6 +80,13 @@ async def stored(view: View) -> Answer:
         if (one.stage, one.part) == wanted:
             return PlainTextResponse(await asyncio.to_thread(pretty, one.value), headers={"Cache-Control": "no-store"})
     raise TaskNotFound(view.task_id)
+
+
+def _payload_for(view: View, details: TaskDetails) -> bytes:
+    """Return the payload as the caller may see it."""
+    if sees_secrets(view.caller):
+        return details.payload
+    return msgspec.json.encode(shown_payload(details.task, view.caller))
 
 
 def seen_of(task: Task) -> str:
@@ -272,11 +283,11 @@ def _said(one: Happening) -> str:
             return note_text(one.event, note) if note else ""
 
 
-AT = "/tasks/{id:int}"
+AT = "/tasks/{id}"
 ROUTES = [
     page(AT, show),
-    page(f"{AT}/payload", payload),
-    page(f"{AT}/stored", stored),
+    Route("GET", f"{AT}/payload", payload, Role.VIEWER, "file"),
+    Route("GET", f"{AT}/stored", stored, Role.VIEWER, "file"),
     action(f"{AT}/retry", retry, "Opens an ended task again."),
     action(f"{AT}/cancel", cancel, "Cancels a task that has not ended."),
     action(f"{AT}/approve", approve, "Lets a task go on that waits for approval."),

@@ -14,9 +14,11 @@ from onceward.model.task_filter import TaskFilter, parse_filter
 from onceward.store.operations.bulk import Action
 from onceward.web.answers import Done, Page, Refused
 from onceward.web.carrying import carry
+from onceward.web.filters import allowed_filter
 from onceward.web.rendering import path
 from onceward.web.roles import Role
 from onceward.web.route import Answer, Route, action, page
+from onceward.web.shown import sees_secrets, shown_key
 from onceward.web.view import View
 
 ON_A_PAGE = 50
@@ -76,9 +78,10 @@ async def show(view: View) -> Answer:
         "with_all": view.query.get("with") == "all",
         "count": None,
         "groups": None,
+        "key_of": lambda task: shown_key(task, view.caller),
     }
     try:
-        wanted = parse_filter(text)
+        wanted = await _allowed(view, text)
     except FilterError as error:
         values |= {"wrong": error, "wrong_parts": _parts(error)}
         return Page("tasks.html", values, "Tasks", "tasks", 400, None)
@@ -110,16 +113,26 @@ async def _running(view: View) -> list[Any]:
     return [one for one in await view.app.bulk.alist() if one.is_open]
 
 
+async def _allowed(view: View, text: str) -> TaskFilter:
+    """Return the filter that a text means for the caller: no secret can be guessed by it."""
+    secret = {} if sees_secrets(view.caller) else await view.app.tasks.asecret_fields()
+    return allowed_filter(text, view.caller, secret)
+
+
 async def counted(view: View) -> Answer:
     """Return how many tasks match a filter, as a piece of the page."""
     text = view.query.get("filter", "")
-    return Page("tasks_count.html", {"count": await view.app.tasks.acount(text), "wanted": text}, refresh_s=None)
+    return Page(
+        "tasks_count.html",
+        {"count": await view.app.tasks.acount(await _allowed(view, text)), "wanted": text},
+        refresh_s=None,
+    )
 
 
 async def groups(view: View) -> Answer:
     """Return the errors of the tasks that match a filter, as a piece of the page."""
     text = view.query.get("filter", "")
-    found = await view.app.tasks.agroups(text)
+    found = await view.app.tasks.agroups(await _allowed(view, text))
     return Page("tasks_groups.html", {"groups": found, "wanted": text}, refresh_s=None)
 
 
@@ -138,7 +151,7 @@ async def complete(view: View) -> Answer:
 async def ask(view: View) -> Answer:
     """Ask before an action on many: how many, with which errors, and what it may cost."""
     act = _act(view.query.get("action", ""))
-    text = _filter_of(view.query)
+    text = str(await _allowed(view, _filter_of(view.query)))
     back = view.query.get("back", view.query.get("filter", ""))
     preview = await view.app.bulk.apreview(act.name, text)
     text, count = preview.filter, preview.count
@@ -198,7 +211,7 @@ async def begin(view: View) -> Answer:
 
 async def bulk(view: View) -> Answer:
     """Show how far an action on many has come."""
-    status = await view.app.bulk.aget(int(view.path["id"]))
+    status = await view.app.bulk.aget(view.task_id)
     if status.is_open:
         carry(view.app)
     values = {"status": status, "act": ACTS.get(status.action), "command": command_of(status.action, status.filter)}
@@ -207,18 +220,18 @@ async def bulk(view: View) -> Answer:
 
 async def stop(view: View) -> Answer:
     """Stop an action on many: what is done stays done."""
-    number = int(view.path["id"])
+    number = view.task_id
     status = await view.app.bulk.astop(number)
     return Done(f"Stopped. {status.done:,} tasks were done, and stay so.", f"/bulk/{number}", status.done)
 
 
 ROUTES = [
     page("/tasks", show),
-    page("/tasks/count", counted),
-    page("/tasks/groups", groups),
+    Route("GET", "/tasks/count", counted, Role.VIEWER, "file"),
+    Route("GET", "/tasks/groups", groups, Role.VIEWER, "file"),
     Route("GET", "/tasks/complete", complete, Role.VIEWER, "file"),
     page("/tasks/act", ask),
     action("/tasks/act", begin, "Begins an action on all tasks that match a filter."),
-    page("/bulk/{id:int}", bulk),
-    action("/bulk/{id:int}/stop", stop, "Stops an action on many tasks."),
+    page("/bulk/{id}", bulk),
+    action("/bulk/{id}/stop", stop, "Stops an action on many tasks."),
 ]

@@ -37,6 +37,7 @@ async function complete() {
     const answer = await fetch(`${field.dataset.completes}?${question}`);
     if (!answer.ok || number !== found.asked) return;
     found.all = await answer.json();
+    found.text = question.get("text");
   } catch { return; }
   found.at = chosen ? found.all.findIndex((one) => one.text === chosen) : -1;
   offer();
@@ -64,7 +65,7 @@ function offer() {
 
 function take(place) {
   const one = found.all[place];
-  if (!one) return;
+  if (!one || found.text !== field.value) return; // it was offered for another text
   const after = field.value.slice(one.end), ends = /[:~<>=.]$/.test(one.text);
   field.value = field.value.slice(0, one.start) + one.text + (ends || after.startsWith(" ") ? "" : " ") + after;
   found.at = -1;

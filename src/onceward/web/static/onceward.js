@@ -25,7 +25,9 @@ async function refresh(now = false) {
   live.asking = true;
   try {
     const answer = await fetch(location.href, { headers: { "X-Refresh": "1" } });
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const text = await answer.text();
+    if (!live.on || (!now && isBusy())) return; // a dialog was opened while the answer was on its way
+    const page = new DOMParser().parseFromString(text, "text/html");
     for (const selector of ["#content", ".nav", "#clock", "#dialogs"]) {
       const fresh = find(selector, page), old = find(selector);
       if (fresh && old) renew(old, fresh);
@@ -48,7 +50,7 @@ function renew(old, fresh) {
   htmx.process(old);
 }
 
-const HELD = { DETAILS: ["open"], TR: ["aria-selected"], INPUT: ["value", "checked"] };
+const HELD = { DIALOG: ["open"], DETAILS: ["open"], TR: ["aria-selected"], INPUT: ["value", "checked"] };
 
 function morph(old, fresh) {
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || (old.id ?? "") !== (fresh.id ?? "")) {

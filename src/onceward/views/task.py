@@ -175,9 +175,7 @@ def as_task(
             )
             for one in events
         ),
-        progress=None
-        if progress is None
-        else Progress(progress.stage, progress.done, progress.total, progress.note, moment(progress.at)),
+        progress=_progress(progress),
         cost=read_amount(row.cost),
         _raw_results=raw,
         _raw_payload=row.payload,
@@ -185,6 +183,10 @@ def as_task(
         _fence=row.fence,
         _secret=_secret(row, registry),
     )
+
+
+def _progress(row: tasks.Progress | None) -> Progress | None:
+    return None if row is None else Progress(row.stage, row.done, row.total, row.note, moment(row.at))
 
 
 def shown(data: bytes) -> Any:

@@ -19,7 +19,6 @@ from onceward.authoring.current_stage import is_worker
 from onceward.authoring.registry import Registry
 from onceward.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from onceward.model.times import NEVER
-from onceward.settings.config import Config
 from onceward.settings.effective import EffectiveSettings
 from onceward.store.attempts.workers import stop
 from onceward.store.drivers import sqlite_library_guard
@@ -30,7 +29,7 @@ from onceward.store.lines.memory import LineMemory
 from onceward.store.operations.intake import MakeTasks
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
-from onceward.worker import crash_points
+from onceward.worker import crash_points, separate_writer
 from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.cache_reader import CacheReader
 from onceward.worker.committer import Committer
@@ -57,8 +56,6 @@ IDLE_LOOK_S = 0.1
 SUSPECTS_LOOK_S = 1.0
 LAST_COMMITS_S = 10.0
 LONGEST_START_S = 60.0
-LONGEST_BESIDE_OTHERS_S = 0.5
-"""How long functions given to `ctx.write` may take in a transaction with commits of other tasks."""
 
 logger = EngineLog("onceward.worker")
 
@@ -205,7 +202,7 @@ class WorkerProcess:
         loop, config = asyncio.get_running_loop(), self._in_force.config
         writer = Writer(session, worker, self._new_memory(self._ordinary_lanes), self._new_memory(self._suspect_lanes))
         apart = self._store.session(patience_s=5.0)
-        limit_writes = partial(_limit_writes, session, apart)
+        limit_writes = partial(separate_writer.limit_writes, session, apart)
         limit_writes(config)
         self._in_force.tell(limit_writes)
         wakeup = self._wakeup(session)
@@ -217,9 +214,9 @@ class WorkerProcess:
             runner.claims.free_threads = lambda: threads.free
         reception = Reception(self, runner, writer, committer)
         listener = self._listener(worker, reception)
-        beside, make_tasks, kinds = self._store.session(patience_s=5.0), self._make_tasks, self._registry.kinds
+        make_tasks, kinds = self._make_tasks, self._registry.kinds
         keeper = Keeper(
-            beside,
+            self._store.session(patience_s=5.0),
             self._in_force,
             runner,
             writer,
@@ -233,7 +230,7 @@ class WorkerProcess:
             bulk=BulkCarrier(lambda: self._store.session(patience_s=5.0), kinds),
             listener=listener,
             on_failure=self._on_failure,
-            intake=None if make_tasks is None else Intake(beside, kinds, make_tasks, reception.asked_by_sql),
+            intake=None if make_tasks is None else Intake(kinds, make_tasks, reception.asked_by_sql),
         )
         watcher = Watcher(self._store.session(patience_s=5.0), lambda: self._in_force.config, self._watches, self._read)
         return _Parts(
@@ -450,9 +447,3 @@ class WorkerProcess:
         with suppress(StoreError, ConnectionLost, TryAgainLater):
             session.transact(lambda: stop(worker, "stopped", self._store.clock.now()))
         session.close()
-
-
-def _limit_writes(session: Session, apart: Session, config: Config) -> None:
-    """Set how long functions given to `ctx.write` may take, beside other tasks and in a transaction of their own."""
-    apart.lending.limit_s = config.write_timeout_ms / 1_000
-    session.lending.limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending.limit_s)

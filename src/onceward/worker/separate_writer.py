@@ -15,6 +15,7 @@ from typing import Any
 
 from onceward.errors import StoreError
 from onceward.model.task import Commit
+from onceward.settings.config import Config
 from onceward.store.attempts.commit_results import CommitResult
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import Session
@@ -27,6 +28,8 @@ LONGEST_REST_S = 0.5
 QUICK_S = 0.25
 KNOWN_FOR_S = 60.0
 MOST_KNOWN = 1_000
+LONGEST_BESIDE_OTHERS_S = 0.5
+"""How long functions given to `ctx.write` may take in a transaction with commits of other tasks."""
 
 logger = EngineLog("onceward.committer")
 
@@ -147,3 +150,9 @@ class SeparateWriter:
 
 def _name(function: Any) -> str:
     return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
+
+
+def limit_writes(session: Session, apart: Session, config: Config) -> None:
+    """Set how long functions given to `ctx.write` may take, beside other tasks and in a transaction of their own."""
+    apart.lending.limit_s = config.write_timeout_ms / 1_000
+    session.lending.limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending.limit_s)

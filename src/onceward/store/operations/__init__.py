@@ -9,6 +9,7 @@ __all__ = [
     "bulk",
     "hourly_usage",
     "importing",
+    "intake",
     "pruning",
     "schedules",
     "search",

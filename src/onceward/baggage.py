@@ -27,15 +27,16 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from onceward.authoring.current_stage import current
 from onceward.errors import ConfigError, NoLineage
 
 HEADER = "baggage"
+TRACE, TRACE_STATE = "traceparent", "tracestate"
 LINEAGE, TASK, DEPTH = "onceward.lineage", "onceward.task", "onceward.depth"
 
 Headers = Mapping[str, str] | Mapping[bytes, bytes] | Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]
@@ -58,6 +59,19 @@ class Far:
     """What to do with work for a task that this database does not know."""
 
 
+class Tracing(Protocol):
+    """What carries a trace over a hop, beside the lineage."""
+
+    def outgoing(self) -> Mapping[str, str]:
+        """Headers for a request that is sent from here."""
+
+    def incoming(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+        """While this lasts, what is traced here belongs to the trace of a request with these headers."""
+
+
+tracing: Tracing | None = None
+"""The tracing of this process, once it is switched on."""
+
 _arrived: ContextVar[Far | None] = ContextVar("onceward_far_task", default=None)
 
 
@@ -74,6 +88,8 @@ def outgoing_headers(headers: Headers | None = None) -> dict[str, str]:
         # First, because a header that is too long is cut at its end.
         ours = [f"{LINEAGE}={far.lineage}", f"{TASK}={far.task}", f"{DEPTH}={far.depth}"]
         members = [*ours, *(one for one in members if _name_of(one) not in _OURS)]
+    if tracing is not None and TRACE not in map(str.lower, others):
+        others |= tracing.outgoing()
     return {**others, HEADER: ",".join(members)} if members else others
 
 
@@ -94,7 +110,8 @@ def incoming(
         raise NoLineage(f"the request names no lineage in its {HEADER} header; the sender adds it by outgoing_headers")
     token = _arrived.set(far)
     try:
-        yield
+        with nullcontext() if tracing is None else tracing.incoming(_trace_headers(headers)):
+            yield
     finally:
         _arrived.reset(token)
 
@@ -133,6 +150,11 @@ def _read(headers: Headers, otherwise: Literal["raise", "root"]) -> Far | None:
             return None
         what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
         raise NoLineage(f"the {HEADER} header of the request cannot be read: {what}") from error
+
+
+def _trace_headers(headers: Headers) -> dict[str, str]:
+    names = ((name.lower().removeprefix("http_"), value) for name, value in _pairs(headers))
+    return {name: value for name, value in names if name in (TRACE, TRACE_STATE)}
 
 
 def _pairs(headers: Any) -> Iterator[tuple[str, str]]:

@@ -48,7 +48,8 @@ class UnknownKind(ConfigError):
     """No pipeline of this app handles that kind."""
 
     def __init__(self, kind: str, known: list[str]) -> None:
-        super().__init__(f"no pipeline handles kind {kind!r}; this app knows: {', '.join(sorted(known)) or 'none'}")
+        knows = f"this app knows: {', '.join(sorted(known))}" if known else "this app has none: App(…, pipelines=[…])"
+        super().__init__(f"no pipeline handles kind {kind!r}; {knows}")
 
 
 class BadDuration(ConfigError):

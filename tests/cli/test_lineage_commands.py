@@ -190,9 +190,10 @@ def test_a_lineage_is_retried_and_cancelled(crawl: App, ask: Ask) -> None:
 def test_tasks_or_a_lineage_are_given_not_both_and_not_neither(crawl: App, ask: Ask) -> None:
     for command in ("cancel", "retry"):
         both = ask(command, "1", "--lineage", "1", "--db", crawl.url)
-        assert (both.code, both.err) == (2, "onceward: give the numbers of tasks, or --lineage, not both\n")
+        said = "onceward: give the numbers of tasks, --lineage or --filter"
+        assert (both.code, both.err) == (2, f"{said}, one of them\n")
         neither = ask(command, "--db", crawl.url)
-        assert (neither.code, neither.err) == (2, "onceward: give the numbers of tasks, or --lineage\n")
+        assert (neither.code, neither.err) == (2, f"{said}\n")
     assert ask("retry", "--lineage", "1", "--fresh", "--db", crawl.url).code == 2
     missing = ask("cancel", "--lineage", uuid.UUID(int=5), "--db", crawl.url)
     assert (missing.code, missing.err) == (1, f"onceward: there is no lineage {uuid.UUID(int=5)}\n")

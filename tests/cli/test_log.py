@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from onceward import App
+from onceward import App, StoreError
+from onceward.store.drivers.availability import Availability
+from onceward.support.logs import stopping
 from tests.cli.conftest import Ask
 
 SCRIPT = """
@@ -38,6 +40,24 @@ def keep(ctx: Context[Note]) -> str:
 
 app = App("sqlite:///notes.db", pipelines=[note])
 """
+
+LATE = """
+import pathlib
+pathlib.Path("slow").unlink()  # the command line imports the app as well
+from onceward.worker import supervisor
+from onceward.cli import main as command_line
+
+begun = supervisor._begun
+
+def late(command):
+    pathlib.Path("slow").touch()
+    return begun(command)
+
+def main():
+    supervisor._begun = late
+    return command_line(["run", "notes:app"])
+"""
+"""`onceward run` whose worker processes take long to import the app."""
 
 
 @pytest.fixture
@@ -111,6 +131,40 @@ def test_a_worker_that_is_told_to_stop_says_at_once_what_it_waits_for(folder: Pa
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(30) == 0
     assert (folder / "log").read_text().count("stopping: ") == 1
+
+
+def test_a_worker_that_is_still_starting_stops_at_once_and_without_a_word_too_many(folder: Path) -> None:
+    slow = SCRIPT + "\nif pathlib.Path('slow').exists(): pathlib.Path('imports').touch(); threading.Event().wait(60)\n"
+    (folder / "notes.py").write_text(slow, encoding="utf-8")
+    enqueue("one")
+    (folder / "slow").touch()
+    code = "import sys, notes_run; sys.exit(notes_run.main())"
+    (folder / "notes_run.py").write_text(LATE, encoding="utf-8")
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen([sys.executable, "-c", code], stderr=log, start_new_session=True) as process,
+    ):
+        until(lambda: (folder / "imports").exists())
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(20) == 0
+    said = (folder / "log").read_text()
+    assert "stopping: no stage runs" in said
+    assert "Traceback" not in said
+    assert "worker lost" not in said
+    (folder / "slow").unlink()
+    lines, _ = run()
+    assert not [line for line in lines if line["event"] == "worker lost, its tasks are back in line"]
+
+
+def test_a_worker_that_is_told_to_stop_while_its_database_is_away_says_so() -> None:
+    assert stopping(2) == "stopping: waiting for 2 stages, Ctrl-C again to end them"
+    assert stopping(2, is_away=True) == "stopping: the database is away, Ctrl-C again not to wait for it"
+
+
+def test_an_absent_database_is_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    Availability().note_failure(until, StoreError("no such file\n\tIs the server running?"))
+    [record] = caplog.records
+    assert "no such file Is the server running?" in record.getMessage()
 
 
 def until(condition: object) -> None:

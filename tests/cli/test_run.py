@@ -168,3 +168,13 @@ def _until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_a_file_of_the_application_is_not_taken_for_a_module_of_python(tmp_path: Path) -> None:
+    (tmp_path / "queue.py").write_text("raise RuntimeError('this is ours')\n", encoding="utf-8")
+    (tmp_path / "notes.py").write_text(SCRIPT, encoding="utf-8")
+    command = [sys.executable, "-m", "onceward", "run", "notes:app", "--until-idle", "--json"]
+    command[1:1] = ["-P"]  # as the command `onceward` does
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert "this is ours" not in done.stderr
+    assert done.returncode == 0

@@ -14,9 +14,10 @@ from onceward.cli.commands import HOMES, command_line, with_commands_for
 from tests.cli.conftest import Ask
 
 COMMANDS = [
-    "alerts", "approve", "batches", "budgets", "cache", "cancel", "demo", "envelope", "import", "limits", "lineage",
-    "lineages", "migrate", "pause", "prune", "resume", "retry", "run", "schedules", "settings", "signal", "source",
-    "sources", "stats", "status", "task", "tasks", "tick", "try", "verify", "why",
+    "alerts", "approve", "batches", "budgets", "bulk", "cache", "cancel", "demo", "envelope", "import", "limits",
+    "lineage", "lineages", "mcp", "migrate", "pause", "prune", "resume", "retry", "run", "schedules", "settings",
+    "signal", "source", "sources", "stats", "status", "task", "tasks", "tick", "token", "top", "try", "verify", "web",
+    "why",
 ]  # fmt: skip
 ONE_TASK = {
     **{name: ["1"] for name in ("approve", "cancel", "lineage", "limits", "pause", "resume", "retry", "task", "why")},
@@ -54,7 +55,8 @@ def test_every_command_has_help_with_an_example_and_takes_json(name: str, ask: A
     assert answer.code == 0
     assert f"Usage: onceward {name}" in answer.out
     assert f"\nExample\n  onceward {name}" in answer.out
-    assert "--json" in answer.out
+    assert "--json" in answer.out or name in ("mcp", "top"), "their output is a protocol, and a picture"
+    assert "--debug" in answer.out
     assert ("--db" in answer.out and "--app" in answer.out) or name in ("run", "tick", "try", "demo", "envelope")
 
 
@@ -221,3 +223,22 @@ def unread(*arguments: str) -> subprocess.CompletedProcess[str]:
         )
     finally:
         os.close(writer)
+
+
+@pytest.mark.parametrize("module", ["onceward.cli.exits", "onceward.cli.database_commands"])
+def test_an_interruption_while_the_command_is_imported_shows_no_traceback(module: str) -> None:
+    code = f"""
+import sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from onceward.cli import main
+sys.exit(main(["status"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr in ("", "onceward: interrupted\n")

@@ -13,8 +13,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from onceward import App, Status
-from onceward.errors import StoreError
+from onceward import App, Context, Pipeline, Status
+from onceward.errors import StoreError, StoreUnavailable
+from onceward.store.drivers.availability import database
 from onceward.worker.process import WorkerProcess
 from onceward.worker.worker_orders import Orders
 from tests.disk.engine import assert_sound, assert_verified
@@ -76,6 +77,48 @@ def test_nothing_is_acknowledged_where_the_file_is_gone(app: App) -> None:
         with pytest.raises(StoreError):
             app.enqueue(Letter(2))
     assert not Path(app._store.place).exists()
+
+
+def test_no_session_of_a_process_makes_an_empty_file_in_the_place_of_a_deleted_one(app: App) -> None:
+    app.enqueue(Letter(1))
+    late = app._store.session(patience_s=0.0)  # a worker begins many, and opens them when it needs them
+    put_in_place(app, None)
+    with pytest.raises(StoreUnavailable, match="it is not there any more"):
+        late.opened()
+    assert not Path(app._store.place).exists()
+
+
+def test_a_worker_that_its_supervisor_has_just_started_makes_none_either(tmp_path: Path) -> None:
+    with mailing(tmp_path / "gone.db") as app:
+        app._work(Orders(worker=1), on_start=lambda process: process.request_stop())
+    assert not (tmp_path / "gone.db").exists()
+
+
+def test_a_worker_that_is_told_twice_to_stop_does_not_wait_for_a_database_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onceward.worker.process.LAST_COMMITS_S", 300.0)
+    began, may_end = threading.Event(), threading.Event()
+    pipeline = Pipeline(Letter)
+
+    @pipeline.stage
+    def send(ctx: Context[Letter]) -> None:
+        began.set()
+        may_end.wait(30)
+
+    processes: list[WorkerProcess] = []
+    with App(f"sqlite:///{tmp_path / 'onceward.db'}", [pipeline]) as app:
+        app.enqueue(Letter(1))
+        thread = threading.Thread(target=lambda: app._work(Orders(), on_start=processes.append), daemon=True)
+        thread.start()
+        assert began.wait(30)
+        put_in_place(app, None)
+        may_end.set()
+        until(lambda: database.is_away, "the worker has noticed")
+        processes[0].request_stop()
+        processes[0].request_stop()
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_workers_go_on_from_an_older_copy_that_was_put_in_place_under_them(app: App, tmp_path: Path) -> None:

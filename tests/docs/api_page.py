@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from typing import Any, get_type_hints
 
 import onceward
-from onceward import testing
+from onceward import testing, tracing
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "api.md"
@@ -38,8 +38,9 @@ PROVISIONAL = ("app.tokens", "app.audit", "app.bulk")
 HEAD = """\
 # Public names
 
-Everything a program needs comes from `onceward`, and what tests need from `onceward.testing`. Other modules are
-Onceward's own and may change. This page is made from signatures and docstrings by `python -m tests.docs.api_page`.
+Everything a program needs comes from `onceward`, what tests need from `onceward.testing`, and traces from
+`onceward.tracing`. Other modules are Onceward's own and may change. This page is made from signatures and docstrings by
+`python -m tests.docs.api_page`.
 
 **Awaited forms.** Every method that waits for the database has an awaited form with `a` in front and the same
 arguments: `app.tasks.get(7)` and `await app.tasks.aget(7)`, `ctx.call(…)` and `await ctx.acall(…)`. Here such a method
@@ -102,6 +103,10 @@ def _parts() -> Iterator[str]:
     yield "[How to use them](../how-to/test-your-pipelines.md).\n"
     for name in testing.__all__:
         yield from _described(name, getattr(testing, name))
+    yield "## `onceward.tracing`\n"
+    yield "[How to use it](../how-to/tracing.md); *provisional*.\n"
+    for name in tracing.__all__:
+        yield from _described(name, getattr(tracing, name))
 
 
 def namespaces() -> dict[str, type]:

@@ -297,6 +297,11 @@ def test_a_function_that_can_be_called_with_a_context_alone_is_a_stage(function:
     assert Pipeline(Order).stage(function).name == function.__name__
 
 
+def test_a_function_that_is_no_stage_is_named_with_its_arguments() -> None:
+    with pytest.raises(ConfigError, match=r"^nothing\(\) .*is no stage: it is a function with one argument"):
+        Pipeline(Order).stage(nothing)  # type: ignore[arg-type]
+
+
 def test_a_partial_function_has_no_name_to_store() -> None:
     with pytest.raises(ConfigError, match="a function with one argument"):
         Pipeline(Order).stage(partial(usual, other=1))

@@ -9,8 +9,7 @@ POST /logout
 """
 VIEWER = """
 GET /
-GET /live
-GET /metrics
+GET /alerts
 GET /api/v1/alerts
 GET /api/v1/batches
 GET /api/v1/batches/{name:path}
@@ -41,11 +40,33 @@ GET /api/v1/tasks/export
 GET /api/v1/tasks/{id}
 GET /api/v1/tasks/{id}/why
 GET /api/v1/workers
+GET /batches
+GET /budgets
+GET /bulk/{id:int}
+GET /envelope
+GET /lineages
+GET /lineages/{id}
+GET /live
+GET /metrics
+GET /schedules
+GET /settings
+GET /sources
+GET /store
+GET /tasks
+GET /tasks/act
+GET /tasks/complete
+GET /tasks/count
+GET /tasks/groups
+GET /tasks/{id:int}
+GET /tasks/{id:int}/payload
+GET /tasks/{id:int}/stored
+GET /workers
 """
 OPERATOR = """
+POST /alerts/look
 GET /api/v1/audit
-GET /api/v1/bulk/preview
 POST /api/v1/bulk
+GET /api/v1/bulk/preview
 POST /api/v1/bulk/{number}/stop
 POST /api/v1/lineages/{id}/cancel
 POST /api/v1/lineages/{id}/pause
@@ -63,12 +84,44 @@ POST /api/v1/tasks/{id}/approve
 POST /api/v1/tasks/{id}/cancel
 POST /api/v1/tasks/{id}/retry
 POST /api/v1/tasks/{id}/signal
+POST /bulk/{id:int}/stop
+POST /lineages/{id}/approve
+POST /lineages/{id}/cancel
+POST /lineages/{id}/pause
+POST /lineages/{id}/refuse
+POST /lineages/{id}/resume
+POST /lineages/{id}/retry
+POST /overview/enable
+POST /overview/pause
+POST /overview/resume
+POST /schedules/pause
+POST /schedules/resume
+POST /schedules/run
+POST /sources/disable
+POST /sources/enable
+POST /sources/pause
+POST /sources/resume
+POST /tasks/act
+POST /tasks/{id:int}/approve
+POST /tasks/{id:int}/cancel
+POST /tasks/{id:int}/retry
+POST /tasks/{id:int}/signal
+POST /tasks/{id:int}/unblock
+POST /workers/pause
+POST /workers/resume
 """
 ADMIN = """
-DELETE /api/v1/settings/{name:path}
-PATCH /api/v1/lineages/{id}/limits
 PUT /api/v1/budgets/{name:path}/limit
+PATCH /api/v1/lineages/{id}/limits
+DELETE /api/v1/settings/{name:path}
 PUT /api/v1/settings/{name:path}
+GET /audit
+POST /budgets/limit
+POST /lineages/{id}/limits
+POST /overview/limit
+POST /settings/set
+POST /settings/unset
+POST /tasks/{id:int}/limit
 """
 
 NEEDS = {

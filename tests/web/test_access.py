@@ -40,7 +40,7 @@ def address(route: Route) -> str:
     """A path of a route, with something that is there."""
     names = {"sources": "bank", "schedules": "nightly", "settings": "size", "batches": "some", "budgets": "usd"}
     about = next((names[part] for part in route.path.split("/") if part in names), "usd")
-    return re.sub(r"\{(\w+)(:path)?\}", lambda match: FILLED.get(match[1], about) if match[1] != "name" else about,
+    return re.sub(r"\{(\w+)(:\w+)?\}", lambda match: FILLED.get(match[1], about) if match[1] != "name" else about,
                   route.path)  # fmt: skip
 
 

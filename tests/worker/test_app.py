@@ -18,6 +18,7 @@ from onceward import (
     Payload,
     PayloadError,
     Pipeline,
+    Retry,
     Status,
 )  # fmt: skip
 from onceward.errors import StoreUnavailable, WriteRefused
@@ -277,8 +278,25 @@ def test_an_app_without_pipelines_can_still_look(start: Start) -> None:
     task = harness.enqueue(Job())
     looker = start()
     assert looker.task(task).kind == "job"
-    with pytest.raises(ConfigError, match="no pipeline handles kind 'job'; this app knows: none"):
+    with pytest.raises(ConfigError, match="no pipeline handles kind 'job'; this app has none: App"):
         looker.enqueue(Job())
+
+
+def test_a_result_is_asked_for_by_the_stage_and_not_by_its_name(start: Start) -> None:
+    pipeline = Pipeline(Job, retry=Retry(retries=0))
+
+    @pipeline.stage
+    def first(ctx: Context[Job]) -> int:
+        return 1
+
+    @pipeline.stage
+    def second(ctx: Context[Job]) -> int:
+        return ctx.result("first")  # type: ignore[arg-type]
+
+    harness = start(pipeline)
+    task = harness.enqueue(Job())
+    harness.drain()
+    assert "ctx.result('first'): it takes the stage, as in ctx.result(price)" in str(harness.task(task).reason)
 
 
 @pytest.mark.parametrize("step_ms", [-1_200_000, 1_200_000])

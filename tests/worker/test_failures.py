@@ -22,6 +22,7 @@ from onceward import (
     Pipeline,
     Retry,
     Retryable,
+    Source,
     Status,
     Waiting,
 )
@@ -73,6 +74,21 @@ def test_every_failed_attempt_keeps_its_traceback_without_the_engines_frames(sta
         assert 'in price\n    return looked_up({}, "missing")' in trace
         assert "in looked_up\n    return prices[name]" in trace
         assert "onceward/worker" not in trace
+
+
+def test_what_the_engine_waits_with_is_folded_with_its_own_frames(start: Start) -> None:
+    job = Pipeline(Job, retry=Retry(retries=0))
+    shop = Source("shop")
+
+    @job.stage(source=shop)
+    def price(ctx: Context[Job]) -> int:
+        return ctx.call(shop, lambda: looked_up({}, "missing"))
+
+    harness, task = failed(start, job)
+    trace = str(harness.task(task).history[-1].trace)
+    assert "concurrent" not in trace
+    assert trace.count("frames of onceward") == 1
+    assert trace.index("return ctx.call(") < trace.index("frames of onceward") < trace.index("return prices[name]")
 
 
 @pytest.mark.parametrize("end", [Failed("no such page"), ValueError("password=hunter2hunter2")])

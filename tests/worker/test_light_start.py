@@ -114,3 +114,15 @@ def test_a_worker_imports_what_it_works_with(store_url: str) -> None:
 def test_the_command_line_knows_no_database_before_it_is_asked() -> None:
     code = "from onceward.cli import main\nassert main(['--help']) == 0"
     assert heavy_modules(code) & {"structlog", "psycopg", "sqlite3", "uvloop", "urllib.request"} == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unneeded"),
+    [
+        (["--help"], {"onceward.testing.harness", "onceward.worker.process"}),
+        (["status", "--db", "sqlite:///:memory:"], {"onceward.store.verify.verify", "onceward.worker.process"}),
+    ],
+)
+def test_a_command_imports_what_it_needs_itself(arguments: list[str], unneeded: set[str]) -> None:
+    found = modules_after(f"from onceward.cli import main\nmain({arguments})")
+    assert found & unneeded == set()

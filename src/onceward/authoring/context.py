@@ -95,7 +95,12 @@ class Context(Checkpoints, Generic[P]):
 
     def result(self, stage: Stage[Any, R]) -> R:
         """What an earlier stage of this task returned."""
-        data = self._parts.get((stage.name, RESULT_PART))
+        try:
+            data = self._parts.get((stage.name, RESULT_PART))
+        except AttributeError:
+            raise ConfigError(
+                f"ctx.result({asked.shown(stage)}): it takes the stage, as in ctx.result(price)"
+            ) from None
         if data is None:
             raise ConfigError(
                 f"stage {stage.name!r} has not finished before {self._stage.name!r}, it has no result yet"

@@ -72,7 +72,7 @@ def checked_stage_function(function: Any) -> None:
     """Refuse as a stage what cannot be called with a context alone, or yields where it should return."""
     name = getattr(function, "__name__", None)
     is_function = callable(function) and not isinstance(function, type) and isinstance(name, str)
-    fits = is_function and hasattr(inspect.unwrap(function), "__globals__")
+    fits = has_code = is_function and hasattr(inspect.unwrap(function), "__globals__")
     if fits:
         try:
             inspect.signature(function, follow_wrapped=False).bind(None)
@@ -81,7 +81,8 @@ def checked_stage_function(function: Any) -> None:
         except ValueError:  # a wrapper that was not written in Python does not say what it takes
             pass
     if not fits:
-        raise ConfigError(f"{shown(function)} is no stage: it is a function with one argument, as in def step(ctx)")
+        what = f"{name}{inspect.signature(function)}" if has_code else shown(function)
+        raise ConfigError(f"{what} is no stage: it is a function with one argument, as in def step(ctx)")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigError(
             f"stage {name!r} is no function with one result: it yields; return a value, and keep what it has done on "

@@ -12,7 +12,10 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command line; returns the exit code."""
-    # Not before it is needed: what a worker imports of this package should not read the whole command line.
-    from onceward.cli.exits import carried_out
+    try:
+        # Not before it is needed: what a worker imports of this package should not read the whole command line.
+        from onceward.cli.exits import carried_out
 
-    return carried_out(sys.argv[1:] if arguments is None else list(arguments))
+        return carried_out(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:  # while that was imported
+        return 130

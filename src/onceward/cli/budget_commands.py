@@ -123,7 +123,8 @@ def _holds(held: Sequence[HoldStatus], now: datetime) -> Table:
             for one in held
         ),
         right=("by task", "amount"),
-        cut=("held as",),
+        cut=("held as", "budget"),
+        first_out=("since", "kind"),
     )
 
 
@@ -145,7 +146,8 @@ def _table(found: Sequence[BudgetStatus], now: datetime) -> Table:
             for one in found
         ),
         right=("limit", "spent", "reserved", "left", "waiting"),
-        cut=("for",),
+        cut=("for", "name"),
+        first_out=("unit", "reserved", "begins anew"),
     )
 
 

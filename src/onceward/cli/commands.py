@@ -19,6 +19,7 @@ HOMES = {
     "envelope_commands": ("envelope",),
     "import_commands": ("import",),
     "lineage_commands": ("approve", "limits", "lineage", "lineages", "why"),
+    "mcp_commands": ("mcp",),
     "run_commands": ("demo", "run"),
     "schedule_commands": ("schedules",),
     "setting_commands": ("settings",),
@@ -26,6 +27,7 @@ HOMES = {
     "stats_command": ("stats",),
     "task_commands": ("cancel", "retry", "signal", "task", "tasks"),
     "tick_commands": ("tick",),
+    "top_command": ("top",),
     "try_command": ("try",),
     "web_commands": ("token", "web"),
 }

@@ -6,7 +6,7 @@ A key, once here, keeps its name and its meaning; new ones may join.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onceward.authoring.pipeline import Pipeline
 from onceward.client.batch import BatchStatus
@@ -14,9 +14,11 @@ from onceward.client.importing import Imported
 from onceward.model.status import Event, Status
 from onceward.model.times import moment
 from onceward.store.reports.tasks import Backlog, WorkerRow
-from onceward.store.verify.verify import Report
 from onceward.terminal import print_json
 from onceward.views.task import Task, shown
+
+if TYPE_CHECKING:
+    from onceward.store.verify.verify import Report
 
 Document = dict[str, Any]
 

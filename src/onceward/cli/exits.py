@@ -27,9 +27,9 @@ def carried_out(arguments: Sequence[str]) -> int:
     """Carry out a command line; returns its exit code, after one sentence on stderr if that is not 0."""
     from onceward.cli.commands import command_line, with_commands_for
 
-    with_commands_for(arguments)
-    command_line.console = terminal.Screen()
     try:
+        with_commands_for(arguments)
+        command_line.console = terminal.Screen()
         code = command_line(arguments, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except BrokenPipeError:

@@ -41,6 +41,12 @@ class Output:
     ] = False
 
 
+Debug = Annotated[
+    bool, Flag, Parameter(group=OUTPUT, help="Show the traceback of an error; ONCEWARD_DEBUG=1 does the same.")
+]
+"""For commands whose output is no document. The command line itself is asked for it when an error is told."""
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class Where:

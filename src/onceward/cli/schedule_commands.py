@@ -114,7 +114,8 @@ def _table(found: Sequence[ScheduleStatus], now: datetime) -> Table:
             for one in found
         ),
         right=("task", "fired"),
-        cut=("name",),
+        cut=("name", "kind"),
+        first_out=("missed", "task", "tz", "fired"),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -22,11 +22,13 @@ from onceward.model.decide import wait_text
 from onceward.model.status import Event, Status
 from onceward.model.times import moment
 from onceward.store.reports.tasks import Backlog, WorkerRow
-from onceward.store.verify.verify import Report
 from onceward.terminal import console
-from onceward.views.envelope import Envelope
 from onceward.views.task import Task
 from onceward.views.why import note_text
+
+if TYPE_CHECKING:
+    from onceward.store.verify.verify import Report
+    from onceward.views.envelope import Envelope
 
 RESULT_LENGTH = 200
 NOTE_LENGTH = 500
@@ -167,7 +169,7 @@ def task_screen(task: Task, payload: bytes, pipeline: Pipeline[Any] | None, now:
         yield heading("Progress")
         yield _progress_text(task, now)
     if task.history:
-        yield heading("History", f"{len(task.history)} events")
+        yield heading("History", f"{len(task.history)} event{'s' * (len(task.history) != 1)}")
         yield _history_table(task, now)
     traces = [one for one in task.history if one.trace is not None]
     if traces:

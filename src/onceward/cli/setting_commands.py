@@ -128,6 +128,7 @@ def _settings_table(found: Sequence[SettingValue], now: datetime) -> Table:
             for one in found
         ),
         cut=("what it is",),
+        first_out=("by", "changed", "default"),
     )
 
 

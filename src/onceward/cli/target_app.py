@@ -50,6 +50,15 @@ def database(where: Where, *, may_create: bool = False) -> Iterator[App]:
         app.close()
 
 
+def place_named(app: str | None, where: Where) -> Where:
+    """The database that is meant where the app stands first on the command line, or is given by its option."""
+    if app is None:
+        return where
+    if where.app is not None:
+        raise ConfigError("the app is named twice; leave out --app")
+    return Where(app=app, db=where.db)
+
+
 def _wanted(where: Where) -> App:
     location, url = where.app, where.db
     if location is None and url is None:

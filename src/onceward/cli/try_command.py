@@ -8,7 +8,7 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.text import Text
@@ -23,8 +23,10 @@ from onceward.harmless import harmless_lines, one_line
 from onceward.model import codec
 from onceward.model.status import Status
 from onceward.support.redaction import redacted
-from onceward.testing.trial import StageTrial, Trial, payload_from, trial
 from onceward.views.task import Task, shown
+
+if TYPE_CHECKING:  # it brings a whole worker with it, which the help of other commands does not need
+    from onceward.testing.trial import StageTrial, Trial
 
 LONGEST = 2_000
 _FINE = frozenset({Status.SUCCEEDED, Status.FILTERED, Status.SKIPPED, Status.WAITING})
@@ -57,6 +59,8 @@ def try_task(
     Nothing else is run, and no other worker takes it. At the first error of a stage it stops: in the debugger, where
     the stage stands, or with the traceback. What is open then is cancelled.
     """
+    from onceward.testing.trial import payload_from, trial
+
     found = target_app.loaded(app)
     payload = payload_from(found, task)
     logging.getLogger("onceward").setLevel(logging.ERROR)  # what goes wrong is shown here

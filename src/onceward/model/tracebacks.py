@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from traceback import FrameSummary, StackSummary, TracebackException
 
@@ -10,6 +11,8 @@ from onceward.support.redaction import redacted
 LONGEST_TRACE = 8_000
 """How many characters of a traceback are kept: a quarter from its beginning, the rest from its end."""
 _ENGINE = f"{Path(__file__).parent.parent}/"
+_STANDARD = tuple(f"{Path(os.__file__).parent}/{name}" for name in ("asyncio", "concurrent", "contextlib", "threading"))
+"""What stands between frames of the engine and belongs to them: how it waits for threads and event loops."""
 
 
 class _Folded(StackSummary):
@@ -44,14 +47,20 @@ def _fold(found: TracebackException, seen: set[int]) -> bool:
         return False
     seen.add(id(found))
     frames: list[FrameSummary] = []
+    between: list[FrameSummary] = []
     for frame in found.stack:
-        if not frame.filename.startswith(_ENGINE):
-            frames.append(frame)
+        if frame.filename.startswith(_STANDARD) and frames and frames[-1].filename == _ENGINE:
+            between.append(frame)  # what the engine waits with, if it comes back to the engine
+        elif not frame.filename.startswith(_ENGINE):
+            frames += [*between, frame]
+            between = []
         elif frames and frames[-1].filename == _ENGINE:
-            frames[-1] = FrameSummary(_ENGINE, (frames[-1].lineno or 0) + 1, "", lookup_line=False)
+            count = (frames[-1].lineno or 0) + len(between) + 1
+            frames[-1] = FrameSummary(_ENGINE, count, "", lookup_line=False)
+            between = []
         elif frames:  # what stands before the stage is how every stage is called
             frames.append(FrameSummary(_ENGINE, 1, "", lookup_line=False))
-    found.stack = _Folded(frames)
+    found.stack = _Folded(frames + between)
     below = [found.__cause__, found.__context__, *(found.exceptions or ())]
     others = [_fold(one, seen) for one in below if one is not None]
     return bool(frames) or any(others)

@@ -20,8 +20,11 @@ from onceward.support.lazily import modules
 
 if TYPE_CHECKING:
     from onceward.store.governance import budget_waits
+    from onceward.store.operations import history_samples
 else:
-    (budget_waits,) = modules("onceward.store.governance.budget_waits")
+    budget_waits, history_samples = modules(
+        "onceward.store.governance.budget_waits", "onceward.store.operations.history_samples"
+    )
 
 MOST_SHOWN = 1_000
 
@@ -71,6 +74,39 @@ class HoldStatus:
     since: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class BudgetPoint:
+    """A budget of the whole app at one moment of the last day, as a look has found it."""
+
+    at: datetime
+    spent: Decimal
+    reserved: Decimal
+    limit: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class LimitChange:
+    """A limit that an operator has given a budget; it holds until the next change."""
+
+    scope: str
+    """Whom it is for: empty for the whole app, `*` for every scope."""
+    limit: Decimal
+    at: datetime
+    author: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """An amount of a budget that is set aside for a stage that runs."""
+
+    task: int
+    kind: str
+    key: str
+    stage: str | None
+    amount: Decimal
+    since: datetime | None
+
+
 class Budgets(Namespace):
     """`app.budgets`: what was spent, what is set aside, what is left."""
 
@@ -101,6 +137,39 @@ class Budgets(Namespace):
         ]
 
     aholds = awaited(holds)
+
+    def set_aside(self, name: str, *, scope: str = "", limit: int = 100) -> builtins.list[SetAside]:
+        """What is set aside of a budget for stages that run, the largest amounts first."""
+        sought, most = arguments.text_of(name, "name of a budget"), arguments.most_of(limit)
+        return [
+            SetAside(task, kind, key, stage, read_amount(amount), None if since is None else moment(since))
+            for task, kind, key, stage, amount, since in self._client._ask(
+                lambda: budget_waits.read_reservations(sought, scope, most)
+            )
+        ]
+
+    aset_aside = awaited(set_aside)
+
+    def history(self, name: str) -> builtins.list[BudgetPoint]:
+        """How a budget of the whole app has stood in the last day, oldest first: one point for every look."""
+        sought = arguments.text_of(name, "name of a budget")
+        since = self._client._store.clock.now() - history_samples.DAY_MS
+        return [
+            BudgetPoint(moment(one.at), read_amount(one.spent), read_amount(one.reserved), read_amount(one.ceiling))
+            for one in self._client._ask(lambda: history_samples.budget_samples(sought, since))
+        ]
+
+    ahistory = awaited(history)
+
+    def changes(self, name: str) -> builtins.list[LimitChange]:
+        """The limits that operators have given a budget and that are in force, newest first."""
+        sought = arguments.text_of(name, "name of a budget")
+        return [
+            LimitChange(scope, read_amount(ceiling), moment(at), author)
+            for scope, ceiling, at, author in self._client._ask(lambda: budget_waits.read_limit_changes(sought))
+        ]
+
+    achanges = awaited(changes)
 
     def set_limit(
         self, name: str, limit: Amount, *, scope: str | None = None, author: str | None = None

@@ -4,7 +4,8 @@ from it."""
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,15 +19,18 @@ from onceward.store.op import Op
 from onceward.support.lazily import modules
 
 if TYPE_CHECKING:
+    from onceward.store.lineage import branches, trees
     from onceward.store.lineage import pause_lineage as pausing
     from onceward.store.lineage import raise_limits as bounds
-    from onceward.store.lineage import trees
     from onceward.store.lineage.trees import Head
     from onceward.store.operations import task_actions
+    from onceward.views import branches as branch_view
     from onceward.views import lineage as lineage_view
+    from onceward.views.branches import Drawn, LineageTree, ListedLineage
     from onceward.views.lineage import Lineage, LineageId, LineageSummary
 else:
-    (lineage_view,) = modules("onceward.views.lineage")
+    lineage_view, branch_view = modules("onceward.views.lineage", "onceward.views.branches")
+    (branches,) = modules("onceward.store.lineage.branches")
     bounds, trees, task_actions, pausing = modules(
         "onceward.store.lineage.raise_limits",
         "onceward.store.lineage.trees",
@@ -61,6 +65,36 @@ class Lineages(Namespace):
         ]
 
     alist = awaited(list)
+
+    def tree(self, id: LineageId) -> LineageTree:
+        """The lineage with this id, or a task and all below it, with the figures of every branch: for drawing.
+
+        It reads few columns of at most 20,000 tasks, the oldest; `drawn` reads the rest of those that are shown.
+        """
+        wanted, now = lineage_view.as_id(id), self._client._store.clock.now()
+        found = self._client._ask(lambda: branches.read_branches(wanted, now=now))
+        return branch_view.as_tree(found, self._client.config.bounds, now)
+
+    atree = awaited(tree)
+
+    def drawn(self, tasks: Collection[int], *, refused_each: int = 3) -> Drawn:
+        """The keys and reasons of some tasks, their first refusals, and the tasks that were linked to them."""
+        ids = sorted(arguments.task_number(task) for task in tasks)
+        most = arguments.most_of(refused_each)
+        return branch_view.as_drawn(self._client._ask(lambda: branches.read_drawn(ids, ids, each=most)))
+
+    adrawn = awaited(drawn)
+
+    def page(
+        self, *, limit: int = 25, largest: bool = False, before: datetime | None = None
+    ) -> builtins.list[ListedLineage]:
+        """The newest lineages, those made before a time, or the largest of the newest; reads little of large ones."""
+        most = arguments.most_of(limit)
+        before_ms = None if before is None else int(before.timestamp() * 1_000)
+        found = self._client._ask(lambda: branches.read_page(limit=most, largest=largest, before=before_ms))
+        return [branch_view.as_listed(one) for one in found]
+
+    apage = awaited(page)
 
     def cancel(self, id: LineageId, reason: str = "cancelled by an operator") -> builtins.list[int]:
         """Cancel whatever is open in a lineage or a part of it; returns the tasks that were cancelled."""

@@ -68,6 +68,16 @@ class Schedules(Namespace):
 
     alist = awaited(list)
 
+    def _next_runs(self, name: str, count: int = 3) -> builtins.list[datetime]:
+        """The next times of a schedule in the code of this app, from now on; none for one that it does not know."""
+        if name not in self._known:
+            return []
+        cron, at, found = self._known[name], self._client._store.clock.now(), []
+        for _ in range(min(count, 100)):
+            at = cron.next_after(at)
+            found.append(moment(at))
+        return found
+
     def pause(self, name: str) -> None:
         """Let a schedule fire no more before it is resumed."""
         self._set_paused(name, True)

@@ -23,9 +23,9 @@ from onceward.store.reports import tasks as reports
 from onceward.views import task as view
 from onceward.views.task import Task
 
-QUICK_MS, COUNT_MS, LONG_MS = 80, 150, 500
+QUICK_MS, COUNT_MS, LONG_MS = 80, 150, 400
 """How long is looked: for a page and for a count by what the databases compare; by what is read task by task."""
-MOST_AT_ONCE = 5_000
+MOST_AT_ONCE = 2_000
 MOST_GROUPED = 20_000
 MOST_PAGE = 1_000
 

@@ -18,6 +18,7 @@ from onceward.model.times import moment
 from onceward.store.governance import sources
 from onceward.store.governance.sources import GateFacts
 from onceward.store.op import Op
+from onceward.store.operations import history_samples
 
 
 class SourceState(StrEnum):
@@ -90,6 +91,20 @@ class SourceStatus:
         return self.state is SourceState.OPEN and not self.streak
 
 
+@dataclass(frozen=True, slots=True)
+class SourcePoint:
+    """A source at one moment of the last day, as a look has found it."""
+
+    at: datetime
+    state: SourceState
+    calls: int
+    """How many tokens were taken so far."""
+    failures: int
+
+
+_STOOD = (SourceState.OPEN, SourceState.HALF_OPEN, SourceState.PAUSED, SourceState.DISABLED)
+
+
 class Sources(Namespace):
     """`app.sources`: the outside services that stages depend on, their rates and their health."""
 
@@ -108,6 +123,25 @@ class Sources(Namespace):
         return [self._source_status(one, now) for one in self._client._ask(lambda: self._found(name))]
 
     aget = awaited(get)
+
+    def history(self) -> dict[str, builtins.list[SourcePoint]]:
+        """How sources have stood in the last day, by name, oldest first: one point for every look.
+
+        Noted are the 60 that are shut or were used last.
+        """
+        since = self._client._store.clock.now() - history_samples.DAY_MS
+        found = self._client._ask(lambda: history_samples.source_samples(since))
+        return {
+            name: [SourcePoint(moment(one.at), _STOOD[one.stood], one.calls, one.failures) for one in points]
+            for name, points in found.items()
+        }
+
+    ahistory = awaited(history)
+
+    def _rate_of(self, name: str) -> str | None:
+        """The rate of a source as the code of this app says it, like 30/min; None without a limit on it."""
+        declared = self._client._registry.sources.get(source_of(name))
+        return None if declared is None else declared.rate
 
     def enable(self, name: str) -> builtins.list[str]:
         """Open a source, whatever it has suffered: its streak and its pause are forgotten. Of one with instances all

@@ -32,9 +32,12 @@ from onceward.operations.cache import CacheStatus
 from onceward.store.governance import cache
 from onceward.store.op import Op
 from onceward.store.operations.hourly_usage import spending_an_hour
-from onceward.store.reports import stats, waits
+from onceward.store.reports import health, stats, waits
+from onceward.store.reports import standing as standings
 from onceward.store.reports import tasks as reports
+from onceward.store.reports.health import StoreFacts
 from onceward.store.reports.hour import HourReader
+from onceward.store.reports.standing import Standing
 from onceward.views.why import Cause, why
 
 MOST_STUCK = 100
@@ -99,6 +102,27 @@ class Stats:
         """The cache as a whole."""
         names = ("entries", "bytes", "hits", "misses", "retry_hits", "retry_misses")
         return CacheStatus("", *(sum(getattr(one, name) for one in self.cache) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What budgets and sources have counted in the last two hours, as an hour's worth."""
+
+    calls: float | None
+    """None where nothing counts it yet."""
+    usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreHealth:
+    """How the database itself does."""
+
+    at: datetime
+    place: str
+    """Where it is, without its password."""
+    log_bytes: int
+    """Size of the write-ahead log of SQLite; 0 on PostgreSQL."""
+    facts: StoreFacts
 
 
 class Statistics(Namespace):
@@ -169,6 +193,34 @@ class Statistics(Namespace):
         return self._client._ask(reports.backlog)
 
     abacklog = awaited(backlog)
+
+    def standing(self) -> Standing:
+        """How tasks stand now: lines, workers, what runs and waits by kind, and which spawns the last hour refused.
+
+        All of it is bounded: of parked tasks 20,000 are counted, of refused spawns the newest 2,000.
+        """
+        since = self._client._store.clock.now() - HOUR_MS
+        return self._client._ask(lambda: standings.standing(since))
+
+    astanding = awaited(standing)
+
+    def spending(self) -> Spending:
+        """How many calls and USD an hour have been spent of late."""
+        now = self._client._store.clock.now()
+        return Spending(*self._client._ask(lambda: spending_an_hour(now, 2 * HOUR_MS)))
+
+    aspending = awaited(spending)
+
+    def store(self) -> StoreHealth:
+        """How large the tables are, what is dead in them, the oldest lease, and what holds the log back."""
+        client = self._client
+        now = client._store.clock.now()
+        facts = client._ask(lambda: health.read_store(now))
+        with client._lock:
+            log_bytes = client._session().log_bytes()
+        return StoreHealth(moment(now), client._store.place, log_bytes, facts)
+
+    astore = awaited(store)
 
     def _source_of(self, kind: str, stage: str | None) -> str | None:
         """The source of a stage, if it has one; no stage is the first."""

@@ -15,6 +15,7 @@ from onceward.errors import ConfigError, PayloadError, TaskChanged, TaskNotFound
 from onceward.model import arguments, codec
 from onceward.model.enqueue_options import NO_OPTIONS
 from onceward.model.payload import Payload, has_own_key, identity, payload_key
+from onceward.model.retry import retry_in_force
 from onceward.model.status import Status, status_named
 from onceward.model.times import Duration, milliseconds
 from onceward.operations.task_ref import TaskRef, task_number
@@ -33,17 +34,20 @@ if TYPE_CHECKING:
     from onceward.store.lineage import trees
     from onceward.store.operations import importing as old_tasks
     from onceward.store.operations import pruning, task_actions
+    from onceward.store.reports import details as detail_rows
     from onceward.store.reports import tasks as reports
+    from onceward.views import details
     from onceward.views import lineage as lineage_view
     from onceward.views import task as view
+    from onceward.views.details import TaskDetails
     from onceward.views.lineage import Found
     from onceward.views.task import Task
 else:
-    lineage_view, view = modules("onceward.views.lineage", "onceward.views.task")
+    lineage_view, view, details = modules("onceward.views.lineage", "onceward.views.task", "onceward.views.details")
     trees, task_actions, pruning = modules(
         "onceward.store.lineage.trees", "onceward.store.operations.task_actions", "onceward.store.operations.pruning"
     )
-    (reports,) = modules("onceward.store.reports.tasks")
+    reports, detail_rows = modules("onceward.store.reports.tasks", "onceward.store.reports.details")
     (searching,) = modules("onceward.operations.searching")
     importing, old_tasks = modules("onceward.client.importing", "onceward.store.operations.importing")
 
@@ -72,6 +76,22 @@ class Tasks(Namespace):
         return self._client._ask(look)
 
     aget = awaited(get)
+
+    def details(self, task: TaskRef) -> TaskDetails:
+        """A task with all that its page shows: attempts stage by stage, stored values, ancestors, children, refusals.
+
+        Lists are bounded: the newest 500 events, the first 20 children and refusals.
+        """
+        number, registry = task_number(task), self._client._registry
+        found = self._client._ask(lambda: detail_rows.details(number))
+        if found is None:
+            raise TaskNotFound(number)
+        retries = None
+        if found.task.kind in registry.kinds:
+            retries = retry_in_force(registry[found.task.kind].retry, self._client.config.usual_retries).retries
+        return details.as_details(found, registry, retries)
+
+    adetails = awaited(details)
 
     def list(
         self,

@@ -14,6 +14,7 @@ import msgspec
 from onceward.client.awaited import awaited
 from onceward.client.namespace import Namespace
 from onceward.errors import ConfigError
+from onceward.model import arguments
 from onceward.model.gates import source_of
 from onceward.model.pause import scope_of
 from onceward.model.times import moment
@@ -41,15 +42,52 @@ class Pause:
     author: str
 
 
+@dataclass(frozen=True, slots=True)
+class HeldTask:
+    """A task that a living worker holds."""
+
+    worker: int
+    task: int
+    kind: str
+    key: str
+    stage: str | None
+    since: datetime
+    """When it was claimed."""
+    is_running: bool | None
+    """Whether its stage runs, or waits in the worker for a slot; None if that cannot be seen from this machine."""
+    in_thread: bool
+
+
 class Workers(Namespace):
     """`app.workers`: the processes that work on the tasks of this database, and what they must not begin."""
 
     def list(self) -> builtins.list[reports.WorkerRow]:
         """The living workers, how many tasks each holds, and what those on this machine are running."""
         store = self._client._store
-        return [_with_stages(worker, store) for worker in self._client._ask(reports.workers)]
+        threads = self._client.config.threads
+        return [_with_stages(worker, store, threads) for worker in self._client._ask(reports.workers)]
 
     alist = awaited(list)
+
+    def held(self, *, limit: int = 200) -> builtins.list[HeldTask]:
+        """What the living workers hold, by worker, the oldest claims first; and what of it runs on this machine."""
+        most, store = arguments.most_of(limit), self._client._store
+        running: dict[int, dict[int, presence.RunningStage] | None] = {}
+        for worker in self._client._ask(reports.workers):
+            stages = stages_of(worker.host, worker.presence, store)
+            running[worker.id] = None if stages is None else {stage.task: stage for stage in stages}
+        found = []
+        for row in self._client._ask(lambda: reports.held(most)):
+            here = running.get(row.worker)
+            stage = None if here is None else here.get(row.task)
+            runs = None if here is None else stage is not None
+            in_thread = stage is not None and stage.thread != 0
+            found.append(
+                HeldTask(row.worker, row.task, row.kind, row.key, row.stage, moment(row.since), runs, in_thread)
+            )
+        return found
+
+    aheld = awaited(held)
 
     def pause(
         self,
@@ -104,14 +142,17 @@ class Workers(Namespace):
                 raise ConfigError(f"there is no {what} {name!r}; this app has: {', '.join(known) or 'none'}")
 
 
-def _with_stages(worker: reports.WorkerRow, store: Store) -> reports.WorkerRow:
+def _with_stages(worker: reports.WorkerRow, store: Store, threads: int) -> reports.WorkerRow:
     if worker.pid and has_died(worker.host, worker.presence, store):
         return msgspec.structs.replace(worker, is_dead=True)
     stages = stages_of(worker.host, worker.presence, store)
     if stages is None:
         return worker
     in_threads = sum(stage.thread != 0 for stage in stages)
-    return msgspec.structs.replace(worker, running=len(stages), threads=in_threads)
+    known = _presence(worker.host, worker.presence, store)
+    places = None if known is None else presence.slots_of(known)
+    slots = None if places is None or places - threads < len(stages) else places - threads
+    return msgspec.structs.replace(worker, running=len(stages), threads=in_threads, slots=slots)
 
 
 def has_died(host: str | None, path: str | None, store: Store) -> bool:

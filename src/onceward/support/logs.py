@@ -77,8 +77,10 @@ def _with_stage(_logger: object, _method: str, event: EventDict) -> EventDict:
     return event
 
 
-def stopping(stages: int) -> str:
+def stopping(stages: int, *, is_away: bool = False) -> str:
     """The line that says what a worker waits for that was told to stop."""
+    if is_away:
+        return "stopping: the database is away, Ctrl-C again not to wait for it"
     if not stages:
         return "stopping: no stage runs"
     several, them = ("", "it") if stages == 1 else ("s", "them")

@@ -237,7 +237,7 @@ def as_lineage(tree: rows.Tree, defaults: Bounds) -> Lineage:
         )  # fmt: skip
 
     roots = tuple(branch(task) for task in below[None])
-    limits = tree.limits or _limits_to_come(tree, defaults)
+    limits = tree.limits or limits_to_come(tree.own_limits, defaults, tree.tasks[0].created_at)
     return Lineage(
         id=tree.head.lineage,
         roots=roots,
@@ -256,10 +256,9 @@ def as_lineage(tree: rows.Tree, defaults: Bounds) -> Lineage:
     )
 
 
-def _limits_to_come(tree: rows.Tree, defaults: Bounds) -> rows.LimitsRow:
-    """The limits that a lineage gets when its root first spawns."""
-    bounds = defaults if tree.own_limits is None else msgspec.json.decode(tree.own_limits, type=Bounds)
-    created_at = tree.tasks[0].created_at
+def limits_to_come(own_limits: bytes | None, defaults: Bounds, created_at: int) -> rows.LimitsRow:
+    """Return the limits that a lineage gets when its root first spawns."""
+    bounds = defaults if own_limits is None else msgspec.json.decode(own_limits, type=Bounds)
     deadline_at = created_at + bounds.deadline_ms
     return rows.LimitsRow(bounds.max_depth, bounds.max_children, bounds.max_tasks, deadline_at, 1, created_at)
 

@@ -8,6 +8,7 @@ import uvicorn
 
 from onceward.app import App
 from onceward.errors import ConfigError
+from onceward.web.carrying import carry, leave
 from onceward.web.guard import LOCAL_HOSTS, Access, is_loopback
 from onceward.web.roles import Role
 from onceward.web.site import DATABASE_WAIT, Site
@@ -40,11 +41,11 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=GRACE_S,
     )
-    carrier = app.bulk.attend()
+    carry(app)
     try:
         uvicorn.Server(config).run()
     finally:
-        carrier.stop()
+        leave(app)
 
 
 class _Mounted:

@@ -12,7 +12,7 @@ from onceward.errors import StoreError
 from onceward.operations.sources import SourceState
 
 LETS_THROUGH = (SourceState.OPEN, SourceState.HALF_OPEN)
-FRESH_S = 5.0
+FRESH_S = 15.0
 """How old the counts of the navigation may be: all open pages share them."""
 
 
@@ -39,6 +39,8 @@ NAVIGATION = (
     Entry("workers", "/workers", "Workers", "w"),
     Entry("alerts", "/alerts", "Alerts", "a"),
     Entry("settings", "/settings", "Settings", "", gives_way=True),
+    Entry("envelope", "/envelope", "Envelope", "", gives_way=True),
+    Entry("store", "/store", "Store", "", gives_way=True),
 )
 
 

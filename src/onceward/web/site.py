@@ -135,7 +135,7 @@ class Site:
         if isinstance(answer, Done):
             await self._record(view, route, "done", answer.count, answer.said)
             logger.info("changed by a page", author=view.caller.name, said=answer.said)
-        back = RedirectResponse(path(view.base, answer.back), status_code=303)
+        back = RedirectResponse(_address(view.base, answer.back), status_code=303)
         said, stays = (answer.said, answer.stays) if isinstance(answer, Done) else (answer.why, True)
         toast = {"said": said[:600], "stays": stays, "is_bad": isinstance(answer, Refused)}
         if isinstance(answer, Done) and answer.command:
@@ -236,6 +236,12 @@ class _Headers:
             await send(message)
 
         await self._app(scope, receive, sending)
+
+
+def _address(base: str, back: str) -> str:
+    """Return the address of a page below the base path, with the question that it may bring."""
+    to, _, question = back.partition("?")
+    return path(base, to) + (f"?{quote(question, safe='=&%+-_.,:~')}" if question else "")
 
 
 def _toast_of(request: Request) -> dict[str, Any] | None:

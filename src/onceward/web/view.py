@@ -121,6 +121,10 @@ class View:
             raise TooSlow(f"the request had not come after {SENT_WITHIN_S:g} s") from None
         return b"".join(pieces)
 
+    async def lists(self) -> dict[str, list[str]]:
+        """Return the fields of a form with all values of each name, as checkboxes send them."""
+        return parse_qs((await self.body()).decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=2_000)
+
     async def form(self) -> dict[str, str]:
         """Return the fields of a form, the last value of each name."""
         fields = parse_qs((await self.body()).decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=1_000)

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from onceward.harmless import one_line
+from onceward.model.decide import wait_text
 from onceward.model.status import Status
 
 KEY_SHOWN = 64
@@ -53,6 +55,16 @@ def exact(at: datetime | None) -> str:
     return UNKNOWN if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1_000:03} UTC"
 
 
+def daytime(at: datetime | None) -> str:
+    """Write the time of day of a moment, to the millisecond: 16:58:20.125."""
+    return UNKNOWN if at is None else f"{at.astimezone(UTC):%H:%M:%S}.{at.microsecond // 1_000:03}"
+
+
+def minute(at: datetime) -> str:
+    """Write the time of day of a moment, to the minute: 16:58."""
+    return f"{at.astimezone(UTC):%H:%M}"
+
+
 def clock(ms: int) -> str:
     """Write a moment in milliseconds, to the second: 2026-11-17 16:58:20."""
     return f"{datetime.fromtimestamp(ms / 1_000, UTC):%Y-%m-%d %H:%M:%S}"
@@ -66,6 +78,11 @@ def iso(at: datetime) -> str:
 def money(amount: Decimal | float | None, places: int = 4) -> str:
     """Write money without its currency: four decimals for what was spent, two for limits."""
     return UNKNOWN if amount is None else f"{amount:,.{places}f}"
+
+
+def pace(count: float) -> str:
+    """Write how many a minute: 1,168, 3.1, 0."""
+    return f"{count:,.0f}" if count >= 20 or count == 0 else f"{count:.1f}"
 
 
 def share(part: float | None, of: float | None = 1) -> str:
@@ -101,6 +118,11 @@ def key_parts(key: str, most: int = KEY_SHOWN) -> KeyParts:
     return KeyParts(text[: most - tail - 1] + "…" if len(text) > most else text[:-tail], text[-tail:])
 
 
+def short(text: str, most: int = 1_000) -> str:
+    """Cut a text for a title: five million letters are read by nobody."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def spark_line(values: Sequence[float], width: float = 120, height: float = 30) -> str:
     """Draw values over time as a path, the largest at the top; an SVG has it in an attribute."""
     if not values:
@@ -121,14 +143,25 @@ def glyph(status: Status | str) -> str:
     return status.word if isinstance(status, Status) else status
 
 
+def waits(waiting_for: str | None) -> str:
+    """Write what a parked task waits for."""
+    return "" if waiting_for is None else f"waits for {wait_text(waiting_for)}"
+
+
 FILTERS = {
+    "waits": waits,
     "number": number,
+    "pace": pace,
+    "one_line": one_line,
     "span": span,
     "clock": clock,
+    "daytime": daytime,
+    "minute": minute,
     "exact": exact,
     "iso": iso,
     "money": money,
     "share": share,
+    "short": short,
     "bytes": size,
     "key_parts": key_parts,
     "glyph": glyph,

@@ -42,6 +42,8 @@ class Attempt:
     waits_since = 0
     """Since when it waits for a slot."""
     refusals = 0
+    observed: Any = None
+    """What an observer has noted of its stage."""
     error: BaseException | None = None
     """What its stage has raised, if that decided what becomes of it."""
     bill: Bill | None = None

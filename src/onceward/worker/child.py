@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import threading
 from typing import Any
@@ -28,6 +29,9 @@ def main() -> None:
     parser.add_argument("--failures", type=int)
     parser.add_argument("--until-idle", action="store_true")
     given = parser.parse_args()
+    # Its supervisor has blocked Ctrl-C for it until here. It is for the supervisor to say what it means.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         app: Any = find_app.load(given.app, "a worker")
     except StartedByImport as error:

@@ -26,7 +26,7 @@ from onceward.model.times import SystemClock
 from onceward.model.tracebacks import trace_of
 from onceward.store.governance.cache import look_up
 from onceward.support.logs import stages_in_records
-from onceward.worker import find_app
+from onceward.worker import find_app, observing
 from onceward.worker.engine_threads import off_loop
 from onceward.worker.isolated import (
     FilledNotice,
@@ -165,6 +165,8 @@ def _ran(start: StageStart, connection: socket.socket) -> StageReturned | StageR
     payload = pipeline._read(start.lease.payload, start.lease.version)
     parts = {(name, part): value for name, part, value in start.parts}
     context: Context[Any] = Context(payload, start.lease, stage, parts, start.signals, FarDesk(connection, app))
+    if observing.observer is not None:
+        observing.observer.begins_apart(start.lease, stage)
     token = current.set(context)
     try:
         with limited(start.limits, for_good=not start.is_kept), stages_in_records(fields_of_stage):

@@ -19,7 +19,7 @@ def load(location: str, needed_by: str = "a command") -> Any:
     """The app at a location. Its module may begin no work while it is imported."""
     where, _, name = location.rpartition(":")
     if not where or not name:
-        raise ConfigError(f"{location!r} names no app; write module:name, for example myproject.tasks:app")
+        raise ConfigError(f"{location!r} names no app; write module:name, for example {_likely(location)}")
     with importing(Path(where).name, needed_by):
         module = _module_of_file(Path(where)) if where.endswith(".py") else _module(where)
     try:
@@ -38,7 +38,20 @@ def _is_app(value: Any) -> bool:
 def _names_of_apps(module: Any, where: str) -> str:
     """Say under which names a module holds an App."""
     names = [f"{where}:{name}" for name, value in vars(module).items() if _is_app(value)]
-    return f"did you mean {' or '.join(names)}?" if names else "it has no App"
+    if names:
+        return f"did you mean {' or '.join(names)}?"
+    file = getattr(module, "__file__", None)
+    return "it has no App" if file is None else f"{file} has no App"
+
+
+def _likely(location: str) -> str:
+    """What a location without a name may have meant."""
+    where = location.strip(":")
+    if not where:
+        return "myproject.tasks:app"
+    if where.endswith(".py") or "." not in where:
+        return f"{where}:app"
+    return ":".join(where.rpartition(".")[::2])
 
 
 def _module(name: str) -> Any:

@@ -150,6 +150,14 @@ def _opened(path: Path) -> int:
     raise FileNotFoundError(path)
 
 
+def slots_of(path: Path) -> int | None:
+    """Return how many stages there is room for in a file: those that may run at once, and one for each thread."""
+    try:
+        return path.stat().st_size // _SLOT.size
+    except OSError:
+        return None
+
+
 def running(path: Path) -> list[RunningStage] | None:
     """What runs, or ran when it died, in the process of a file; None if the file is gone."""
     try:

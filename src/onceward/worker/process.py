@@ -29,7 +29,7 @@ from onceward.store.lines.memory import LineMemory
 from onceward.store.operations.intake import MakeTasks
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
-from onceward.worker import crash_points, separate_writer
+from onceward.worker import crash_points, observing, separate_writer
 from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.cache_reader import CacheReader
 from onceward.worker.committer import Committer
@@ -104,6 +104,8 @@ class WorkerProcess:
         self._schedules = schedules
         self._watches = watches
         self._supervised = orders.worker is not None
+        if self._supervised and store.dialect == "sqlite":  # the supervisor has registered it there
+            store.seen.was_there = True
         self._queues = registry.queues if orders.queues is None else orders.queues
         self._stop_requests = 0
         self._asked_to_stop: asyncio.Event | None = None
@@ -159,6 +161,8 @@ class WorkerProcess:
                     # again under a new name. (A supervisor starts another child.)
                     self._lost_everything = False
         finally:
+            if observing.observer is not None:
+                await off_loop(observing.observer.flush)
             sqlite_library_guard.insist_no_longer()
 
     async def _work(self) -> None:
@@ -174,7 +178,7 @@ class WorkerProcess:
             if worker is not None:
                 await self._work_as(worker, session, here)
         finally:
-            for number in signals:
+            for number in signals:  # not sooner: a second Ctrl-C must not cut the end short
                 loop.remove_signal_handler(number)
             if here is not None:
                 here.remove()
@@ -380,7 +384,7 @@ class WorkerProcess:
                         runner.claims.next_due_at = None
                     runner.look_again()
             if stop.done() and not self._supervised:
-                logger.info(stopping(len(runner.leases.tasks)))
+                logger.info(stopping(len(runner.leases.tasks), is_away=database.is_away))
         finally:
             stop.cancel()
 
@@ -439,6 +443,8 @@ class WorkerProcess:
         runner.release_all()
         last = time.monotonic() + LAST_COMMITS_S
         while not runner.is_drained and time.monotonic() < last:
+            if database.is_away and self._stop_requests > 1:
+                break
             await first_of(None, runner.changed, 0.005)
             runner.changed.clear()
 

@@ -42,7 +42,7 @@ from onceward.settings.config import Config
 from onceward.store.attempts.commit_results import CommitResult, GivenUp
 from onceward.store.lines.memory import Line
 from onceward.support.logs import EngineLog
-from onceward.worker import crash_points
+from onceward.worker import crash_points, observing
 from onceward.worker.attempt import Attempt, StageTimeout
 from onceward.worker.claim_ahead import LATE_MS, ClaimAhead
 from onceward.worker.decide_move import MoveDecider
@@ -241,6 +241,8 @@ class Runner:
             crash_points.reach(f"after {stage.name}")
         effects = attempt.context._end()
         attempt.bill = effects.bill
+        if observing.observer is not None:
+            observing.observer.ended(attempt)
         if attempt.lost:
             self._forget(attempt)
             return
@@ -288,6 +290,8 @@ class Runner:
         )
 
     def _after_commit(self, attempt: Attempt, move: Move, verdict: CommitResult, has_children: bool) -> None:
+        if observing.observer is not None:
+            observing.observer.committed(attempt, move, verdict)
         if type(move) is Advance:
             self._committing -= 1
         else:

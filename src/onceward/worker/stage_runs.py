@@ -22,7 +22,7 @@ from onceward.authoring.stage import Stage
 from onceward.authoring.worker_port import Desk
 from onceward.errors import LeaseLost
 from onceward.settings.config import Config
-from onceward.worker import crash_points
+from onceward.worker import crash_points, observing
 from onceward.worker.attempt import Attempt
 from onceward.worker.isolated import run_isolated
 from onceward.worker.runner_ports import Place
@@ -155,6 +155,8 @@ class StageRuns:
         if not attempt.take_ticket():
             raise LeaseLost(f"task {attempt.lease.task} was given back before its stage began")
         self._start_clock(attempt, threading.get_native_id())
+        if observing.observer is not None:
+            observing.observer.begins(attempt)
         current.set(attempt.context)
         return attempt.stage.function(attempt.context)
 
@@ -180,6 +182,8 @@ class StageRuns:
             stage = attempt.stage
             self._start_clock(attempt, self._thread)
             attempt.task = carrier
+            if observing.observer is not None:
+                observing.observer.begins(attempt)
             current.set(attempt.context)
             value, error = None, None
             try:
@@ -202,6 +206,8 @@ class StageRuns:
 
     async def _run_isolated(self, attempt: Attempt) -> None:
         stage = attempt.stage
+        if observing.observer is not None:
+            observing.observer.begins(attempt)
         try:
             value = await run_isolated(attempt, self._app_path, self._desk, self._processes)
         except BaseException as error:  # as above; a death of its process is an error too, of a kind of its own

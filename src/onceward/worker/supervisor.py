@@ -49,6 +49,7 @@ SETTLED_AFTER_S = 10.0
 LONGEST_GOODBYE_S = 15.0
 """How long after its grace period a child may take to give back its leases before we do it for it."""
 
+_CHILD = ("-P", "-m", "onceward.worker.child")  # -P: a queue.py of the app is not Python's
 logger = EngineLog("onceward.supervisor")
 
 
@@ -226,7 +227,7 @@ class Supervisor:
         path = presence.new_path(self._store.presence_folder)
         new = NewWorker(name, socket.gethostname(), 0, str(path), "", "", self._in_force.config.lease_ms)
         worker = self._session.transact(lambda: register(new, self._store.clock.now()))
-        command = [sys.executable, "-m", "onceward.worker.child", self._app_path, str(worker), str(path), name]
+        command = [sys.executable, *_CHILD, self._app_path, str(worker), str(path), name]
         if self._concurrency is not None:
             command += ["--concurrency", str(self._concurrency)]
         command += [f"--queue={queue}" for queue in self._queues or ()]  # one by one: their names may hold anything
@@ -264,7 +265,9 @@ class Supervisor:
         """Take back what a child that has ended still held, and forget it."""
         seen = next((one for one in self._session.ask(living_workers) if one.id == child.worker), None)
         began_well = code == 0
-        if seen is not None:
+        if seen is not None and self._stop_at is not None and not child.presence.exists():
+            self._session.transact(lambda: stop(child.worker, "stopped before it began", self._store.clock.now()))
+        elif seen is not None:
             # It has not signed off, whatever its exit code says: a stage can end its process with 0 too.
             reclaimed = self._housekeeping.bury(seen, _death(child, code))
             if reclaimed is None:
@@ -366,8 +369,11 @@ class Supervisor:
     def _tell_to_stop(self, times: int) -> None:
         if self._stop_at is None:
             self._stop_at = time.monotonic()
-            logger.info(stopping(sum(len(presence.running(child.presence) or ()) for child in self._children)))
+            stages = sum(len(presence.running(child.presence) or ()) for child in self._children)
+            logger.info(stopping(stages, is_away=database.is_away))
         for child in self._children:
+            if not child.presence.exists():  # it is still importing the application, and holds nothing
+                child.process.kill()
             with suppress(OSError, ValueError):
                 assert child.process.stdin is not None
                 child.process.stdin.write(b"stop\n" * (1 if times == 1 else 2))
@@ -393,6 +399,8 @@ class Supervisor:
 def _begun(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
     """A child, and the end of a pipe to it that is written to without waiting."""
     read_end, write_end = os.pipe()
+    # Ctrl-C on a terminal reaches the child too: until it can say what that means to it, it does not hear it.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         os.set_blocking(write_end, False)
         given = [*command, "--failures", str(read_end)]
@@ -401,6 +409,7 @@ def _begun(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
         os.close(write_end)
         raise
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(read_end)
 
 

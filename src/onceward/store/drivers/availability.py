@@ -31,7 +31,7 @@ class Availability:
             if is_news:
                 self._since = time.monotonic()
         if is_news:
-            logger.warning("the database cannot be used, trying again", error=str(error).strip())
+            logger.warning("the database cannot be used, trying again", error=" ".join(str(error).split()))
 
     def note_success(self, session: object) -> None:
         """Note that a session has succeeded; log it when no session is in trouble any more."""

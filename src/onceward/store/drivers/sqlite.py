@@ -129,6 +129,13 @@ class OpenedFile:
             raise ConnectionLost(f"{self._path} was deleted, or another file was put in its place, while it was open")
 
 
+class Sighting:
+    """Whether any session of a store has opened its file: from then on no session makes an empty one in its place."""
+
+    def __init__(self) -> None:
+        self.was_there = False
+
+
 def size_of_log(path: str) -> int:
     """The size of a database's log in bytes; 0 if there is none."""
     with suppress(OSError):
@@ -150,11 +157,11 @@ class SqliteSession(Session):
         *,
         read_only: bool = False,
         patience_s: float = 60.0,
-        was_there: bool = False,
+        seen: Sighting | None = None,
     ) -> None:
         super().__init__(clock, patience_s)
         self._path = path
-        self._was_there = was_there
+        self._seen = seen or Sighting()
         self._on_connect = on_connect
         self._read_only = read_only
         self._connection: apsw.Connection | None = None
@@ -170,17 +177,17 @@ class SqliteSession(Session):
 
     def _open(self) -> apsw.Connection:
         sqlite_library_guard.opening_with_apsw(self._path)
-        if not (self._was_there or self._path.endswith(IN_MEMORY)):
+        if not (self._seen.was_there or self._path.endswith(IN_MEMORY)):
             insist_on_local_disk(self._path)
             make_private(self._path)
         try:
-            connection = apsw.Connection(self._path, flags=flags_for(self._path, was_there=self._was_there))
+            connection = apsw.Connection(self._path, flags=flags_for(self._path, was_there=self._seen.was_there))
             self._file = OpenedFile(self._path)
         except apsw.CantOpenError as error:
             why = str(error)
             if not Path(self._path).absolute().parent.exists():
                 why = "its folder does not exist"
-            elif self._was_there and not Path(self._path).exists():
+            elif self._seen.was_there and not Path(self._path).exists():
                 why = "it is not there any more"
             raise StoreUnavailable(f"the database file {self._path} cannot be opened: {why}") from error
         except apsw.Error as error:
@@ -206,7 +213,7 @@ class SqliteSession(Session):
         # SQLite calls it when a statement is prepared, not when it runs: the engine's own stay in apsw's cache.
         connection.authorizer = self._allow
         self._was_changed = False
-        self._was_there = True
+        self._seen.was_there = True
         return connection
 
     def _wait_politely(self, tries: int) -> bool:

@@ -29,6 +29,7 @@ from onceward.store.drivers.sqlite import (
     BUSY_LIMIT_S,
     OnConnect,
     OpenedFile,
+    Sighting,
     SqliteSession,
     as_parameter,
     in_portions,
@@ -202,13 +203,14 @@ class ClientSqliteSession(Session):
         *,
         read_only: bool = False,
         patience_s: float = 60.0,
+        seen: Sighting | None = None,
     ) -> None:
         super().__init__(clock, patience_s)
         self._path = path
         self._on_connect = on_connect
         self._read_only = read_only
         self._session: Session | None = None
-        self._was_there = False
+        self._seen = seen or Sighting()
         self._turn = threading.RLock()
         self._user = 0
         sqlite_library_guard.on_change(path, self._change_to)
@@ -221,7 +223,7 @@ class ClientSqliteSession(Session):
             except TwoSqliteLibraries:  # sqlite3 came between the choice and the opening
                 self._session = None
                 connection = self._chosen().opened()
-            self._was_there = True
+            self._seen.was_there = True
             return connection
 
     def _chosen(self) -> Session:
@@ -232,7 +234,7 @@ class ClientSqliteSession(Session):
                 )
             else:
                 self._session = SqliteSession(
-                    self._path, self.clock, self._on_connect, read_only=self._read_only, was_there=self._was_there
+                    self._path, self.clock, self._on_connect, read_only=self._read_only, seen=self._seen
                 )
         return self._session
 

@@ -12,7 +12,7 @@ from onceward.model.connection import Dialect
 from onceward.model.times import StoreClock
 from onceward.store.drivers import sqlite_library_guard
 from onceward.store.drivers.session import Session
-from onceward.store.drivers.sqlite import IN_MEMORY, OnConnect, SqliteSession, flags_for
+from onceward.store.drivers.sqlite import IN_MEMORY, OnConnect, Sighting, SqliteSession, flags_for
 
 
 class SqliteStore:
@@ -25,6 +25,7 @@ class SqliteStore:
         self.path = f"file:/onceward-{uuid.uuid4().hex}{IN_MEMORY}" if self.is_memory else path
         self.clock = clock
         self._on_connect = on_connect
+        self.seen = Sighting()
         if not self.is_memory:
             sqlite_library_guard.watch()
         # A database in memory ends with its last connection: this one lasts as long as the store.
@@ -32,7 +33,9 @@ class SqliteStore:
 
     def session(self, *, read_only: bool = False, patience_s: float = 60.0) -> Session:
         """A new session."""
-        return SqliteSession(self.path, self.clock, self._on_connect, read_only=read_only, patience_s=patience_s)
+        return SqliteSession(
+            self.path, self.clock, self._on_connect, read_only=read_only, patience_s=patience_s, seen=self.seen
+        )
 
     def client_session(self, *, read_only: bool = False) -> Session:
         """A session for a program that enqueues and reads, through the SQLite library that the process already uses."""
@@ -40,7 +43,7 @@ class SqliteStore:
             return self.session(read_only=read_only)
         from onceward.store.drivers.sqlite3_client import ClientSqliteSession  # a worker never loads the other library
 
-        return ClientSqliteSession(self.path, self.clock, self._on_connect, read_only=read_only)
+        return ClientSqliteSession(self.path, self.clock, self._on_connect, read_only=read_only, seen=self.seen)
 
     @property
     def place(self) -> str:

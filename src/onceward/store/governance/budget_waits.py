@@ -201,6 +201,16 @@ def read_budgets(name: str | None, now: int, limit: int) -> Op[list[tuple[Accoun
     return [(Account(*row[:-2]), row[-2], row[-1]) for row in rows]
 
 
+def read_limit_changes(name: str) -> Op[Rows]:
+    """Read the limits that operators have given a budget, newest first: scope, ceiling, time, author."""
+    return (yield Query("budget_limit_changes", {"name": name, "limit": 100}))
+
+
+def read_reservations(name: str, scope: str, limit: int) -> Op[Rows]:
+    """Read what is set aside of a budget for attempts: task, kind, key, stage, amount, start."""
+    return (yield Query("reservations_of_budget", {"name": name, "scope": scope, "limit": limit}))
+
+
 def read_holds(name: str | None, limit: int) -> Op[Rows]:
     """Read the holds of budgets, or of one, the oldest first."""
     return (yield Query("read_holds", {"name": name, "limit": limit}))

@@ -5,6 +5,7 @@ Modules in `__all__` are for the whole engine, the others for the store alone.
 
 __all__ = [
     "batches",
+    "branches",
     "growth",
     "pause_lineage",
     "raise_limits",

@@ -181,7 +181,7 @@ def read_tree(wanted: int | uuid.UUID, *, subtree: bool, limit: int) -> Op[Tree]
         ],
         LimitsRow(*found[0]) if found else None,
         bytes(own[0][0]) if own and own[0][0] is not None else None,
-        _as_counts(counted),
+        as_counts(counted),
     )
 
 
@@ -210,8 +210,8 @@ def read_lineages(*, limit: int, largest: bool) -> Op[list[LineageRow]]:
             counted.setdefault(root, []).append(count)
     return [
         LineageRow(
-            as_uuid(lineage), root, kind, _key(key, fields), Status(status), bool(paused), tasks, max_tasks,
-            deadline_at, created_at, _as_counts(counted.get(root, [])),
+            as_uuid(lineage), root, kind, shown_key(key, fields), Status(status), bool(paused), tasks, max_tasks,
+            deadline_at, created_at, as_counts(counted.get(root, [])),
         )
         for lineage, root, kind, key, fields, status, paused, tasks, max_tasks, deadline_at, created_at in rows
     ]  # fmt: skip
@@ -232,7 +232,7 @@ def _as_tree_row(row: Row) -> TreeRow:
     (task, parent, depth, kind, key, fields, status, stage, fence, failures, reason, waiting_for, paused, refusals,
      due_at, created_at, ended_at, cost) = row  # fmt: skip
     return TreeRow(
-        task, parent, depth, kind, _key(key, fields), Status(status), stage, fence, failures, reason, waiting_for,
+        task, parent, depth, kind, shown_key(key, fields), Status(status), stage, fence, failures, reason, waiting_for,
         bool(paused), refusals, due_at, created_at, ended_at, cost,
     )  # fmt: skip
 
@@ -241,7 +241,7 @@ def _as_refusal(row: Row) -> RefusalRow:
     return RefusalRow(as_uuid(row[0]), *row[1:])
 
 
-def _as_counts(rows: Sequence[Row]) -> Counts:
+def as_counts(rows: Sequence[Row]) -> Counts:
     """From rows of status, count, deepest, refusals, paused, cost."""
     statuses, counts, deepest, refusals, paused, costs = zip(*rows, strict=True) if rows else ((),) * 6
     return Counts(
@@ -253,5 +253,5 @@ def _as_counts(rows: Sequence[Row]) -> Counts:
     )
 
 
-def _key(key: str | None, fields: bytes | None) -> str:
+def shown_key(key: str | None, fields: bytes | None) -> str:
     return key if key is not None else bytes(fields or b"").decode(errors="ignore")

@@ -7,6 +7,7 @@ __all__ = [
     "access",
     "alerts",
     "bulk",
+    "history_samples",
     "hourly_usage",
     "importing",
     "intake",

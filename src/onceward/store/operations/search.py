@@ -24,7 +24,7 @@ FEW = 10_000
 """How many tasks a source may name that is not in the order of ids: it is read whole."""
 FIRST_STRETCH, STRETCH = 1_250, 10_000
 """How many ids a portion of a scan goes back: more with every portion."""
-SMALLEST, LARGEST_PORTION = 250, 5_000
+SMALLEST, LARGEST_PORTION = 250, 2_000
 MOST_LOOKED_AT = 200_000
 """How many tasks a list looks at before it says how far it has come."""
 CLOCKS_DIFFER_MS = 600_000

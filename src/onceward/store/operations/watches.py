@@ -17,6 +17,7 @@ from onceward.model.hourly_usage import DAYS_BACK_MS, HOUR_MS, SPENDING
 from onceward.model.watch import MOST_TASKS, Finding
 from onceward.model.watch_thresholds import Thresholds
 from onceward.store.op import Many, Op, Query
+from onceward.store.operations.history_samples import DAY_MS, take_samples
 from onceward.store.operations.hourly_usage import total_spending
 from onceward.store.rows import as_ids, as_uuid
 
@@ -63,6 +64,7 @@ def begin_look(now: int, limits: Thresholds, log_bytes: int) -> Op[Look]:
     samples = {TASKS: task, REFUSALS: refusal, **{LINE + line: count for line, count in lines.items()}}
     if not (yield Query("samples_named", {"since": now - HOUR_MS, "names": list(SPENDING)})):
         samples |= yield from total_spending()
+    samples |= yield from take_samples(now)
     return Look(
         now,
         limits,
@@ -77,7 +79,10 @@ def store_samples(look: Look) -> Op[None]:
     """Store the samples of a look for later looks, and delete old ones."""
     kept_ms = 2 * look.limits.window_ms
     long_kept = {"kept_long": list(SPENDING), "long_before": look.now - max(kept_ms, DAYS_BACK_MS)}
-    yield Query("forget_samples", {"before": look.now - kept_ms, "after": look.now + kept_ms, **long_kept})
+    yield Query(
+        "forget_samples",
+        {"before": look.now - kept_ms, "after": look.now + kept_ms, "day_before": look.now - DAY_MS, **long_kept},
+    )
     yield Many("insert_samples", sorted(look.samples.items()), (look.now,))
 
 

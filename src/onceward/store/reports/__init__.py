@@ -3,4 +3,4 @@
 Modules in `__all__` are for the whole engine, the others for the store alone.
 """
 
-__all__ = ["hour", "stats", "tasks", "waits"]
+__all__ = ["details", "health", "hour", "standing", "stats", "tasks", "waits"]

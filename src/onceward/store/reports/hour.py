@@ -14,13 +14,13 @@ from onceward.model.times import NEVER
 from onceward.store.op import Op, Query, Row
 from onceward.store.rows import as_uuid
 
-FIRST = 4_000
+FIRST = 2_000
 """How many of the newest rows of the log the first look reads."""
 MOST_NEW = 20_000
 """How many the others read at most; if there are more, the figures begin anew."""
-MOST_OLDER = 2_000
+MOST_OLDER = 1_000
 """How many older ones each look reads, until they reach back an hour."""
-LATE = 500
+LATE = 300
 """How many rows are read a second time: their neighbours may have been committed late."""
 MOST_BACK = 300_000
 """How many older ones altogether."""

@@ -110,12 +110,27 @@ class WorkerRow(msgspec.Struct, frozen=True, gc=False):
     running: int | None = None
     threads: int | None = None
     """How many stages run there, and how many of them in threads; None if it is on another machine."""
+    slots: int | None = None
+    """How many stages may run there at once, as far as this machine can tell; it takes as many threads as are set."""
     is_dead: bool = False
     """Whether its process has ended, as is seen on its own machine; the next worker takes over what it held."""
 
     def is_silent(self, now: int) -> bool:
         """Whether its heartbeats have stayed away for half its lease; after the whole it is declared dead."""
         return now - self.beat_at > self.lease_ms // 2
+
+
+class HeldRow(msgspec.Struct, frozen=True, gc=False):
+    """A task that a living worker holds."""
+
+    worker: int
+    task: int
+    kind: str
+    key: str
+    stage: str | None
+    """The stage that is to run, or runs; None before the first."""
+    since: int
+    """When it was claimed."""
 
 
 class ReadyLine(msgspec.Struct, frozen=True, gc=False):
@@ -264,6 +279,11 @@ def workers() -> Op[list[WorkerRow]]:
     """The living workers. One that died a moment ago is among them until it is missed."""
     rows = yield Query("report_workers")
     return [WorkerRow(*row) for row in rows]
+
+
+def held(limit: int) -> Op[list[HeldRow]]:
+    """What living workers hold, the oldest claims of each first; at most so many tasks."""
+    return [HeldRow(*row) for row in (yield Query("held_tasks", {"limit": limit}))]
 
 
 def backlog() -> Op[Backlog]:

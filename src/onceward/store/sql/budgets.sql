@@ -18,6 +18,25 @@ SELECT name, scope, ceiling
 FROM onceward_budget_limit
 WHERE name IN TEXTS :names
 
+-- name: budget_limit_changes
+SELECT scope, ceiling, at, author
+FROM onceward_budget_limit
+WHERE name = :name
+ORDER BY at DESC, scope
+LIMIT :limit
+
+-- name: reservations_of_budget
+-- What is set aside of a budget for attempts, the largest first.
+SELECT r.task, t.kind, substr(coalesce(t.key, ''), 1, 400), t.stage, r.amount, t.started_at
+FROM onceward_reservation r
+JOIN onceward_task t ON t.id = r.task AND t.token = r.token
+WHERE r.budget = :name
+  AND r.scope = :scope
+  AND r.hold = ''
+  AND r.state = 0
+ORDER BY r.amount DESC, r.task
+LIMIT :limit
+
 -- name: insert_reservations
 INSERT INTO onceward_reservation (task, token, budget, scope, window_at, amount)
 ROWS (task bigint, token bytea, budget text, scope text, window_at bigint, amount bigint)

@@ -31,9 +31,34 @@ ON CONFLICT (at, name) DO NOTHING
 
 -- name: forget_samples
 DELETE FROM onceward_sample
-WHERE (at < :before AND NOT (name IN TEXTS :kept_long))
+WHERE (at < :before AND NOT (name IN TEXTS :kept_long) AND substr(name, 1, 8) <> 'history ')
+   OR (at < :day_before AND substr(name, 1, 8) = 'history ')
    OR at < :long_before
    OR at > :after
+
+-- name: budgets_to_sample
+SELECT name, spent, reserved, ceiling
+FROM onceward_budget
+WHERE scope = ''
+  AND (ends_at IS NULL OR ends_at > :now)
+ORDER BY name
+LIMIT :limit
+
+-- name: gates_to_sample
+-- The gates that were used last, and of the others those that are shut.
+SELECT name, calls, failures, opened, enabled, paused_until, is_half_open
+FROM onceward_gate
+WHERE substr(name, 1, 1) NOT IN ('=', '#', '$', '~')
+ORDER BY CASE WHEN enabled = 0 OR paused_until > :now THEN 1 ELSE 0 END DESC, taken_at DESC, name
+LIMIT :limit
+
+-- name: history_samples
+SELECT at, name, value
+FROM onceward_sample
+WHERE at >= :since
+  AND substr(name, 1, length(:prefix)) = :prefix
+ORDER BY at
+LIMIT :limit
 
 -- name: count_lines
 SELECT lane, count(*)

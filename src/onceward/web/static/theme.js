@@ -3,3 +3,4 @@ try {
   const chosen = localStorage.getItem("onceward-theme");
   if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
 } catch { /* a browser that keeps nothing follows its system */ }
+document.documentElement.classList.add("scripted");

@@ -1,0 +1,1 @@
+"""`onceward top`: a live view of a database in a terminal. It needs the extra `tui`."""

@@ -94,7 +94,7 @@ class View:
     @property
     def task_id(self) -> int:
         """The number of the task that the path names, `/tasks/{id}`; an error that says so if it is none."""
-        text = self.path["id"]
+        text = str(self.path["id"])
         if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
             raise NotThere(f"{arguments.shown(text)} is not the number of a task, which is a whole number like 17")
         return int(text)

@@ -21,6 +21,7 @@ from onceward.web.answers import Done, Page, Refused
 from onceward.web.frames import Trace, read_trace
 from onceward.web.roles import Role
 from onceward.web.route import Answer, action, page
+from onceward.web.shown import shown_details
 from onceward.web.stored_values import pretty, shown_value
 from onceward.web.view import View
 from onceward.web.waterfall import waterfall
@@ -35,6 +36,7 @@ GATE_COMMAND = "onceward source "
 async def show(view: View) -> Answer:
     """Show a task."""
     details, why = await asyncio.gather(view.app.tasks.adetails(view.task_id), view.app.awhy(view.task_id))
+    details = shown_details(details, view.caller, await view.app.tasks.asecret_fields())
     task = details.task
     return Page(
         "task.html",
@@ -64,7 +66,8 @@ async def show(view: View) -> Answer:
 
 async def payload(view: View) -> Answer:
     """Show the whole payload of a task as text."""
-    details = await view.app.tasks.adetails(view.task_id)
+    found = await view.app.tasks.adetails(view.task_id)
+    details = shown_details(found, view.caller, await view.app.tasks.asecret_fields())
     return PlainTextResponse(await asyncio.to_thread(pretty, details.payload), headers={"Cache-Control": "no-store"})
 
 

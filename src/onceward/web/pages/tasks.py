@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from shlex import quote
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -14,9 +15,11 @@ from onceward.model.task_filter import TaskFilter, parse_filter
 from onceward.store.operations.bulk import Action
 from onceward.web.answers import Done, Page, Refused
 from onceward.web.carrying import carry
+from onceward.web.filters import allowed_filter
 from onceward.web.rendering import path
 from onceward.web.roles import Role
 from onceward.web.route import Answer, Route, action, page
+from onceward.web.shown import shown_task
 from onceward.web.view import View
 
 ON_A_PAGE = 50
@@ -79,14 +82,21 @@ async def show(view: View) -> Answer:
     }
     try:
         wanted = parse_filter(text)
+        allowed = await _allowed(view, text)
     except FilterError as error:
         values |= {"wrong": error, "wrong_parts": _parts(error)}
         return Page("tasks.html", values, "Tasks", "tasks", 400, None)
-    found = await view.app.tasks.asearch(wanted, cursor, ON_A_PAGE)
+    found = await view.app.tasks.asearch(allowed, cursor, ON_A_PAGE)
+    found = replace(found, tasks=tuple(shown_task(one, view.caller) for one in found.tasks))
     values |= {"wanted": str(wanted), "words": _words(wanted), "found": found}
     if values["with_all"]:
-        values |= {"count": await view.app.tasks.acount(wanted), "groups": await view.app.tasks.agroups(wanted)}
+        values |= {"count": await view.app.tasks.acount(allowed), "groups": await view.app.tasks.agroups(allowed)}
     return Page("tasks.html", values, "Tasks", "tasks", refresh_s=REFRESH_S if cursor is None else None)
+
+
+async def _allowed(view: View, text: str) -> TaskFilter:
+    """Return a filter as the caller may use it: a viewer finds no secret field by it."""
+    return allowed_filter(text, view.caller, await view.app.tasks.asecret_fields() if text else {})
 
 
 def _parts(error: FilterError) -> tuple[str, str, str]:
@@ -113,13 +123,14 @@ async def _running(view: View) -> list[Any]:
 async def counted(view: View) -> Answer:
     """Return how many tasks match a filter, as a piece of the page."""
     text = view.query.get("filter", "")
-    return Page("tasks_count.html", {"count": await view.app.tasks.acount(text), "wanted": text}, refresh_s=None)
+    allowed = await _allowed(view, text)
+    return Page("tasks_count.html", {"count": await view.app.tasks.acount(allowed), "wanted": text}, refresh_s=None)
 
 
 async def groups(view: View) -> Answer:
     """Return the errors of the tasks that match a filter, as a piece of the page."""
     text = view.query.get("filter", "")
-    found = await view.app.tasks.agroups(text)
+    found = await view.app.tasks.agroups(await _allowed(view, text))
     return Page("tasks_groups.html", {"groups": found, "wanted": text}, refresh_s=None)
 
 

@@ -16,6 +16,7 @@ import pytest
 from psycopg import errors as pg
 
 from onceward import App, Config, Connection, Context, Payload, Pipeline, Retry, Status
+from onceward.worker import writer
 
 BESIDE = 50
 LIMIT_S = 15.0
@@ -41,7 +42,15 @@ def url(request: pytest.FixtureRequest) -> str:
 class Scene:
     """Bad tasks among good ones, run by a real worker in this process."""
 
-    def __init__(self, url: str, writes: list[Write], retries: int = 1, **config: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        writes: list[Write],
+        retries: int = 1,
+        on_connect: Callable[[Any], None] | None = None,
+        good_after: str | None = None,
+        **config: Any,
+    ) -> None:
         self.writes = writes
         self.calls: Counter[int] = Counter()
         self.good_at = 0.0
@@ -57,11 +66,11 @@ class Scene:
             if ctx.payload.number % 2:
                 ctx.write(self.note)
 
-        self.app = App(url, [bad, good], config=Config(grace="1s", **config))
+        self.app = App(url, [bad, good], config=Config(grace="1s", **config), on_connect=on_connect)
         self.app.prepare()
-        self.good = self.app.enqueue_many([Good(number) for number in range(BESIDE // 2)])
+        self.good = self.app.enqueue_many([Good(number) for number in range(BESIDE // 2)], after=good_after)
         self.bad = self.app.enqueue_many([Bad(number) for number in range(len(writes))])
-        self.good += self.app.enqueue_many([Good(number) for number in range(BESIDE // 2, BESIDE)])
+        self.good += self.app.enqueue_many([Good(number) for number in range(BESIDE // 2, BESIDE)], after=good_after)
 
     def write(self, connection: Connection, number: int) -> None:
         self.calls[number] += 1
@@ -162,8 +171,8 @@ def fails_at_the_commit(connection: Connection) -> None:
     connection.execute("INSERT INTO late VALUES (1), (1)")
 
 
-SQLITE = [opens_another_file, corrupts_an_index, rolls_back]
-POSTGRES = [kills_its_backend, is_not_allowed, connects_elsewhere, fails_at_the_commit]
+SQLITE: list[Write] = [opens_another_file, corrupts_an_index, rolls_back]
+POSTGRES: list[Write] = [kills_its_backend, is_not_allowed, connects_elsewhere, fails_at_the_commit]
 
 
 def test_a_write_that_costs_its_transaction_is_sent_alone_and_ends_its_own_task(url: str) -> None:
@@ -172,6 +181,58 @@ def test_a_write_that_costs_its_transaction_is_sent_alone_and_ends_its_own_task(
     assert scene.run() < LIMIT_S
     scene.assert_kept_apart()
     assert all(count <= 2 * (3 + 2) for count in scene.calls.values())
+
+
+def needs_more_than_there_is(connection: Connection) -> None:
+    connection.execute("CREATE TABLE IF NOT EXISTS much (text text)")
+    connection.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30) "
+                       "INSERT INTO much SELECT hex(zeroblob(500000)) FROM n")  # fmt: skip
+
+
+def fills_the_disk_of_the_server(connection: Connection) -> None:
+    """As a statement does whose temporary files take all space: with its end the space is there again."""
+    connection.execute(
+        "CREATE FUNCTION pg_temp.fill() RETURNS void LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'could not write to a temporary file' USING ERRCODE = 'disk_full'; END $$"
+    )
+    connection.execute("SELECT pg_temp.fill()")
+
+
+def limit_pages(connection: Any) -> None:
+    """Let a SQLite file have about six megabytes."""
+    if isinstance(connection, apsw.Connection):
+        connection.pragma("max_page_count", 1_500)
+
+
+@pytest.mark.both
+def test_a_write_that_fills_a_disk_that_is_not_full_ends_its_own_task(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "FULL_FOR_MS", 300)
+    write = needs_more_than_there_is if url.startswith("sqlite") else fills_the_disk_of_the_server
+    scene = Scene(url, [write], on_connect=limit_pages)
+    assert scene.run() < LIMIT_S
+    scene.assert_kept_apart()
+    reason = scene.app.tasks.get(scene.bad[0].id).reason or ""
+    assert "FullError" in reason or "DiskFull" in reason
+
+
+def costly_writes(url: str) -> list[Write]:
+    """The writes above that cost more than their own rows."""
+    if url.startswith("sqlite"):
+        return [*SQLITE, needs_more_than_there_is]
+    return [*POSTGRES, fills_the_disk_of_the_server]
+
+
+@pytest.mark.both
+def test_a_write_that_is_alone_in_its_transaction_holds_up_nothing_that_comes_later(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "FULL_FOR_MS", 300)
+    for write in costly_writes(url):
+        scene = Scene(url, [write], on_connect=limit_pages, good_after="300ms")
+        assert scene.run() < LIMIT_S
+        scene.assert_kept_apart()
 
 
 def test_a_slow_write_ends_by_its_own_time_limit_while_others_go_on(url: str) -> None:

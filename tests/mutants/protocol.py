@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import lending, processes, sources
+from tests.mutants import commits, declarations, lending, processes, sources
 from tests.mutants.applying import Edit, Mutant
 
 TASKS = "store/sql/tasks.sql"
@@ -37,6 +37,8 @@ MUTANTS = (
     *processes.MUTANTS,
     *sources.MUTANTS,
     *lending.MUTANTS,
+    *commits.MUTANTS,
+    *declarations.MUTANTS,
     Mutant(
         "epoch dropped",
         "a group of commits does not name the fence",
@@ -421,71 +423,6 @@ MUTANTS = (
         (Edit("store/lines/memory.py", "            memory.places.forget_old(now)\n", ""),),
         ("tests/store/test_growth_of_memory.py::test_a_reader_has_forgotten_a_line_before_its_marks_go",),
         dialect="postgres",
-    ),
-    Mutant(
-        "write blames the database",
-        "what a domain write raises is taken for trouble of the database wherever the engine's own error would be",
-        (
-            Edit("store/drivers/lending.py", "    outcome: Exception = error\n    if is_lost:",
-                 "    outcome: Exception = meaning\n    if is_lost:"),
-        ),
-        ("tests/faults/test_refused_writes.py::test_whatever_is_raised_inside_a_write_ends_its_own_task_alone",),
-    ),
-    Mutant(
-        "lost writes tried for ever",
-        "a domain write that loses its transaction is tried again and again, and never judged",
-        (Edit("worker/writer.py", "tries.count >= MOST_TRIES or (", "(False and "),),
-        ("tests/faults/test_refused_writes.py"
-         "::test_a_write_that_costs_its_transaction_is_sent_alone_and_ends_its_own_task",),
-    ),
-    Mutant(
-        "slow writes waited for",
-        "a domain write may take any time, and the commits of other tasks wait for it",
-        (Edit("worker/process.py", "        limit_writes(config)\n", ""),),
-        ("tests/faults/test_refused_writes.py"
-         "::test_a_slow_write_ends_by_its_own_time_limit_while_others_go_on",),
-    ),
-    Mutant(
-        "refused three times",
-        "a task whose end was refused three times is forgotten, and its lease is renewed for ever",
-        (
-            Edit("worker/runner.py", "        asyncio.get_running_loop().call_later(pause_s, self._conclude, attempt, "
-                 "unwritable, NO_EFFECTS)\n", "        self._forget(attempt)\n"),
-        ),
-        ("tests/worker/test_effects.py::test_a_task_whose_end_is_refused_again_and_again_ends_once_it_can",),
-    ),
-    Mutant(
-        "sums without a bound",
-        "a budget that is charged more than fits into a number turns into a float, or is refused",
-        (
-            Edit(GOVERNANCE["sqlite"], "min(spent + c.column5, 5000000000000000000)", "spent + c.column5",
-                 "change_budgets"),
-            Edit(GOVERNANCE["postgres"], "least(b.spent + c.spent, 5000000000000000000)", "b.spent + c.spent",
-                 "change_budgets"),
-        ),
-        ("tests/worker/test_budgets.py::test_charges_of_many_tasks_that_fit_into_no_number_end_them_all_the_same",),
-    ),
-    Mutant(
-        "rows before their commit",
-        "the rows of a statement are taken for its success, although the commit that ends it has failed",
-        (Edit("store/drivers/wire.py", "answer = answer if later.status in _FINE else later", "pass"),),
-        ("tests/store/test_wire.py::test_rows_of_a_statement_whose_commit_fails_are_no_answer",),
-    ),
-    Mutant(
-        "stages pay for notifications",
-        "a commit that cannot notify anybody is refused, and its stage is judged by that",
-        (Edit("store/drivers/postgres.py", "if error.sqlstate == _TOO_MUCH and not self._quiet_until:", "if False:"),),
-        ("tests/faults/test_full_notifications.py"
-         "::test_while_no_worker_can_be_notified_work_goes_on_by_looking",),
-    ),
-    Mutant(
-        "trips end nothing",
-        "an attempt with which the engine itself fails is never ended",
-        (
-            Edit("worker/runner.py", "        except Exception as error:\n            self._tripped(attempt, error)\n",
-                 "        except Exception:\n"),
-        ),
-        ("tests/worker/test_trips.py::test_what_trips_around_a_stage_ends_its_own_task",),
     ),
     Mutant(
         "links are not foreseen",

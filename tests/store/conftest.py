@@ -146,13 +146,13 @@ class Hands:
         """What a worker gets if it asks for so many."""
         return self.do(lambda: claims.claim(self.memory(), worker, count, self.now)).leases
 
-    def commit(self, lease: Lease, move: Move, *, writes: tuple[Write, ...] = ()) -> commits.CommitAnswer:
+    def commit(self, lease: Lease, move: Move, *, writes: tuple[Write, ...] = ()) -> commits.CommitResult:
         """Hand in one move of an attempt."""
         return self.commit_all([(lease, move)], writes=writes)[0]
 
     def commit_all(
         self, moves: Sequence[tuple[Lease, Move]], *, writes: tuple[Write, ...] = ()
-    ) -> list[commits.CommitAnswer]:
+    ) -> list[commits.CommitResult]:
         """Hand in many moves in one transaction."""
         wanted = [Commit(lease, move, writes) for lease, move in moves]
         return self.do(lambda: commits.commit(wanted, self.now))

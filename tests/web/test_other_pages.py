@@ -6,6 +6,8 @@ import asyncio
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from html import unescape
+from urllib.parse import unquote
 
 import pytest
 
@@ -252,3 +254,10 @@ def test_a_page_of_the_audit_log_leads_to_the_next(harness: Harness, site: Clien
     assert site.get(older[1]).text.count("<tr data-row>") == 5
     assert "<script>alert" not in text
     assert site.get("/audit?before=x").status == 400
+
+
+def test_a_name_from_outside_stays_one_word_of_the_command_beside_it(site: Client) -> None:
+    name = "web/a;touch $(x)"
+    answer = site.form("/sources/pause", {"name": name})
+    assert f"onceward pause --source '{name}'" in unquote(unquote(answer.header("set-cookie")))
+    assert f"onceward resume --source '{name}'" in unescape(site.get("/workers").text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -139,8 +140,8 @@ def test_a_stage_that_goes_on_though_it_was_cancelled_is_left_alone(apps: Any, m
     assert ended == ["alone"]
 
 
-def test_who_does_not_heed_its_cancellation_does_not_keep_the_worker_from_ending(
-    apps: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_worker_leaves_tasks_behind_that_swallow_their_cancellation_and_says_so_once(
+    apps: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(event_loop, "LAST_WORDS_S", 0.05)
     job = Pipeline(Job)
@@ -161,6 +162,9 @@ def test_who_does_not_heed_its_cancellation_does_not_keep_the_worker_from_ending
     app.run(until_idle=True)
     assert app.tasks.get(task.id).status is Status.SUCCEEDED
     assert [one.done() for one in left] == [False]
+    left.clear()
+    gc.collect()
+    assert [one.getMessage() for one in caplog.records if one.name == "asyncio"] == []
 
 
 async def leave() -> None:

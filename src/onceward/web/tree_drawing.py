@@ -25,6 +25,8 @@ NARROWEST, WIDEST_ROOT, WIDEST_REFUSED = 104, 200, 560
 PAGE, NARROWEST_WIDEST, LEAST_WIDEST, MOST_WIDEST = 1_384, 172, 200, 272
 """How wide a tree should be, and between what the width of its boxes lies so that it is."""
 THIN, THICK, GROWTH = 1.2, 6.0, 7.0
+LONGEST_KEY = 1_000
+"""How much of a key is shown at all; the page of its task has the whole."""
 FEW_REFUSING = 12
 """With more tasks than that whose spawns were refused, each shows one of them and the number of the others."""
 
@@ -334,6 +336,7 @@ def cut(text: str, most: int) -> str:
 
 def spoken_key(key: str) -> str:
     """Write a key for a small box: without `https://`, and of the fields of a payload their values alone."""
+    key = key[:LONGEST_KEY]
     if key[:1] in "{[":
         try:
             fields = msgspec.json.decode(key)

@@ -97,7 +97,7 @@ class View:
     @property
     def task_id(self) -> int:
         """The number of the task that the path names, `/tasks/{id}`; an error that says so if it is none."""
-        text = str(self.path["id"])
+        text = str(self.path["id"])  # a number already, where the path of the route says so
         if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
             raise NotThere(f"{arguments.shown(text)} is not the number of a task, which is a whole number like 17")
         return int(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from shlex import quote
 from typing import Any, NamedTuple
 
 from onceward.harmless import one_line
@@ -153,6 +154,7 @@ FILTERS = {
     "number": number,
     "pace": pace,
     "one_line": one_line,
+    "quoted": quote,
     "span": span,
     "clock": clock,
     "daytime": daytime,

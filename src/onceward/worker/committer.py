@@ -18,14 +18,14 @@ from typing import Protocol
 
 from onceward.errors import OutcomeUnknown, StoreError
 from onceward.model.task import Commit
-from onceward.store.attempts.commit_results import CommitResult, SendAlone, SendLater
+from onceward.store.attempts.commit_results import CommitResult, SendAlone, SendApart, SendLater
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import FIRST_PAUSE_S, Session
 from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater, WentBack
 from onceward.support.logs import EngineLog
 from onceward.worker.separate_writer import SeparateWriter
 from onceward.worker.wakeup import Wakeup
-from onceward.worker.writer import Answer, Item, Wish, Writer, Written
+from onceward.worker.writer import Answer, Item, Wish, Writer, Written, takes_a_write
 
 LARGEST_BATCH = 500
 LONGEST_GATHERING_S = 0.01
@@ -118,7 +118,7 @@ class Committer:
             self._loop.call_soon(answer, False)
             return
         apart = self._separate
-        if apart is not None and (commit.lease.task in apart.tasks or (commit.writes and apart.takes(commit))):
+        if apart is not None and (commit.writes or apart.tasks or apart.costly) and apart.takes(commit):
             apart.send([Item(commit, answer)])
             return
         self._inbox.append(Item(commit, answer))
@@ -257,7 +257,8 @@ class Committer:
         apart: list[Item] = []
         again: list[Item] = []
         for item, verdict in unsent:
-            goes_apart = self._separate is not None and item.commit.writes and type(verdict) is not SendLater
+            is_for_others = isinstance(verdict, SendApart) or (item.commit.writes and type(verdict) is not SendLater)
+            goes_apart = self._separate is not None and is_for_others
             (apart if goes_apart else again).append(item)
         if self._separate is not None and apart:
             self._separate.send(apart)
@@ -321,6 +322,11 @@ class Committer:
                 if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
                     # The leases end by themselves, and what was not written is done again: nothing is lost.
                     return _unwritten(batch)
+                if batch.items and self._separate is not None and takes_a_write(self._writer.session):
+                    logger.warning(
+                        "a transaction comes to nothing: its commits are written one by one", error=str(error)
+                    )
+                    return Written(batch.items, [SendApart(str(error))] * len(batch.items), asked=batch.wish)
                 time.sleep(pause_s)
                 pause_s = min(max(FIRST_PAUSE_S, 2 * pause_s), PAUSE_AFTER_TROUBLE_S)
             except Exception:

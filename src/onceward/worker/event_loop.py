@@ -39,7 +39,7 @@ def run_on_loop(
     """What `main` returns, run on an event loop of its own as by `asyncio.run`, beside whatever stages start there.
 
     An exit in a task that a stage has started belongs to the code that awaits that task: asyncio has told it, and then
-    raises the exit here as well. The loop goes on. Who does not heed its cancellation in the end is left behind.
+    raises the exit here as well. The loop goes on. A task that swallows its cancellation is left behind in the end.
     """
     begun: list[asyncio.Task[T]] = []
 
@@ -68,7 +68,7 @@ def run_on_loop(
 
 
 async def _leave() -> None:
-    """Cancel what is left, and forget what goes on all the same: the loop would wait for it for ever."""
+    """Cancel the tasks that are left, and forget those that go on all the same: the loop would wait for ever."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
@@ -77,6 +77,7 @@ async def _leave() -> None:
         for task in stubborn:
             logger.warning("a task that a stage has started does not end, and is left behind", task=repr(task))
             asyncio._unregister_task(task)
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio would say it once more, at any time
 
 
 async def first_of(stop: asyncio.Future[Any] | None, event: asyncio.Event, limit_s: float) -> None:

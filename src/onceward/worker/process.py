@@ -19,6 +19,7 @@ from onceward.authoring.current_stage import is_worker
 from onceward.authoring.registry import Registry
 from onceward.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from onceward.model.times import NEVER
+from onceward.settings.config import Config
 from onceward.settings.effective import EffectiveSettings
 from onceward.store.attempts.workers import stop
 from onceward.store.drivers import sqlite_library_guard
@@ -29,7 +30,7 @@ from onceward.store.lines.memory import LineMemory
 from onceward.store.operations.intake import MakeTasks
 from onceward.support.logs import EngineLog, stopping
 from onceward.views.alerts import Watch
-from onceward.worker import crash_points, observing, separate_writer
+from onceward.worker import crash_points, observing
 from onceward.worker.bulk_carrier import BulkCarrier
 from onceward.worker.cache_reader import CacheReader
 from onceward.worker.committer import Committer
@@ -56,6 +57,12 @@ IDLE_LOOK_S = 0.1
 SUSPECTS_LOOK_S = 1.0
 LAST_COMMITS_S = 10.0
 LONGEST_START_S = 60.0
+LONGEST_BESIDE_OTHERS_S = 0.5
+"""How long functions given to `ctx.write` may take in a transaction with commits of other tasks."""
+INSISTS_S = 5.0
+"""How long a transaction runs again and again after lost connections and locks, before something else is tried."""
+LONGEST_LOCK_WAIT_S = 3.0
+"""How long a statement of such a transaction waits for the lock of another; then the whole runs again."""
 
 logger = EngineLog("onceward.worker")
 
@@ -168,8 +175,9 @@ class WorkerProcess:
     async def _work(self) -> None:
         """Live once as a worker: introduced, at work, signed off."""
         loop = asyncio.get_running_loop()
-        session = self._store.session(patience_s=5.0)
+        session = self._store.session(patience_s=INSISTS_S)
         session.insists = True
+        session.lock_limit_s = LONGEST_LOCK_WAIT_S
         signals = handle_signals(loop, self._signalled)
         here = None
         try:
@@ -205,8 +213,8 @@ class WorkerProcess:
         """Make the parts of a worker, each from those before it."""
         loop, config = asyncio.get_running_loop(), self._in_force.config
         writer = Writer(session, worker, self._new_memory(self._ordinary_lanes), self._new_memory(self._suspect_lanes))
-        apart = self._store.session(patience_s=5.0)
-        limit_writes = partial(separate_writer.limit_writes, session, apart)
+        apart = self._store.session(patience_s=INSISTS_S)
+        limit_writes = partial(_limit_writes, session, apart)
         limit_writes(config)
         self._in_force.tell(limit_writes)
         wakeup = self._wakeup(session)
@@ -453,3 +461,9 @@ class WorkerProcess:
         with suppress(StoreError, ConnectionLost, TryAgainLater):
             session.transact(lambda: stop(worker, "stopped", self._store.clock.now()))
         session.close()
+
+
+def _limit_writes(session: Session, apart: Session, config: Config) -> None:
+    """Set how long functions given to `ctx.write` may take, beside other tasks and in a transaction of their own."""
+    apart.lending.limit_s = apart.lock_limit_s = config.write_timeout_ms / 1_000
+    session.lending.limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending.limit_s)

@@ -15,21 +15,18 @@ from typing import Any
 
 from onceward.errors import StoreError
 from onceward.model.task import Commit
-from onceward.settings.config import Config
 from onceward.store.attempts.commit_results import CommitResult
 from onceward.store.drivers.availability import database
 from onceward.store.drivers.session import Session
 from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater, WentBack
 from onceward.support.logs import EngineLog
-from onceward.worker.writer import Item, Tries, commit_alone
+from onceward.worker.writer import Item, Tries, commit_alone, commit_briefly
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 LONGEST_REST_S = 0.5
 QUICK_S = 0.25
 KNOWN_FOR_S = 60.0
 MOST_KNOWN = 1_000
-LONGEST_BESIDE_OTHERS_S = 0.5
-"""How long functions given to `ctx.write` may take in a transaction with commits of other tasks."""
 
 logger = EngineLog("onceward.committer")
 
@@ -40,6 +37,7 @@ class _SeparateCommit:
 
     item: Item
     tries: Tries = field(default_factory=Tries)
+    had_trouble: bool = False
 
 
 class SeparateWriter:
@@ -64,6 +62,8 @@ class SeparateWriter:
         """How many commits of which tasks are here: what the same task says next must come after them."""
         self._known: dict[str, float] = {}
         """The functions that have lately cost a transaction or taken long, and until when they come here at once."""
+        self.costly: dict[int, float] = {}
+        """The tasks whose commits could not be written, and until when what they say next comes here at once."""
         self._queue: deque[_SeparateCommit] = deque()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -71,8 +71,14 @@ class SeparateWriter:
         self._pause_s = 0.0
 
     def takes(self, commit: Commit) -> bool:
-        """Whether the domain rows of a commit are of a function that has lately been in the way of others."""
+        """Whether a commit comes here at once: its task, or a function of its domain rows, has been in the way."""
+        task = commit.lease.task
+        if task in self.tasks:
+            return True
         now = time.monotonic()
+        if self.costly.get(task, 0.0) > now:
+            return True
+        self.costly.pop(task, None)
         return any(self._known.get(_name(function), 0.0) > now for function, _ in commit.writes)
 
     def send(self, items: Iterable[Item]) -> None:
@@ -99,6 +105,7 @@ class SeparateWriter:
             began = time.monotonic()
             verdict = self._verdict(one)
             if verdict is None:
+                self._note_costly(one.item.commit.lease.task)
                 self._queue.append(one)  # others first
                 time.sleep(self._pause_s)
                 continue
@@ -118,12 +125,19 @@ class SeparateWriter:
             return self._queue.popleft()
 
     def _learn(self, one: _SeparateCommit, took_s: float) -> None:
-        is_quick = took_s < QUICK_S and not one.tries.count
+        is_quick = took_s < QUICK_S and not one.tries.count and one.tries.full_since is None
         for function, _ in one.item.commit.writes:
             if is_quick:
                 self._known.pop(_name(function), None)
             elif len(self._known) < MOST_KNOWN:
                 self._known[_name(function)] = time.monotonic() + KNOWN_FOR_S
+
+    def _note_costly(self, task: int) -> None:
+        now = time.monotonic()
+        if len(self.costly) >= MOST_KNOWN:
+            self.costly = {known: until for known, until in list(self.costly.items()) if until > now}
+        if len(self.costly) < MOST_KNOWN:
+            self.costly[task] = now + KNOWN_FOR_S
 
     def _leave(self, item: Item) -> None:
         with self._lock:
@@ -137,6 +151,9 @@ class SeparateWriter:
         if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
             return False
         try:
+            if not (one.had_trouble or one.item.commit.writes):  # others come before one that has to wait
+                one.had_trouble = True
+                return commit_briefly(self.session, one.item)
             return commit_alone(self.session, one.item, one.tries)
         except WentBack:
             self._lost_everything()
@@ -150,9 +167,3 @@ class SeparateWriter:
 
 def _name(function: Any) -> str:
     return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
-
-
-def limit_writes(session: Session, apart: Session, config: Config) -> None:
-    """Set how long functions given to `ctx.write` may take, beside other tasks and in a transaction of their own."""
-    apart.lending.limit_s = config.write_timeout_ms / 1_000
-    session.lending.limit_s = min(LONGEST_BESIDE_OTHERS_S, apart.lending.limit_s)

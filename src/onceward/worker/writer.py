@@ -23,13 +23,18 @@ from onceward.store.drivers.session import Session
 from onceward.store.drivers.session_errors import ConnectionLost, TryAgainLater, WentBack, WriteLost
 from onceward.store.lines.lines import LineView, look, refresh_pauses
 from onceward.store.lines.memory import ANY_NUMBER, Line, LineMemory, is_time_to_sweep, mark_claimed, must_follow_clock
-from onceward.store.op import Op, Rows
+from onceward.store.op import Op, Query, Rows
 from onceward.worker import crash_points
 from onceward.worker.counts import WriteCounts
 
 Answer = Callable[[CommitResult], None]
 MOST_TRIES = 3
 """How often the domain rows of a commit may cost a transaction of its own; then that is an error of its stage."""
+MOST_LOSSES = 2
+"""How often a commit alone may lose its transaction, for as long as a session insists, while others are written."""
+FULL_FOR_MS = 30_000
+"""How long there may be no space for the domain rows of a commit while the database takes other writes; then that is an
+error of its stage, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +186,16 @@ class Writer:
     def _transaction(self, items: Sequence[Item], wish: Wish | None, view: LineView | None) -> Written:
         """One transaction for all; where domain rows cost it, another one without them."""
         self.session.last_trouble = None
+        lent = self.session.lending.count
         try:
             return self._once(items, wish, view, without_writes=False)
         except _Enough:
             pass
         except StoreError as error:
             # What is in doubt must stay whole, and after a restore nothing is to be written.
-            if isinstance(error, OutcomeUnknown | WentBack) or not isinstance(self.session.last_trouble, WriteLost):
+            needs_much = isinstance(error, StoreFull) and self.session.lending.count > lent  # others may need less room
+            is_lost = isinstance(self.session.last_trouble, WriteLost)
+            if isinstance(error, OutcomeUnknown | WentBack) or not (is_lost or needs_much):
                 raise
         return self._once(items, wish, view, without_writes=True)
 
@@ -305,6 +313,29 @@ class Tries:
     """How often the domain rows of a commit have been tried in a transaction of its own."""
 
     count: int = 0
+    losses: int = 0
+    full_since: int | None = None
+    """Since when there has been space for other writes, and none for these."""
+
+
+def commit_briefly(session: Session, item: Item) -> CommitResult | None:
+    """What becomes of a commit without domain rows in a transaction of its own, tried once; None if it met trouble."""
+
+    def operation() -> Op[list[CommitResult]]:
+        yield Query("wait_briefly")
+        return (yield from commit([item.commit], session.clock.now()))
+
+    try:
+        with session.without_waiting():
+            return session.transact(operation)[0]
+    except OutcomeUnknown as doubt:
+        return cast(list[CommitResult], doubt.result)[0] if _is_settled(session, doubt) else None
+    except WentBack:
+        raise
+    except (StoreError, ConnectionLost, TryAgainLater):
+        return None
+    except Exception as error:
+        return error
 
 
 def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> CommitResult:
@@ -317,6 +348,9 @@ def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> Co
     session.last_trouble = None
 
     def operation() -> Op[list[CommitResult]]:
+        nonlocal before
+        if isinstance(session.last_trouble, StoreFull):  # a full disk says nothing about its rows
+            before = session.lending.count - tries.count
         tries.count = session.lending.count - before
         if tries.count >= MOST_TRIES or (tries.count and isinstance(_cause(session), TimeoutError)):
             raise _Enough
@@ -330,12 +364,44 @@ def commit_alone(session: Session, item: Item, tries: Tries | None = None) -> Co
         if _is_settled(session, doubt):
             return cast(list[CommitResult], doubt.result)[0]
         return commit_alone(session, item, tries)
+    except StoreFull as full:
+        if item.commit.writes and _fills_the_disk(session, tries):
+            return full.__cause__ if isinstance(full.__cause__, Exception) else full
+        raise
     except (StoreError, ConnectionLost, TryAgainLater) as error:
-        if not isinstance(error, StoreFull):
-            tries.count = session.lending.count - before
+        tries.count = session.lending.count - before
+        cause, is_lost = _cause(session), isinstance(session.last_trouble, ConnectionLost)
+        if isinstance(error, StoreUnavailable) and is_lost and takes_a_write(session):
+            tries.losses += 1
+            if tries.losses >= MOST_LOSSES:
+                return cause
         raise
     except Exception as error:  # its own trouble: the attempt hears of it and is judged by it
         return error
+
+
+def _fills_the_disk(session: Session, tries: Tries) -> bool:
+    """Whether only these domain rows have found no space for long: a statement may fill a disk that is not full."""
+    if not takes_a_write(session):
+        tries.full_since = None
+        return False
+    now = session.clock.monotonic()
+    tries.full_since = now if tries.full_since is None else tries.full_since
+    return now - tries.full_since >= FULL_FOR_MS
+
+
+def takes_a_write(session: Session) -> bool:
+    """Whether the database takes a transaction that writes nothing but its receipt."""
+
+    def write_nothing() -> Op[None]:
+        yield from ()
+
+    try:
+        with session.without_waiting():
+            session.transact(write_nothing)
+    except Exception:  # whatever it is, a thread that asks must live
+        return False
+    return True
 
 
 def _cause(session: Session) -> Exception:

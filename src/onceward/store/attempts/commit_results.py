@@ -26,5 +26,9 @@ class SendAlone(Exception):
     """The domain rows of a commit met a lock or lost the transaction: it has to be sent in one of its own."""
 
 
+class SendApart(SendAlone):
+    """A group of commits came to nothing again and again: each has to be sent by itself, while others go on."""
+
+
 class SendLater(SendAlone):
     """No time was left in this transaction for the domain rows of a commit: it has to be sent with the next."""

@@ -57,6 +57,7 @@ QUIET_S = 10.0
 _TOO_MUCH = "54000"
 _NOTIFY, _SAY_NOTHING = "pg_notify('onceward', ", "strpos('onceward', "
 _END_IDLE_TRANSACTIONS = "SELECT set_config('idle_in_transaction_session_timeout', %s, false)"
+_LIMIT_LOCK_WAITS = "SELECT set_config('lock_timeout', %s, false), set_config('onceward.lock_timeout', %s, false)"
 _SERVER_TIMEOUTS = (
     "SET tcp_user_timeout = 30000;"
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
@@ -128,6 +129,9 @@ class PostgresSession(Session):
                 # must not scan the large table it has become.
                 connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off")
                 connection.execute(_END_IDLE_TRANSACTIONS, [str(LONGEST_IDLE_MS)])
+                if self.lock_limit_s is not None:
+                    limit_ms = str(round(self.lock_limit_s * 1_000))
+                    connection.execute(_LIMIT_LOCK_WAITS, [limit_ms, limit_ms])
         if self._on_connect is not None:
             self._on_connect(connection)
         postgres_arrays.teach(connection.adapters)

@@ -114,6 +114,8 @@ class Session(ABC):
         self._seen_beside: bytes | None = None
         self.lending = Lending()
         """How the connection is lent to functions of the application."""
+        self.lock_limit_s: float | None = None
+        """How long a statement waits for a lock of another transaction on PostgreSQL. Set before it opens."""
         self.last_trouble: Exception | None = None
         """Why the last try of a transaction failed."""
         self._last: _Confirmed | None = None
@@ -293,6 +295,7 @@ class Session(ABC):
                     raise StoreUnavailable(f"the database stayed locked: {error}") from error
                 patience.pause(error)
             except StoreFull as error:
+                self.last_trouble = error
                 self.undo()
                 if has_made_room or not self._patience_s or not self.make_room():
                     raise

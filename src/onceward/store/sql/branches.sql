@@ -12,14 +12,14 @@ ORDER BY t.id
 LIMIT :limit
 
 -- name: drawn_branches
-SELECT t.id, t.key, CASE WHEN t.key IS NULL THEN substr(t.payload, 1, 400) END, t.stage, t.fence, t.failures,
+SELECT t.id, substr(t.key, 1, 1000), CASE WHEN t.key IS NULL THEN substr(t.payload, 1, 400) END, t.stage, t.fence, t.failures,
     substr(t.reason, 1, 400), t.waiting_for
 FROM onceward_task t
 WHERE t.id IN :ids
 
 -- name: refused_spawns
 -- Counts the kept refusals of tasks by task, rule and kind, each with the first key and one of the reasons.
-SELECT parent, rule, kind, count(*), min(key), min(reason)
+SELECT parent, rule, kind, count(*), substr(min(key), 1, 1000), substr(min(reason), 1, 1000)
 FROM onceward_refusal
 WHERE parent IN :ids
 GROUP BY parent, rule, kind
@@ -27,7 +27,7 @@ ORDER BY parent, rule, kind
 
 -- name: first_refusals
 -- The first refusals of each of some tasks.
-SELECT r.lineage, r.parent, r.stage, r.kind, r.key, r.rule, r.reason, r.ancestor, r.existing, r.at
+SELECT r.lineage, r.parent, r.stage, r.kind, substr(r.key, 1, 1000), r.rule, substr(r.reason, 1, 1000), r.ancestor, r.existing, r.at
 FROM (
     SELECT lineage, parent, stage, kind, key, rule, reason, ancestor, existing, at, id,
         row_number() OVER (PARTITION BY parent ORDER BY id) AS place
@@ -48,7 +48,7 @@ LIMIT 20
 
 -- name: page_of_lineages
 -- A narrower scope inside a lineage has a row too; its root belongs to another lineage.
-SELECT l.id, l.root, t.kind, t.key, CASE WHEN t.key IS NULL THEN substr(t.payload, 1, 400) END, t.status, t.paused,
+SELECT l.id, l.root, t.kind, substr(t.key, 1, 1000), CASE WHEN t.key IS NULL THEN substr(t.payload, 1, 400) END, t.status, t.paused,
     l.tasks, l.max_tasks, l.deadline_at, l.created_at
 FROM onceward_lineage l
 JOIN onceward_task t ON t.id = l.root AND t.lineage = l.id
@@ -58,7 +58,7 @@ LIMIT :limit
 
 -- name: large_lineages
 -- The largest of the newest lineages, of which so many are looked at.
-SELECT l.id, l.root, t.kind, t.key, CASE WHEN t.key IS NULL THEN substr(t.payload, 1, 400) END, t.status, t.paused,
+SELECT l.id, l.root, t.kind, substr(t.key, 1, 1000), CASE WHEN t.key IS NULL THEN substr(t.payload, 1, 400) END, t.status, t.paused,
     l.tasks, l.max_tasks, l.deadline_at, l.created_at
 FROM (
     SELECT id, root, tasks, max_tasks, deadline_at, created_at

@@ -35,8 +35,8 @@ SELECT CASE WHEN pg_try_advisory_lock_shared(
 SET LOCAL lock_timeout = 500
 
 -- name: wait_normally
--- Lift that limit for the rest of this transaction.
-SET LOCAL lock_timeout = DEFAULT
+-- Wait as long as usual on this connection for the rest of this transaction.
+SELECT set_config('lock_timeout', coalesce(nullif(current_setting('onceward.lock_timeout', true), ''), '0'), true)
 
 -- name: has_schema
 -- Whether the tables of Onceward exist, by the search path, as for all other names.

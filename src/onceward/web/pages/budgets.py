@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from functools import partial
+from shlex import quote
 from typing import Any
 from urllib.parse import urlencode
 
@@ -110,13 +111,13 @@ async def set_limit(view: View) -> Answer:
     form = await view.form()
     name, whose, limit = form.get("name", ""), form.get("scope", ""), form.get("limit", "").strip()
     await view.app.budgets.aset_limit(name, limit, scope=whose or None, author=view.caller.name)
-    flag = f" --scope {whose}" if whose else ""
+    flag = f" --scope {quote(whose)}" if whose else ""
     said = f"The limit of {name} is now {limit}; tasks that wait for it and now fit are woken."
     return Done(
         said,
         f"/budgets?{urlencode({'name': name, 'scope': whose})}",
         1,
-        f"onceward budgets {name} --limit {limit}{flag}",
+        f"onceward budgets {quote(name)} --limit {quote(limit)}{flag}",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 from onceward.errors import ConfigError
@@ -144,14 +145,14 @@ async def pause(view: View) -> Answer:
     """Pause a lineage or a part of it."""
     id, _, back = await _asked(view)
     count = await view.app.lineages.apause(id)
-    return Done(f"Paused {_part(id)}: {count:,} open tasks begin nothing.", back, count, f"onceward pause {id}")
+    return Done(f"Paused {_part(id)}: {count:,} open tasks begin nothing.", back, count, f"onceward pause {quote(id)}")
 
 
 async def resume(view: View) -> Answer:
     """Let a lineage or a part of it go on."""
     id, _, back = await _asked(view)
     count = await view.app.lineages.aresume(id)
-    return Done(f"Resumed {_part(id)}: {count:,} tasks go on.", back, count, f"onceward resume {id}")
+    return Done(f"Resumed {_part(id)}: {count:,} tasks go on.", back, count, f"onceward resume {quote(id)}")
 
 
 async def retry(view: View) -> Answer:
@@ -166,7 +167,7 @@ async def retry(view: View) -> Answer:
     if found.refused:
         task, why = next(iter(found.refused.items()))
         said += f" {len(found.refused):,} could not be opened; task {task}: {why}"
-    return Done(said, back, len(found.tasks), f"onceward retry --lineage {id}", stays=bool(found.refused))
+    return Done(said, back, len(found.tasks), f"onceward retry --lineage {quote(id)}", stays=bool(found.refused))
 
 
 async def cancel(view: View) -> Answer:
@@ -177,21 +178,23 @@ async def cancel(view: View) -> Answer:
         return wrong
     reason = form.get("reason", "").strip() or f"cancelled by {view.caller.name}"
     found = await view.app.lineages.acancel(id, reason)
-    return Done(f"Cancelled {len(found):,} tasks of {_part(id)}.", back, len(found), f"onceward cancel --lineage {id}")
+    return Done(
+        f"Cancelled {len(found):,} tasks of {_part(id)}.", back, len(found), f"onceward cancel --lineage {quote(id)}"
+    )
 
 
 async def approve(view: View) -> Answer:
     """Let a child begin that waits for an operator's word."""
     id, _, back = await _asked(view)
     await view.app.tasks.aapprove(_number(id))
-    return Done(f"Approved task {id}: it stands in line.", back, 1, f"onceward approve {id}")
+    return Done(f"Approved task {id}: it stands in line.", back, 1, f"onceward approve {quote(id)}")
 
 
 async def refuse(view: View) -> Answer:
     """Cancel a child that waits for an operator's word."""
     id, _, back = await _asked(view)
     await view.app.tasks.acancel(_number(id), f"not approved by {view.caller.name}")
-    return Done(f"Cancelled task {id}.", back, 1, f"onceward cancel {id}")
+    return Done(f"Cancelled task {id}.", back, 1, f"onceward cancel {quote(id)}")
 
 
 async def limits(view: View) -> Answer:
@@ -208,12 +211,18 @@ async def limits(view: View) -> Answer:
         raise ConfigError("which limit? Fill in at least one of them")
     has = await view.app.lineages.araise_limits(id, wanted)
     said = f"max_tasks {has.max_tasks:,}, max_depth {has.max_depth}, max_children {has.max_children:,}"
-    return Done(f"Limits of {_part(id)} are now: {said}.", back, 1, f"onceward limits {id}{_flags(form)}")
+    command = f"onceward limits {quote(id)}{_flags(form)}"
+    if wanted.budget is not None:
+        head = (await view.app.lineages.atree(id)).id
+        command = f"onceward budgets lineage --limit {quote(str(wanted.budget))} --scope {head}"
+    return Done(f"Limits of {_part(id)} are now: {said}.", back, 1, command)
 
 
 def _flags(form: dict[str, str]) -> str:
     named = ("max_tasks", "max_depth", "max_children", "deadline")
-    return "".join(f" --{name.replace('_', '-')} {form[name].strip()}" for name in named if form.get(name, "").strip())
+    return "".join(
+        f" --{name.replace('_', '-')} {quote(form[name].strip())}" for name in named if form.get(name, "").strip()
+    )
 
 
 def _number(id: str) -> int:

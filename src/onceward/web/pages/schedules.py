@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from onceward.web.answers import Done, Page, Refused
 from onceward.web.route import Answer, Route, action, page
 from onceward.web.view import View
@@ -24,14 +26,14 @@ async def run_now(view: View) -> Answer:
         return Refused(
             f"{name} was not enqueued: {begun.reason or f'task {begun.existing} is the same work'}.", "/schedules"
         )
-    return Done(f"Enqueued {name} as task {begun.id}.", "/schedules", 1, f"onceward schedules --run-now {name}")
+    return Done(f"Enqueued {name} as task {begun.id}.", "/schedules", 1, f"onceward schedules --run-now {quote(name)}")
 
 
 async def pause(view: View) -> Answer:
     """Let a schedule fire no more before it is resumed."""
     name = (await view.form()).get("name", "")
     await view.app.schedules.apause(name)
-    return Done(f"Paused {name}: it fires no more.", "/schedules", 1, f"onceward schedules --pause {name}")
+    return Done(f"Paused {name}: it fires no more.", "/schedules", 1, f"onceward schedules --pause {quote(name)}")
 
 
 async def resume(view: View) -> Answer:
@@ -39,7 +41,7 @@ async def resume(view: View) -> Answer:
     name = (await view.form()).get("name", "")
     await view.app.schedules.aresume(name)
     said = f"Resumed {name}. The times in between were missed, and it is as with any others."
-    return Done(said, "/schedules", 1, f"onceward schedules --resume {name}")
+    return Done(said, "/schedules", 1, f"onceward schedules --resume {quote(name)}")
 
 
 ROUTES: list[Route] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -58,7 +59,7 @@ async def change(view: View) -> Answer:
     now = {one.name: one for one in await settings.alist()}[name]
     said = f"{name} is now {text_of(now, now.value)}; workers go by it within two seconds."
     shown = "…" if now.is_secret else text
-    return Done(said, "/settings", 1, f"onceward settings {name} {shown}")
+    return Done(said, "/settings", 1, f"onceward settings {quote(name)} {quote(shown)}")
 
 
 async def unset(view: View) -> Answer:
@@ -66,7 +67,7 @@ async def unset(view: View) -> Answer:
     name = (await view.form()).get("name", "")
     was_set = await view.app.settings.aunset(name)
     said = f"{name} is as the environment, the file or the code says." if was_set else f"{name} was not changed live."
-    return Done(said, "/settings", int(was_set), f"onceward settings {name} --unset")
+    return Done(said, "/settings", int(was_set), f"onceward settings {quote(name)} --unset")
 
 
 ROUTES: list[Route] = [

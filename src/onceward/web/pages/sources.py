@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from onceward.operations.sources import SourcePoint, SourceState, SourceStatus
 from onceward.web.answers import Done, Page
@@ -112,7 +113,7 @@ async def enable(view: View) -> Answer:
     name = form.get("name", "")
     names = await view.app.sources.aenable(name)
     said = f"Opened {name}: its failures are forgotten, and its line is looked at now."
-    return Done(said, back_of(form, "/sources"), len(names), f"onceward source {name} --enable")
+    return Done(said, back_of(form, "/sources"), len(names), f"onceward source {quote(name)} --enable")
 
 
 async def disable(view: View) -> Answer:
@@ -121,7 +122,7 @@ async def disable(view: View) -> Answer:
     name = form.get("name", "")
     names = await view.app.sources.adisable(name)
     said = f"Disabled {name}: nothing passes until it is enabled."
-    return Done(said, back_of(form, "/sources"), len(names), f"onceward source {name} --disable")
+    return Done(said, back_of(form, "/sources"), len(names), f"onceward source {quote(name)} --disable")
 
 
 async def pause(view: View) -> Answer:
@@ -130,7 +131,7 @@ async def pause(view: View) -> Answer:
     name = form.get("name", "")
     await view.app.workers.apause(source=name, author=view.caller.name)
     said = f"Paused {name}: nothing of it begins before it is resumed."
-    return Done(said, back_of(form, "/sources"), 1, f"onceward pause --source {name}")
+    return Done(said, back_of(form, "/sources"), 1, f"onceward pause --source {quote(name)}")
 
 
 async def resume(view: View) -> Answer:
@@ -138,7 +139,7 @@ async def resume(view: View) -> Answer:
     form = await view.form()
     name = form.get("name", "")
     await view.app.workers.aresume(source=name)
-    return Done(f"Resumed {name}.", back_of(form, "/sources"), 1, f"onceward resume --source {name}")
+    return Done(f"Resumed {name}.", back_of(form, "/sources"), 1, f"onceward resume --source {quote(name)}")
 
 
 ROUTES: list[Route] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from shlex import quote
 
 from onceward.errors import ConfigError
 from onceward.model.pause import EVERYTHING
@@ -50,7 +51,7 @@ def _scope(form: dict[str, str]) -> tuple[dict[str, str], str]:
         return {}, "--everything"
     if what not in SCOPES or not name:
         raise ConfigError("say what is meant: a pipeline, a source or a queue by its name, or everything")
-    return {what: name}, f"--{what} {name}"
+    return {what: name}, f"--{what} {quote(name)}"
 
 
 async def pause(view: View) -> Answer:

@@ -162,9 +162,7 @@ def as_task(
         payload=_payload(row, registry),
         results={stage: shown(data) for stage, data in raw.items()},
         history=tuple(map(_happening, events)),
-        progress=None
-        if progress is None
-        else Progress(progress.stage, progress.done, progress.total, progress.note, moment(progress.at)),
+        progress=_progress(progress),
         cost=read_amount(row.cost),
         _raw_results=raw,
         _raw_payload=row.payload,
@@ -178,6 +176,10 @@ def _happening(row: tasks.LogRow) -> Happening:
     return Happening(
         moment(row.at), row.event, row.status, row.stage, row.run, row.fence, row.worker_name, row.note, row.trace
     )
+
+
+def _progress(row: tasks.Progress | None) -> Progress | None:
+    return None if row is None else Progress(row.stage, row.done, row.total, row.note, moment(row.at))
 
 
 def shown(data: bytes) -> Any:

@@ -14,6 +14,7 @@ from onceward.web import words
 from onceward.web.answers import Page
 from onceward.web.roles import Role
 from onceward.web.shell import NAVIGATION, Shell
+from onceward.web.shown import shown_key_of
 from onceward.web.view import View
 
 _templates = Environment(
@@ -45,6 +46,7 @@ def rendered(page: Page, view: View, shell: Shell, toast: dict[str, Any] | None 
         since=lambda at: words.since(at, now),
         until=lambda at: words.until(at, now),
         may=lambda role: view.caller.may(Role[role.upper()]),
+        seen_key=lambda kind, key: shown_key_of(kind, key, view.caller, view.secret),
         is_time=lambda value: isinstance(value, datetime),
     )
 

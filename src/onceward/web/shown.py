@@ -7,16 +7,20 @@ Operators and admins see every value: they retry and cancel by what they read. V
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from onceward.model.secret_fields import MASK, masked, masked_key
 from onceward.views.task import shown
 from onceward.web.roles import Caller, Role
 
 if TYPE_CHECKING:
+    from onceward.views.details import TaskDetails
     from onceward.views.task import Task
 
-__all__ = ["MASK", "sees_secrets", "shown_key", "shown_key_of", "shown_payload"]
+__all__ = ["MASK", "sees_secrets", "shown_details", "shown_key", "shown_key_of", "shown_payload", "shown_task"]
 
 
 def sees_secrets(caller: Caller) -> bool:
@@ -34,6 +38,22 @@ def shown_payload(task: Task, caller: Caller) -> Any:
 def shown_key(task: Task, caller: Caller) -> str:
     """Return the key of a task, without what the caller may not see: without a key of its own it is all its fields."""
     return task.key if sees_secrets(caller) or task._has_own_key else masked_key(task.key, task._secret)
+
+
+def shown_task(task: Task, caller: Caller) -> Task:
+    """Return a task with the key that the caller may see, for a list."""
+    return task if sees_secrets(caller) else replace(task, key=shown_key(task, caller))
+
+
+def shown_details(details: TaskDetails, caller: Caller, secret: Mapping[str, frozenset[str]]) -> TaskDetails:
+    """Return a task and what belongs to it, without the secret fields of its payload and of its children."""
+    if sees_secrets(caller):
+        return details
+    fields = secret.get(details.task.kind)
+    children = tuple(replace(one, key=masked_key(one.key, secret.get(one.kind))) for one in details.children)
+    payload = details.payload if fields == frozenset() else msgspec.json.encode(masked(details.payload, fields))
+    key = details.task.key if details.task._has_own_key else masked_key(details.task.key, fields)
+    return replace(details, task=replace(details.task, key=key), payload=payload, children=children)
 
 
 def shown_key_of(kind: str, key: str, caller: Caller, secret: Mapping[str, frozenset[str]]) -> str:

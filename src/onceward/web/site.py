@@ -41,6 +41,7 @@ from onceward.web.roles import NOT_KNOWN, Caller, Role
 from onceward.web.route import Answer, Route
 from onceward.web.routes import ROUTES
 from onceward.web.shell import Shell, ShellReader
+from onceward.web.shown import sees_secrets
 from onceward.web.view import View
 
 STATIC = Path(__file__).parent / "static"
@@ -159,6 +160,8 @@ class Site:
 
     async def _page(self, view: View, page: Page) -> Response:
         toast = _toast_of(view.request)
+        if not sees_secrets(view.caller):
+            view.secret = await self.app.tasks.asecret_fields()
         answer = self._html(view, page, await self._shell.read(), toast)
         if toast is not None:
             answer.delete_cookie(TOAST)

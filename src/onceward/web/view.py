@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
@@ -59,6 +60,8 @@ class View:
     pulse: Pulse | None = None
     """Tells open pages of changes."""
     given_metrics: MetricsReader | None = None
+    secret: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The fields of payloads that viewers do not see, by kind; read for viewers alone."""
     noted: Noted | None = None
     """What an operation of the API has changed."""
 

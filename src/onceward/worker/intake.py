@@ -35,21 +35,20 @@ def take_in_some(session: Session, kinds: Sequence[str], make: MakeTasks) -> int
 class Intake:
     """The looks of one worker at the intake."""
 
-    def __init__(self, session: Session, kinds: Sequence[str], make: MakeTasks, news: threading.Event) -> None:
-        self._session = session
+    def __init__(self, kinds: Sequence[str], make: MakeTasks, news: threading.Event) -> None:
         self._kinds = kinds
         self._make = make
         self._news = news
         self._looked_at = -(10**12)
 
-    def step(self) -> bool:
+    def step(self, session: Session) -> bool:
         """Take in what is there, if it is time to look or a notification has told; whether there was anything."""
-        now = self._session.clock.monotonic()
+        now = session.clock.monotonic()
         if not self._news.is_set() and now - self._looked_at < LOOK_EVERY_MS:
             return False
         self._news.clear()
         self._looked_at = now
-        if not take_in_some(self._session, self._kinds, self._make):
+        if not take_in_some(session, self._kinds, self._make):
             return False
         self._news.set()  # there may be more
         return True

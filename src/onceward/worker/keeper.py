@@ -174,7 +174,7 @@ class Keeper:
             self._call(self._runner.look_again)
         if self._scheduler.step():
             self._call(self._runner.look_again)
-        if self._intake is not None and self._intake.step():
+        if self._intake is not None and self._intake.step(self._session):
             self._call(self._runner.look_again)
 
     def _adopt(self) -> None:

@@ -223,9 +223,9 @@ class WorkerProcess:
             runner.claims.free_threads = lambda: threads.free
         reception = Reception(self, runner, writer, committer)
         listener = self._listener(worker, reception)
-        beside, make_tasks, kinds = self._store.session(patience_s=5.0), self._make_tasks, self._registry.kinds
+        make_tasks, kinds = self._make_tasks, self._registry.kinds
         keeper = Keeper(
-            beside,
+            self._store.session(patience_s=5.0),
             self._in_force,
             runner,
             writer,
@@ -239,7 +239,7 @@ class WorkerProcess:
             bulk=BulkCarrier(lambda: self._store.session(patience_s=5.0), kinds),
             listener=listener,
             on_failure=self._on_failure,
-            intake=None if make_tasks is None else Intake(beside, kinds, make_tasks, reception.asked_by_sql),
+            intake=None if make_tasks is None else Intake(kinds, make_tasks, reception.asked_by_sql),
         )
         watcher = Watcher(self._store.session(patience_s=5.0), lambda: self._in_force.config, self._watches, self._read)
         return _Parts(

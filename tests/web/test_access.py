@@ -356,6 +356,18 @@ def test_hostile_texts_show_as_text_on_every_page(store_url: str, runner: asynci
             assert not OBEYED.search(text), path
 
 
+def test_a_viewer_sees_no_secret_field_on_any_page(app: App, public: Client) -> None:
+    viewer, operator = (public.with_token(app.tokens.add(role, role)) for role in ("viewer", "operator"))
+    shown_to_operators = 0
+    for route in LOOKING:
+        if route.kind in ("page", "file"):
+            for number in range(1, 8):
+                path = address(route) if "{id" not in route.path else route.path.replace("{id}", str(number))
+                assert "4111" not in viewer.get(path).text, path
+                shown_to_operators += "4111" in operator.get(path).text
+    assert shown_to_operators > 3
+
+
 def test_a_large_payload_is_answered(app: App, local: Client) -> None:
     number = app.enqueue(Report("x" * 5_000_000)).id
     assert len(local.get(f"/api/v1/tasks/{number}").body) > 5_000_000

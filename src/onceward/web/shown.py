@@ -17,10 +17,20 @@ from onceward.views.task import shown
 from onceward.web.roles import Caller, Role
 
 if TYPE_CHECKING:
+    from onceward.views.branches import Drawn, LineageTree
     from onceward.views.details import TaskDetails
     from onceward.views.task import Task
 
-__all__ = ["MASK", "sees_secrets", "shown_details", "shown_key", "shown_key_of", "shown_payload", "shown_task"]
+__all__ = [
+    "MASK",
+    "sees_secrets",
+    "shown_details",
+    "shown_key",
+    "shown_key_of",
+    "shown_lineage",
+    "shown_payload",
+    "shown_task",
+]
 
 
 def sees_secrets(caller: Caller) -> bool:
@@ -54,6 +64,32 @@ def shown_details(details: TaskDetails, caller: Caller, secret: Mapping[str, fro
     payload = details.payload if fields == frozenset() else msgspec.json.encode(masked(details.payload, fields))
     key = details.task.key if details.task._has_own_key else masked_key(details.task.key, fields)
     return replace(details, task=replace(details.task, key=key), payload=payload, children=children)
+
+
+def shown_lineage(
+    tree: LineageTree, drawn: Drawn, caller: Caller, secret: Mapping[str, frozenset[str]]
+) -> tuple[LineageTree, Drawn]:
+    """Return a lineage and what is drawn of it, with the keys that the caller may see."""
+    if sees_secrets(caller):
+        return tree, drawn
+
+    def seen(kind: str, key: str | None) -> str | None:
+        return None if key is None else masked_key(key, secret.get(kind))
+
+    refused = tuple(replace(one, key=seen(one.kind, one.key)) for one in tree.refused)
+    tasks = {
+        id: replace(one, key=seen(tree.tasks[id].kind, one.key) or "") if id in tree.tasks else replace(one, key="")
+        for id, one in drawn.tasks.items()
+    }
+    refusals = {
+        id: tuple(replace(one, key=seen(one.kind, one.key)) for one in several)
+        for id, several in drawn.refusals.items()
+    }
+    links = {
+        id: tuple(replace(one, key=seen(one.kind, one.key) or "") for one in several)
+        for id, several in drawn.links.items()
+    }
+    return replace(tree, refused=refused), replace(drawn, tasks=tasks, refusals=refusals, links=links)
 
 
 def shown_key_of(kind: str, key: str, caller: Caller, secret: Mapping[str, frozenset[str]]) -> str:

@@ -16,6 +16,7 @@ from onceward.web.forms import back_of, miscounted, number_of
 from onceward.web.rendering import path
 from onceward.web.roles import Role
 from onceward.web.route import Answer, Route, action, page
+from onceward.web.shown import shown_lineage
 from onceward.web.tree_folding import Folding
 from onceward.web.view import View
 
@@ -81,6 +82,7 @@ async def show(view: View) -> Answer:
     drawn = await view.app.lineages.adrawn(
         {*shown, tree.root.id, *([chosen.id] if chosen else ())}, refused_each=REFUSALS_READ
     )
+    tree, drawn = shown_lineage(tree, drawn, view.caller, view.secret)
     drawing = tree_drawing.drawing(tree, roots, drawn, how.by, chosen.id if chosen else None)
     refused = tree_drawing.refused_by_task(tree, spots, drawn)
     values = {

@@ -101,7 +101,7 @@ class Watched:
 def watched(browser: Browser, *, scheme: str = "light", width: int = 1440, height: int = 900) -> Iterator[Watched]:
     """A page of a fresh browser in a colour scheme."""
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(30_000)
     page = context.new_page()
     page.add_init_script(WATCH)
     one = Watched(page)

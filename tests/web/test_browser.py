@@ -74,6 +74,7 @@ def addresses(app: App) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("store_url", ["sqlite", pytest.param("postgres", marks=pytest.mark.torture)], indirect=True)
 def test_every_page_keeps_the_policy_and_can_be_read_by_everybody(app: App, browser: Browser, site: str) -> None:
     faults: list[str] = []
     for scheme in SCHEMES:
@@ -124,10 +125,12 @@ def test_the_filter_line_completes_and_sets_words_apart(app: App, site: str, pag
     page.page.locator("#complete li:nth-child(2):last-child").wait_for()  # status and stage
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("Enter")
+    page.page.locator(".filter__mirror .filter__word", has_text="status:").wait_for()
     page.page.keyboard.type("fail")
     page.page.locator("#complete li:only-child", has_text="failed").wait_for()
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("Enter")
+    page.page.locator(".filter__mirror .filter__word", has_text="status:failed").wait_for()
     assert page.page.locator("#filter").input_value() == "status:failed "
     assert page.page.locator(".filter__mirror .filter__word").inner_text() == "status:failed"
     page.page.keyboard.press("Escape")

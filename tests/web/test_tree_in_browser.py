@@ -55,7 +55,15 @@ def faults(one: Watched) -> list[str]:
     return one.faults() + (one.unreadable() if AXE.exists() else [])
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 1440),
+        ("dark", 390),
+        pytest.param("dark", 1440, marks=pytest.mark.torture),
+        pytest.param("light", 390, marks=pytest.mark.torture),
+    ],
+)
 def test_no_page_has_a_fault(browser: Browser, site: str, root: int, scheme: str, width: int) -> None:
     with watched(browser, scheme=scheme, width=width) as one:
         for path in (*PAGES, f"/lineages/{root}?at={root}", f"/lineages/{root}?view=outline&by=time"):

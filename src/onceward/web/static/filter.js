@@ -65,7 +65,14 @@ function offer() {
 
 function take(place) {
   const one = found.all[place];
-  if (!one || found.text !== field.value) return; // it was offered for another text
+  if (!one) return;
+  if (found.text !== field.value) { // it was offered for an earlier text: the answer for this one decides
+    complete().then(() => {
+      const again = found.all.findIndex((other) => other.text === one.text);
+      if (again >= 0 && found.text === field.value) take(again);
+    });
+    return;
+  }
   const after = field.value.slice(one.end), ends = /[:~<>=.]$/.test(one.text);
   field.value = field.value.slice(0, one.start) + one.text + (ends || after.startsWith(" ") ? "" : " ") + after;
   found.at = -1;

@@ -208,12 +208,20 @@ def test_a_page_about_nothing_is_no_listing() -> None:
 @pytest.mark.parametrize(
     ("careers", "found"),
     [
-        ('<a href="https://boards.greenhouse.io/acme">x</a><a href="https://jobs.lever.co/acme">y</a>', ["greenhouse"]),
-        ('<a href="https://jobs.lever.co/acme">y</a><a href="/jobs">z</a>', ["lever"]),
+        (
+            '<a href="https://boards.greenhouse.io/acme">x</a><a href="https://jobs.lever.co/acme">y</a>',
+            ["greenhouse", "lever"],
+        ),
+        (
+            '<a href="https://jobs.lever.co/acme">y</a><a href="https://boards.greenhouse.io/acme">x</a>'
+            '<a href="/open-positions">z</a><a href="/jobs">z</a>',
+            ["greenhouse", "lever", "generic"],
+        ),
+        ('<a href="https://jobs.lever.co/acme">y</a><a href="/careers">z</a>', ["lever"]),
         ("<p>Write to us</p>", ["generic"]),
     ],
 )
-def test_the_boards_of_the_highest_confidence_count(careers: str, found: list[str]) -> None:
+def test_all_boards_count_the_surest_first(careers: str, found: list[str]) -> None:
     page = page_of(f"<h1>Careers</h1>{careers}", "/careers")
     assert [board.kind for board in analysing.boards([page])] == found
 

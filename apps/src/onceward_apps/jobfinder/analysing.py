@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Literal
+from urllib.parse import urljoin
 
 import msgspec
 
 from onceward_apps.jobfinder.boards.board import CONFIDENCE, BoardAddress, BoardKind
 from onceward_apps.jobfinder.boards.recognising import boards_in, recognise
 from onceward_apps.jobfinder.extracting import Facts, Kept, all_text
+from onceward_apps.jobfinder.links import host_of
 from onceward_apps.jobfinder.places import is_remote_first, names_place
 from onceward_apps.jobfinder.profile import Profile
 from onceward_apps.jobfinder.reasons import Reason, share, total
@@ -33,7 +35,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     why: tuple[Reason, ...]
     size_category: SizeCategory | None
     boards: tuple[BoardAddress, ...]
-    """Those of the highest confidence that was found."""
+    """The surest first."""
 
 
 def analyse(
@@ -100,20 +102,36 @@ def size_category(size: str | None, numbers: Numbers) -> SizeCategory | None:
 
 
 def boards(pages: Sequence[Kept], known: str | None = None) -> tuple[BoardAddress, ...]:
-    """The job boards that pages lead to, of the highest confidence only; else a page of jobs itself."""
+    """The job boards that pages lead to, the surest first, with one page of jobs at most.
+
+    A page of jobs that was read and leads to a surer board has the same jobs, and is left out.
+    """
     found: dict[tuple[str, str], BoardAddress] = {}
-    if known and (address := recognise(known) or generic(known)):
+    if known and (address := named_board(known)):
         found[address.kind, address.token] = address
+    leading: set[str] = set()
     for page in pages:
         for address in boards_in(page.html, page.url):
             found.setdefault((address.kind, address.token), address)
-    for confidence in ("high", "medium"):
-        if best := tuple(one for one in found.values() if one.confidence == confidence):
-            return best[:MOST_BOARDS]
+            if address.confidence != "low":
+                leading |= {_bare(page.url), _bare(urljoin(page.url, page.path))}
+    surer = [one for one in found.values() if one.confidence != "low"]
+    surer.sort(key=lambda one: one.confidence != "high")
     # Any page may be called one of jobs: the one on which companies have them counts, or else the shortest.
     pages_of_jobs = [generic(page.url) for page in pages if page.path.strip("/") in ("careers", "jobs")]
-    others = sorted(found.values(), key=lambda one: len(one.url))
-    return tuple([*pages_of_jobs, *others][:1])
+    others = sorted((one for one in found.values() if one.confidence == "low"), key=lambda one: len(one.url))
+    low = [one for one in [*pages_of_jobs, *others] if _bare(one.url) not in leading]
+    return (*surer[:MOST_BOARDS], *low[:1])
+
+
+def named_board(text: str) -> BoardAddress | None:
+    """The board that a person names, with or without `https://`; None if that is no address of a host."""
+    url = text if "://" in text else f"https://{text}"
+    return recognise(url) or (generic(url) if "." in host_of(url) else None)
+
+
+def _bare(url: str) -> str:
+    return url.partition("://")[2].partition("#")[0].rstrip("/").lower()
 
 
 def generic(url: str) -> BoardAddress:

@@ -44,7 +44,7 @@ def add(
         if Path(word).suffix.lower() == ".csv" and "://" not in word:
             for row in companies_in(Path(word)):
                 if isinstance(row, Row):
-                    wishes.append(row.company)
+                    wishes.append(row.wish)
                 else:
                     bad.append((word, row))
         else:

@@ -36,7 +36,7 @@ PATHS = (HOME, "/about", "/about-us", "/company", "/careers")
 OTHERWISE = "/jobs"
 """What is asked for where there are no careers."""
 
-companies = Pipeline(Company, retry=RETRY, unique="everywhere", fresh_for="30d", cycle="key")
+companies = Pipeline(Company, retry=RETRY, unique="everywhere", cycle="key")
 
 
 class Fetched(msgspec.Struct, frozen=True):

@@ -58,7 +58,7 @@ async def fetch(ctx: Context[Company]) -> Fetched:
     if reason := stop.match(ctx.payload.website, ctx.payload.name):
         ctx.write(company_rows.give_up_company, name, "skipped", reason)
         raise Filtered(reason)
-    _leave_alone_if_fresh(ctx, known)
+    await _leave_alone_if_fresh(ctx, known)
     try:
         found = await _pages(ctx)
     except Unavailable as error:
@@ -70,12 +70,13 @@ async def fetch(ctx: Context[Company]) -> Fetched:
     return found
 
 
-def _leave_alone_if_fresh(ctx: Context[Company], known: CompanyRow | None) -> None:
+async def _leave_alone_if_fresh(ctx: Context[Company], known: CompanyRow | None) -> None:
     if known is None or known.analysed_at is None:
         return
     numbers = numbers_of(ctx)
     how_well = completeness.company(known.website, known, numbers)
     if completeness.is_fresh(how_well, moment(known.analysed_at), moment(now_of(ctx)), numbers):
+        await _have_named_board_looked_at(ctx)
         raise Skipped(f"it is known well, and was looked at {moment(known.analysed_at):%Y-%m-%d}")
 
 
@@ -113,9 +114,7 @@ def _why_none(refused: dict[str, str]) -> str:
 
 async def _give_up(ctx: Context[Company], reason: str) -> NoReturn:
     """End with a reason. A board that a person has named is read all the same."""
-    if board := analysing.named_board(ctx.payload.board or ""):
-        known = await ctx.aread(source_rows.source, source_id(board.kind, board.token))
-        _have_looked_at(ctx, board, known, "D")
+    await _have_named_board_looked_at(ctx)
     ctx.write(company_rows.give_up_company, company_id(ctx.payload.website), "unknown", reason)
     raise Failed(reason)
 
@@ -189,6 +188,13 @@ def save(ctx: Context[Company]) -> str:
 def run_out(ctx: Context[Company]) -> None:
     """Record the company as unknown, with the reason: its task ran out of time."""
     ctx.write(company_rows.give_up_company, company_id(ctx.payload.website), "unknown", "its time was over")
+
+
+async def _have_named_board_looked_at(ctx: Context[Company]) -> None:
+    """Have the board tested that a person has named, where the company itself is not looked at."""
+    if board := analysing.named_board(ctx.payload.board or ""):
+        known = await ctx.aread(source_rows.source, source_id(board.kind, board.token))
+        _have_looked_at(ctx, board, known, "D")
 
 
 def _have_looked_at(ctx: Context[Company], board: BoardAddress, known: SourceRow | None, tier: str) -> None:

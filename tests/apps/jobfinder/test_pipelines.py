@@ -29,7 +29,9 @@ from tests.apps.jobfinder.loopback import Answer, World, job
 
 def test_a_company_leads_to_its_board_and_the_board_to_matches(finder: Harness, world: World) -> None:
     board = world.greenhouse("acme", [job(1), job(2, "Junior Accountant", location={"name": "Berlin"})])
-    website = world.company("Acme", board=board, stack="Python, PostgreSQL, Docker, Go and Redis in Portland")
+    website = world.company(
+        "Acme", board=board, stack="Python, PostgreSQL, Docker, Go and Redis in our Portland office"
+    )
     root = finder.enqueue(Company(website))
     finder.drain()
 
@@ -58,7 +60,7 @@ def test_a_company_leads_to_its_board_and_the_board_to_matches(finder: Harness, 
     ]
 
 
-STACK = "Python, PostgreSQL, Docker, Go and Redis in Portland"
+STACK = "Python, PostgreSQL, Docker, Go and Redis in our Portland office"
 
 
 def listing_at(finder: Harness, url: str) -> ListingRow:

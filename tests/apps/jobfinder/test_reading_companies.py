@@ -16,6 +16,8 @@ from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.pages import Page
 from onceward_apps.jobfinder.places import way_of
 from onceward_apps.jobfinder.positions import employment_of, level_of
+from onceward_apps.jobfinder.profile import parsed
+from onceward_apps.jobfinder.settings import Numbers
 from onceward_apps.jobfinder.technologies import technologies_in
 
 TODAY = date(2026, 1, 1)
@@ -228,6 +230,25 @@ def test_all_boards_count_the_surest_first(careers: str, found: list[str]) -> No
 
 def test_a_company_without_careers_has_no_board() -> None:
     assert analysing.boards([page_of("<h1>Hello</h1>", "/")]) == ()
+
+
+@pytest.mark.parametrize(
+    ("html", "path", "is_office"),
+    [
+        ("<p>We are headquartered in Portland, Oregon.</p>", "/about", True),
+        ("<p>Our offices: Berlin, Portland and Lima.</p>", "/", True),
+        ("<p>Visit us: 12 Main Street, Portland, OR 97201</p>", "/", True),
+        ("<h2>Where to find people</h2><ul><li>Berlin</li><li>Portland, OR</li></ul>", "/about", True),
+        ("<p>Senior engineer, for our team in Portland</p>", "/careers", True),
+        ("<p>Among those who use our gauges is a brewery from Portland that likes steam.</p>", "/about", False),
+        ("<p>Our founder gave a talk at a conference in Portland last year, and loved it.</p>", "/", False),
+        ("<p>It is made of Portland cement, the best that there is for walls.</p>", "/about", False),
+    ],
+)
+def test_an_office_is_more_than_a_mention_of_its_place(html: str, path: str, is_office: bool) -> None:
+    page = page_of(html, path)
+    profile = parsed("[skills]\npython = 5\n[places]\noffice = 'Portland'")
+    assert analysing.analyse(extracting.facts([page]), [page], profile, Numbers()).has_office is is_office
 
 
 def test_facts_can_be_stored() -> None:

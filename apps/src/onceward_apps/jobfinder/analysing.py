@@ -13,7 +13,7 @@ from onceward_apps.jobfinder.boards.board import CONFIDENCE, BoardAddress, Board
 from onceward_apps.jobfinder.boards.recognising import boards_in, recognise
 from onceward_apps.jobfinder.extracting import Facts, Kept, all_text
 from onceward_apps.jobfinder.links import host_of
-from onceward_apps.jobfinder.places import is_remote_first, names_place
+from onceward_apps.jobfinder.places import has_office_in, is_remote_first, names_place
 from onceward_apps.jobfinder.profile import Profile
 from onceward_apps.jobfinder.reasons import Reason, share, total
 from onceward_apps.jobfinder.settings import Numbers
@@ -22,6 +22,8 @@ from onceward_apps.jobfinder.technologies import AI_ML, technologies_in
 Tier = Literal["S", "A", "B", "C", "D"]
 SizeCategory = Literal["large", "medium", "small"]
 MOST_BOARDS = 5
+PAGES_OF_PLACES = frozenset({"careers", "jobs", "contact", "locations"})
+"""Pages on which a place is one where people work."""
 _PRIORITIES = {"S": 1, "A": 1, "B": 0, "C": 0, "D": -1}
 
 
@@ -45,7 +47,7 @@ def analyse(
     text = "\n".join((all_text(pages), facts.about or "", facts.culture or "", facts.mission or ""))
     ranks = profile.ranks
     stack = technologies_in(text, tuple(sorted(ranks)))
-    office = names_place(facts.headquarters, profile.places.office) or names_place(text, profile.places.office)
+    office = names_place(facts.headquarters, profile.places.office) or _has_office(pages, text, profile.places.office)
     why = points(stack, text, office, profile, numbers)
     score = total(why)
     return Analysis(
@@ -57,6 +59,12 @@ def analyse(
         size_category=size_category(facts.size, numbers),
         boards=boards(pages, board),
     )
+
+
+def _has_office(pages: Sequence[Kept], text: str, place: str) -> bool:
+    """Whether the pages speak of an office in a place; on pages of jobs and contacts the place alone is enough."""
+    told = [page for page in pages if page.path.strip("/") in PAGES_OF_PLACES]
+    return has_office_in(text, place) or names_place(all_text(told), place)
 
 
 def points(stack: Sequence[str], text: str, office: bool, profile: Profile, numbers: Numbers) -> tuple[Reason, ...]:

@@ -72,6 +72,12 @@ def _made(lease: Lease) -> Commit:
     return Commit(lease, Finish("make", None, Status.SUCCEEDED, None), ((insert_note, (lease.task, "make")),))
 
 
+def _ended_and_claimed(engine: Engine, lease: Lease) -> object:
+    """End a task and claim its parent: with the next transaction where trouble has left its rows one of their own."""
+    written = engine.commit(_made(lease))
+    return written.verdicts if written.claimed.leases else engine.claim(lease.worker)
+
+
 def _asked(engine: Engine) -> list[Lease]:
     engine.app.enqueue_many([Question(1), Question(2)])
     return engine.claim(engine.register())
@@ -134,7 +140,7 @@ OPERATIONS = [
         _at_split,
         lambda engine, leases: engine.commit(*(_split(engine, lease) for lease in leases)).verdicts,
     ),
-    Operation("join", _before_the_last_piece, lambda engine, lease: engine.commit(_made(lease)).verdicts),
+    Operation("join", _before_the_last_piece, lambda engine, lease: _ended_and_claimed(engine, lease)),
     Operation("settle a budget", _asked, lambda engine, leases: engine.commit(*map(_answered, leases)).verdicts),
     Operation("reclaim", lambda engine: _claimed(engine)[0].worker, lambda engine, worker: engine.bury(worker)),
     Operation(

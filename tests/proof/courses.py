@@ -77,6 +77,7 @@ ONCE = (
     Course.of_tests("the tests of store and worker with trouble", "tests/faults/test_conformance.py"),
     Course.of_tests("hostile rows, limits of processes", "tests/security"),
     Course.of_tests("applications", "tests/apps"),
+    Course.of_tests("the dashboard and its API", "tests/web"),
     Course("all tests with the lowest versions of packages", ("-m", "tests.lowest")),
     Course.of_tests("the rest", "tests/bench", "tests/models", "tests/simulation", "tests/store", "tests/worker"),
 )

@@ -32,6 +32,14 @@ class Output:
 NOTHING_SAID = Output()
 
 
+def epilogue(*examples: str) -> str:
+    """What stands at the end of the help of a command: examples of it, and the exit codes of all."""
+    return (
+        "[bold]Example[/bold]\n" + "".join(f"  {example}\n" for example in examples) + "\n"
+        "[dim]Exit codes: 0 all is well, 1 the answer is bad, 2 wrong usage, 3 the database cannot be used.[/dim]"
+    )
+
+
 def table(
     columns: Sequence[str],
     lines: Iterable[Sequence[str | Text]],

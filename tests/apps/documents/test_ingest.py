@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from onceward_apps.documents.app import address, library
+from onceward_apps.documents.cli import ingest as ingesting
 from onceward_apps.documents.cli import main
 from onceward_apps.documents.ingesting import found
 from onceward_apps.documents.payloads import Connecting
@@ -159,10 +160,131 @@ def test_paths_are_files_folders_and_patterns_each_once(tmp_path: Path) -> None:
     for name in ("a.md", "b.PDF", "c.png", "below/d.epub", "below/.hidden/e.md", ".f.md"):
         (tmp_path / name).touch()
 
-    assert [path.name for path in found([str(tmp_path)])] == ["a.md", "b.PDF", "d.epub"]
-    assert [path.name for path in found([str(tmp_path / "c.png"), str(tmp_path / "*.md")])] == ["c.png", "a.md"]
-    assert [path.name for path in found([str(tmp_path), str(tmp_path / "a.md")])] == ["a.md", "b.PDF", "d.epub"]
-    assert [path.name for path in found([str(tmp_path / "**" / "d*")])] == ["d.epub"]
+    assert [path.name for path in found([str(tmp_path)]).files] == ["a.md", "b.PDF", "d.epub"]
+    assert [path.name for path in found([str(tmp_path / "c.png"), str(tmp_path / "*.md")]).files] == ["c.png", "a.md"]
+    assert [path.name for path in found([str(tmp_path), str(tmp_path / "a.md")]).files] == ["a.md", "b.PDF", "d.epub"]
+    assert [path.name for path in found([str(tmp_path / "**" / "d*")]).files] == ["d.epub"]
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_what_is_passed_over_in_a_folder_is_named_with_its_number_and_kind(ask: Ask, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    for name in ("a.png", "b.PNG", "c.mobi", "README", ".hidden.png"):
+        (folder / name).write_bytes(b"x")
+
+    code, _, said = ask("ingest", str(folder))
+
+    assert code == 1
+    assert "passed over 4 files of kinds that are not read: 2 .png, 1 without an extension, 1 .mobi" in one_line(said)
+    assert "there is nothing to ingest here" in said
+    (folder / "one.md").write_bytes(book(range(1)))
+    code, lines, said = ask("ingest", "--processes", "1", str(folder))
+    assert (code, [line["state"] for line in lines]) == (0, ["ready"])
+    assert "passed over 4 files" in said
+
+
+def test_a_folder_is_searched_for_every_format_that_is_read(tmp_path: Path) -> None:
+    for ending in (".docx", ".odt", ".text", ".mkd"):
+        (tmp_path / f"one{ending}").touch()
+    assert {path.suffix for path in found([str(tmp_path)]).files} == {".docx", ".odt", ".text", ".mkd"}
+
+
+def test_a_pattern_that_matches_nothing_is_an_error_that_names_it(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "one.md").write_bytes(book(range(1)))
+    code, lines, _ = ask("ingest", "--processes", "1", str(tmp_path / "*.epub"), str(tmp_path / "*.md"))
+    assert code == 1
+    assert {(line["path"], line["state"], line["why"]) for line in lines} == {
+        (str(tmp_path / "*.epub"), "unreadable", "missing: no file matches this pattern"),
+        (str(tmp_path / "one.md"), "ready", ""),
+    }
+
+
+def test_ingest_without_arguments_says_what_to_give(ask: Ask) -> None:
+    code, _, said = ask("ingest")
+    assert code == 2
+    assert "name files, folders or patterns" in said
+
+
+def test_links_that_lead_out_of_a_folder_are_followed_only_when_asked(ask: Ask, tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    for one in (outside / "deep", folder / "below"):
+        one.mkdir(parents=True)
+    (outside / "secret.txt").write_bytes(book(range(1), variant=1))
+    (outside / "deep" / "far.md").write_bytes(book(range(1), variant=2))
+    (folder / "below" / "own.md").write_bytes(book(range(2)))
+    (folder / "notes.txt").symlink_to(outside / "secret.txt")
+    (folder / "deep").symlink_to(outside / "deep")
+    (folder / "lost.md").symlink_to(outside / "nothing.md")
+    (folder / "within.md").symlink_to(folder / "below" / "own.md")
+    (folder / "round").symlink_to(folder)
+
+    code, lines, said = ask("ingest", "--processes", "1", str(folder))
+
+    assert sorted(Path(line["path"]).name for line in lines) == ["own.md", "within.md"]
+    assert sorted(line["state"] for line in lines) == ["ready", "same"]
+    assert code == 0
+    passed_over = "passed over 3 links that lead out of the folder: deep, lost.md, notes.txt (--follow-links)"
+    assert passed_over in one_line(said)
+    by_pattern = found([str(folder / "*.txt"), str(folder / "**")])
+    assert {path.name for path in by_pattern.files if path.suffix} == {"own.md", "within.md"}
+    assert {path.name for path in by_pattern.links} >= {"notes.txt", "deep", "lost.md"}
+    assert [path.name for path in found([str(folder / "notes.txt")]).files] == ["notes.txt"], "it is named itself"
+    followed = found([str(folder)], follow_links=True)
+    assert sorted(path.name for path in followed.files) == ["far.md", "lost.md", "notes.txt", "own.md", "within.md"]
+    assert followed.links == []
+    _, lines, _ = ask("ingest", "--follow-links", "--processes", "1", str(folder))
+    assert {Path(line["path"]).name for line in lines} == {
+        "far.md", "lost.md", "notes.txt", "own.md", "within.md",
+    }  # fmt: skip
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_anew_by_the_same_command(
+    ask: Ask, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = shelf.put("book.md", book(range(3)))
+    shelf.ingest(path)
+    path.write_bytes(book(range(2), variant=1))
+    work = ingesting._work
+
+    def changing(*arguments: Any) -> int:
+        if not rewritten:
+            rewritten.append(path.write_bytes(book(range(4), variant=2)))
+        return work(*arguments)
+
+    rewritten: list[int] = []
+    monkeypatch.setattr(ingesting, "_work", changing)
+
+    code, [line], said = ask("ingest", "--processes", "1", str(path))
+
+    assert (code, line["state"], line["chunks"]) == (0, "ready", 4)
+    assert "book.md could not be read" in said
+    assert "book.md is done" in said
+
+
+def test_a_file_that_cannot_be_read_is_not_called_done(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.7 and no more")
+    code, [line], said = ask("ingest", "--processes", "1", str(tmp_path))
+    assert (code, line["state"]) == (1, "unreadable")
+    assert "bad.pdf could not be read" in said
+    assert "is done" not in said
+
+
+def test_tables_show_warnings_and_fit_80_columns(
+    shelf: Shelf, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    path = shelf.put("the long name of a document that was saved by a program without much thought.log", book([1]))
+    for command in (["ingest", "--processes", "1", str(path), str(shelf.put("empty.md", b""))], ["status"]):
+        main([*command, "--library", shelf.url])
+        said = capsys.readouterr().out
+        assert "    warning: it is named .log, and was read as text\n" in said
+        assert "    empty: it has no bytes\n" in said
+        assert max(map(len, said.splitlines())) <= 80, said
+        assert len([line for line in said.splitlines() if line.startswith("d")]) == 3, said
 
 
 def test_a_library_is_a_file_or_an_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

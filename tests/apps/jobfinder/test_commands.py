@@ -30,7 +30,7 @@ from onceward_apps.transactions import transaction
 from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import World, job
 
-STACK = "Python, PostgreSQL, Docker, Go and Redis in Portland"
+STACK = "Python, PostgreSQL, Docker, Go and Redis in our Portland office"
 
 
 class Commands:
@@ -290,3 +290,8 @@ def test_only_who_adds_or_runs_makes_a_database(tmp_path: Path, capsys: pytest.C
         assert main([*words, "--db", str(mistyped)]) == 2
         assert f"there is no database at {mistyped}" in capsys.readouterr().err
     assert not mistyped.exists()
+
+
+def test_add_without_arguments_says_what_to_give(jobs: Commands) -> None:
+    jobs("add", code=2)
+    assert "name files of companies or addresses to add, as in: onceward-jobs add companies.csv" in jobs.error

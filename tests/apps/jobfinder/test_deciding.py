@@ -19,7 +19,7 @@ from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import World, job
 from tests.apps.jobfinder.test_commands import Commands
 
-STACK = "Python, PostgreSQL, Docker, Go and Redis in Portland"
+STACK = "Python, PostgreSQL, Docker, Go and Redis in our Portland office"
 WEAK = "&lt;p&gt;" + "We look for somebody who cares for our ledgers and those who read them. " * 4 + "&lt;/p&gt;"
 
 

@@ -20,7 +20,7 @@ from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import Answer, World, job
 
 MODELS = '[models]\nextraction = "cheap"\nscoring = "dear"\n'
-STACK = "Python, PostgreSQL, Docker, Go and Redis in Portland"
+STACK = "Python, PostgreSQL, Docker, Go and Redis in our Portland office"
 
 
 @pytest.fixture

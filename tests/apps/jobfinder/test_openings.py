@@ -24,7 +24,7 @@ from onceward_apps.statements import rows
 from onceward_apps.transactions import Direct, transaction
 from tests.apps.jobfinder.loopback import World, job
 
-STACK = "Python, PostgreSQL, Docker, Go and Redis in Portland"
+STACK = "Python, PostgreSQL, Docker, Go and Redis in our Portland office"
 ORIGIN = Origin(1, "lineage", 3, 1_000)
 MATCH = Match(score=90, needed=80, priority="high", why=())
 

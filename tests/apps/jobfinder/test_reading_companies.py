@@ -16,6 +16,8 @@ from onceward_apps.jobfinder.listing import Listing
 from onceward_apps.jobfinder.pages import Page
 from onceward_apps.jobfinder.places import way_of
 from onceward_apps.jobfinder.positions import employment_of, level_of
+from onceward_apps.jobfinder.profile import parsed
+from onceward_apps.jobfinder.settings import Numbers
 from onceward_apps.jobfinder.technologies import technologies_in
 
 TODAY = date(2026, 1, 1)
@@ -208,18 +210,45 @@ def test_a_page_about_nothing_is_no_listing() -> None:
 @pytest.mark.parametrize(
     ("careers", "found"),
     [
-        ('<a href="https://boards.greenhouse.io/acme">x</a><a href="https://jobs.lever.co/acme">y</a>', ["greenhouse"]),
-        ('<a href="https://jobs.lever.co/acme">y</a><a href="/jobs">z</a>', ["lever"]),
+        (
+            '<a href="https://boards.greenhouse.io/acme">x</a><a href="https://jobs.lever.co/acme">y</a>',
+            ["greenhouse", "lever"],
+        ),
+        (
+            '<a href="https://jobs.lever.co/acme">y</a><a href="https://boards.greenhouse.io/acme">x</a>'
+            '<a href="/open-positions">z</a><a href="/jobs">z</a>',
+            ["greenhouse", "lever", "generic"],
+        ),
+        ('<a href="https://jobs.lever.co/acme">y</a><a href="/careers">z</a>', ["lever"]),
         ("<p>Write to us</p>", ["generic"]),
     ],
 )
-def test_the_boards_of_the_highest_confidence_count(careers: str, found: list[str]) -> None:
+def test_all_boards_count_the_surest_first(careers: str, found: list[str]) -> None:
     page = page_of(f"<h1>Careers</h1>{careers}", "/careers")
     assert [board.kind for board in analysing.boards([page])] == found
 
 
 def test_a_company_without_careers_has_no_board() -> None:
     assert analysing.boards([page_of("<h1>Hello</h1>", "/")]) == ()
+
+
+@pytest.mark.parametrize(
+    ("html", "path", "is_office"),
+    [
+        ("<p>We are headquartered in Portland, Oregon.</p>", "/about", True),
+        ("<p>Our offices: Berlin, Portland and Lima.</p>", "/", True),
+        ("<p>Visit us: 12 Main Street, Portland, OR 97201</p>", "/", True),
+        ("<h2>Where to find people</h2><ul><li>Berlin</li><li>Portland, OR</li></ul>", "/about", True),
+        ("<p>Senior engineer, for our team in Portland</p>", "/careers", True),
+        ("<p>Among those who use our gauges is a brewery from Portland that likes steam.</p>", "/about", False),
+        ("<p>Our founder gave a talk at a conference in Portland last year, and loved it.</p>", "/", False),
+        ("<p>It is made of Portland cement, the best that there is for walls.</p>", "/about", False),
+    ],
+)
+def test_an_office_is_more_than_a_mention_of_its_place(html: str, path: str, is_office: bool) -> None:
+    page = page_of(html, path)
+    profile = parsed("[skills]\npython = 5\n[places]\noffice = 'Portland'")
+    assert analysing.analyse(extracting.facts([page]), [page], profile, Numbers()).has_office is is_office
 
 
 def test_facts_can_be_stored() -> None:

@@ -15,7 +15,7 @@ from onceward_apps.transactions import transaction
 from tests.apps.jobfinder.conftest import PROFILE
 from tests.apps.jobfinder.loopback import World, job
 
-STACK = "Python, PostgreSQL, Docker, Go and Redis in Portland"
+STACK = "Python, PostgreSQL, Docker, Go and Redis in our Portland office"
 OTHER = PROFILE.replace('["mid", "senior"]', '["junior"]')
 
 

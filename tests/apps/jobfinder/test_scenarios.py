@@ -79,7 +79,7 @@ def test_a_circle_of_job_company_board_and_the_same_job_is_not_closed(
 
 def test_three_jobs_that_miss_the_same_company_have_it_looked_at_once(finder: Harness, world: World) -> None:
     """Duplicate spawning: three lineages, one company, and all three are told what became of it."""
-    website = world.company("Acme", stack="Python, PostgreSQL, Docker, Go and Redis in Portland")
+    website = world.company("Acme", stack="Python, PostgreSQL, Docker, Go and Redis in our Portland office")
     for number in (1, 2, 3):
         url = world.page(f"board{number}.example", "/jobs/1", posting("Acme", website, f"Backend Engineer {number}"))
         finder.enqueue(Job(url))
@@ -116,7 +116,7 @@ def test_nothing_goes_deeper_than_its_lineage_may(finder: Harness, world: World)
 
 
 def test_a_listing_that_is_a_match_is_done(finder: Harness, world: World) -> None:
-    website = world.company("Acme", stack="Python, PostgreSQL, Docker, Go and Redis in Portland")
+    website = world.company("Acme", stack="Python, PostgreSQL, Docker, Go and Redis in our Portland office")
     url = world.page("acme.example", "/jobs/1", posting("Acme", website))
     finder.enqueue(Job(url))
     finder.drain()

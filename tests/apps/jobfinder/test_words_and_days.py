@@ -103,3 +103,10 @@ def test_requirements_are_the_lists_below_headings_of_that_sense() -> None:
 )  # fmt: skip
 def test_places_say_whether_work_is_remote(said: str | None, remote: bool | None) -> None:
     assert is_remote(said) is remote
+
+
+def test_line_breaks_that_are_written_out_are_line_breaks() -> None:
+    written = r"<p>About us\n\nRequirements:\r\n- 5 years of Python\n- Go</p><p>Kept in C:\new</p>"
+    text = plain_text(written)
+    assert text.splitlines() == ["About us", "Requirements:", "- 5 years of Python", "- Go", r"Kept in C:\new"]
+    assert requirements_in(text) == ("5 years of Python", "Go")

@@ -100,6 +100,11 @@ def being_read(connection: Connection) -> set[str]:
     }
 
 
+def unread(connection: Connection) -> set[str]:
+    """The documents whose newest generation could not be read."""
+    return {document for (document,) in rows(connection, "SELECT document FROM docs_generation WHERE state = 'failed'")}
+
+
 def being_connected(connection: Connection) -> set[str]:
     """The documents that can be searched, and whose connections are not all found."""
     found = rows(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Literal
+from urllib.parse import urljoin
 
 import msgspec
 
 from onceward_apps.jobfinder.boards.board import CONFIDENCE, BoardAddress, BoardKind
 from onceward_apps.jobfinder.boards.recognising import boards_in, recognise
 from onceward_apps.jobfinder.extracting import Facts, Kept, all_text
-from onceward_apps.jobfinder.places import is_remote_first, names_place
+from onceward_apps.jobfinder.links import host_of
+from onceward_apps.jobfinder.places import has_office_in, is_remote_first, names_place
 from onceward_apps.jobfinder.profile import Profile
 from onceward_apps.jobfinder.reasons import Reason, share, total
 from onceward_apps.jobfinder.settings import Numbers
@@ -20,6 +22,8 @@ from onceward_apps.jobfinder.technologies import AI_ML, technologies_in
 Tier = Literal["S", "A", "B", "C", "D"]
 SizeCategory = Literal["large", "medium", "small"]
 MOST_BOARDS = 5
+PAGES_OF_PLACES = frozenset({"careers", "jobs", "contact", "locations"})
+"""Pages on which a place is one where people work."""
 _PRIORITIES = {"S": 1, "A": 1, "B": 0, "C": 0, "D": -1}
 
 
@@ -33,7 +37,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     why: tuple[Reason, ...]
     size_category: SizeCategory | None
     boards: tuple[BoardAddress, ...]
-    """Those of the highest confidence that was found."""
+    """The surest first."""
 
 
 def analyse(
@@ -43,7 +47,7 @@ def analyse(
     text = "\n".join((all_text(pages), facts.about or "", facts.culture or "", facts.mission or ""))
     ranks = profile.ranks
     stack = technologies_in(text, tuple(sorted(ranks)))
-    office = names_place(facts.headquarters, profile.places.office) or names_place(text, profile.places.office)
+    office = names_place(facts.headquarters, profile.places.office) or _has_office(pages, text, profile.places.office)
     why = points(stack, text, office, profile, numbers)
     score = total(why)
     return Analysis(
@@ -55,6 +59,12 @@ def analyse(
         size_category=size_category(facts.size, numbers),
         boards=boards(pages, board),
     )
+
+
+def _has_office(pages: Sequence[Kept], text: str, place: str) -> bool:
+    """Whether the pages speak of an office in a place; on pages of jobs and contacts the place alone is enough."""
+    told = [page for page in pages if page.path.strip("/") in PAGES_OF_PLACES]
+    return has_office_in(text, place) or names_place(all_text(told), place)
 
 
 def points(stack: Sequence[str], text: str, office: bool, profile: Profile, numbers: Numbers) -> tuple[Reason, ...]:
@@ -100,20 +110,36 @@ def size_category(size: str | None, numbers: Numbers) -> SizeCategory | None:
 
 
 def boards(pages: Sequence[Kept], known: str | None = None) -> tuple[BoardAddress, ...]:
-    """The job boards that pages lead to, of the highest confidence only; else a page of jobs itself."""
+    """The job boards that pages lead to, the surest first, with one page of jobs at most.
+
+    A page of jobs that was read and leads to a surer board has the same jobs, and is left out.
+    """
     found: dict[tuple[str, str], BoardAddress] = {}
-    if known and (address := recognise(known) or generic(known)):
+    if known and (address := named_board(known)):
         found[address.kind, address.token] = address
+    leading: set[str] = set()
     for page in pages:
         for address in boards_in(page.html, page.url):
             found.setdefault((address.kind, address.token), address)
-    for confidence in ("high", "medium"):
-        if best := tuple(one for one in found.values() if one.confidence == confidence):
-            return best[:MOST_BOARDS]
+            if address.confidence != "low":
+                leading |= {_bare(page.url), _bare(urljoin(page.url, page.path))}
+    surer = [one for one in found.values() if one.confidence != "low"]
+    surer.sort(key=lambda one: one.confidence != "high")
     # Any page may be called one of jobs: the one on which companies have them counts, or else the shortest.
     pages_of_jobs = [generic(page.url) for page in pages if page.path.strip("/") in ("careers", "jobs")]
-    others = sorted(found.values(), key=lambda one: len(one.url))
-    return tuple([*pages_of_jobs, *others][:1])
+    others = sorted((one for one in found.values() if one.confidence == "low"), key=lambda one: len(one.url))
+    low = [one for one in [*pages_of_jobs, *others] if _bare(one.url) not in leading]
+    return (*surer[:MOST_BOARDS], *low[:1])
+
+
+def named_board(text: str) -> BoardAddress | None:
+    """The board that a person names, with or without `https://`; None if that is no address of a host."""
+    url = text if "://" in text else f"https://{text}"
+    return recognise(url) or (generic(url) if "." in host_of(url) else None)
+
+
+def _bare(url: str) -> str:
+    return url.partition("://")[2].partition("#")[0].rstrip("/").lower()
 
 
 def generic(url: str) -> BoardAddress:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from onceward import App, ConfigError, Limits, Payload, PayloadError
 from onceward_apps.jobfinder import company_rows, listing_rows, source_rows
-from onceward_apps.jobfinder.boards.board import BoardAddress
+from onceward_apps.jobfinder.analysing import named_board
+from onceward_apps.jobfinder.boards.board import BoardAddress, BoardKind
 from onceward_apps.jobfinder.boards.recognising import recognise
 from onceward_apps.jobfinder.company_rows import Origin
 from onceward_apps.jobfinder.identities import company_id, listing_id, source_id
@@ -27,10 +28,10 @@ AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a file that is a company."""
+    """A row of a file that is a company, or a board in the place of its website."""
 
     line: int
-    company: Company
+    wish: Company | BoardAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,9 @@ def _row(
     address = cells[website].strip()
     if not address:
         return BadRow(line, "it has no website")
+    board_there = recognise(_whole(address))
+    if board_there is not None and board_there.kind is not BoardKind.GENERIC:
+        return Row(line, board_there)
     try:
         return Row(line, company_at(address, _cell(cells, name), _cell(cells, board)))
     except PayloadError as error:
@@ -90,8 +94,7 @@ def _row(
 
 def company_at(address: str, name: str | None = None, board: str | None = None) -> Company:
     """A company by its website, with or without `https://`. PayloadError if that is no address of a host."""
-    whole = address if "://" in address else f"https://{address}"
-    company = Company(whole, name, board)
+    company = Company(_whole(address), name, board)
     host = company.key().partition("://")[2].partition("/")[0]
     if "." not in host and ":" not in host and host != "localhost":
         raise PayloadError(f"{address!r} is no website")
@@ -104,7 +107,11 @@ def meant_by(address: str, *, is_listing: bool = False) -> Company | BoardAddres
         job = Job(address)
         job.key()
         return job
-    return recognise(address) or company_at(address)
+    return recognise(_whole(address)) or company_at(address)
+
+
+def _whole(address: str) -> str:
+    return address if "://" in address else f"https://{address}"
 
 
 def add(app: App, wishes: Sequence[Company | BoardAddress | Job], limits: Limits | None = None) -> list[Added]:
@@ -114,6 +121,13 @@ def add(app: App, wishes: Sequence[Company | BoardAddress | Job], limits: Limits
         with transaction(app) as connection:
             added += [_add(app, connection, wish, limits) for wish in wishes[start : start + AT_ONCE]]
     return added
+
+
+def _add_board_of(app: App, connection: Direct, company: Company, limits: Limits | None) -> None:
+    """Have the board of a company looked at that is known already, if the board is not."""
+    board = named_board(company.board or "")
+    if board is not None and source_rows.source(connection, source_id(board.kind, board.token)) is None:
+        _add(app, connection, board, limits)
 
 
 def _add(app: App, connection: Direct, wish: Company | BoardAddress | Job, limits: Limits | None) -> Added:
@@ -130,6 +144,8 @@ def _add(app: App, connection: Direct, wish: Company | BoardAddress | Job, limit
         origin = Origin(None, None, 0, now)
         if isinstance(wish, Company):
             company_rows.begin_company(connection, company_id(wish.website), wish.name, wish.website, origin)
+            if not enqueued.created and wish.board:
+                _add_board_of(app, connection, wish, limits)
         elif isinstance(wish, Job):
             listing_rows.begin_listing(connection, listing_id(wish.url), wish.url, origin)
         else:

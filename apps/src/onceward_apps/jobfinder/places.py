@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Literal
 
 from onceward_apps.jobfinder.regions import countries_of, holds, lies_in
@@ -37,6 +38,35 @@ Way = Literal["remote", "hybrid", "on site"]
 def names_place(text: str | None, place: str) -> bool:
     """Whether a text names a place, as a whole word."""
     return bool(text and place) and _whole_word(place).search(text or "") is not None
+
+
+def has_office_in(text: str, place: str) -> bool:
+    """Whether a text says that there is an office in a place: beside a word for one, in an address, or in a list of
+    places. A place that is only mentioned, as that of a customer, is none."""
+    if not place:
+        return False
+    for found in islice(_whole_word(place).finditer(text), _MOST_MENTIONS):
+        start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
+        line = text[start : end if end >= 0 else len(text)].strip()
+        near = text[max(start, found.start() - _NEAR) : found.end() + _NEAR].partition("\n")[0]
+        if _OFFICE.search(near) or _ZIP.match(text[found.end() : found.end() + _NEAR]) or _is_list_of_places(line):
+            return True
+    return False
+
+
+def _is_list_of_places(line: str) -> bool:
+    """Whether a line is names alone, as a list of places has them: `Portland, OR`."""
+    words = re.findall(r"[^\W\d_]+", line)
+    return len(words) <= _MOST_NAMES and all(word[0].isupper() or word in ("and", "or", "of") for word in words)
+
+
+_NEAR, _MOST_MENTIONS, _MOST_NAMES = 60, 100, 8
+_OFFICE = re.compile(
+    r"\b(?:offices?|headquarter\w*|hq|hubs?|studios?|campus|address|locations?|located|based (?:in|out of)|visit us"
+    r"|find us|contact us|where we work|oficinas?|sede|standorte?|bureaux?)\b",
+    re.IGNORECASE,
+)
+_ZIP = re.compile(r",?\s+(?:[A-Z]{2}|[A-Z][a-z]+),?\s+\d{5}\b")
 
 
 def is_in(location: str | None, wanted: Sequence[str]) -> str | None:

@@ -16,6 +16,8 @@ _BLOCKS = frozenset({
 })  # fmt: skip
 _UNSEEN = frozenset({"script", "style", "noscript", "template", "head", "svg", "iframe", "object"})
 _SPACES = re.compile(r"[^\S\n]+")
+_WRITTEN_BREAK = re.compile(r"(?<!\b[A-Za-z]:)(?:\\r)?\\n")
+"""A line break that was escaped once more on its way. Behind the letter of a drive it is a path."""
 _MARKUP = re.compile(r"<(?:/?[a-z][a-z0-9]*\b|!--)", re.IGNORECASE)
 _ESCAPED_MARKUP = re.compile(r"&(?:lt|#60|#x3c);/?[a-z!]", re.IGNORECASE)
 
@@ -78,7 +80,7 @@ def _opening(tag: str) -> str:
 
 
 def _tidied(text: str) -> str:
-    lines = (_SPACES.sub(" ", line).strip() for line in text.split("\n"))
+    lines = (_SPACES.sub(" ", line).strip() for line in _WRITTEN_BREAK.sub("\n", text).split("\n"))
     kept: list[str] = []
     for line in lines:
         if kept and kept[-1] == "-":  # the item's text is in a paragraph of its own

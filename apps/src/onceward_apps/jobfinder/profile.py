@@ -16,6 +16,7 @@ import msgspec
 from onceward import ConfigError, StopList
 from onceward_apps.jobfinder import settings
 from onceward_apps.jobfinder.languages import NAMES
+from onceward_apps.jobfinder.profile_errors import explained
 from onceward_apps.jobfinder.regions import folded
 from onceward_apps.jobfinder.technologies import plain_name
 
@@ -135,9 +136,13 @@ def read(path: Path) -> Profile:
 def parsed(text: str, name: str = "the profile") -> Profile:
     """The profile that a text in TOML says."""
     try:
-        profile = msgspec.convert(tomllib.loads(text), Profile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{name}: {error}") from error
+    try:
+        profile = msgspec.convert(data, Profile)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{name}: {explained(error, Profile, data)}") from error
     if wrong := problems(profile):
         raise ConfigError(f"{name}: {'; '.join(wrong)}")
     return profile

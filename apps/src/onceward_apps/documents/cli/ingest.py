@@ -6,37 +6,44 @@ import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 from cyclopts import Parameter
 from cyclopts.validators import Number
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from onceward import App
+from onceward.harmless import harmless
 from onceward.terminal import console, print_json
 from onceward_apps.documents import reads
 from onceward_apps.documents.admitting import Admitted, Decision, admit
 from onceward_apps.documents.app import opened
+from onceward_apps.documents.cli.documents_table import documents_table
 from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where, complain
-from onceward_apps.documents.ingesting import found, looked_at
+from onceward_apps.documents.ingesting import Found, found, looked_at
 from onceward_apps.documents.payloads import Options
-from onceward_apps.documents.reading import Unreadable
+from onceward_apps.documents.reading import Reason, Unreadable
 from onceward_apps.documents.standing import is_trouble, standing, task_of
 from onceward_apps.documents.working import workers
-from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output, table
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, WRONG_USAGE, Flag, Output
 
 LOOK_EVERY_S = 0.25
 SHOWN_AT_ONCE = 12
-STYLES = {"ready": "green", "unreadable": "bold red", "stopped": "bold red", "unchanged": "dim", "same": "dim"}
+MOST_ROUNDS = 3
+"""How often a file that changes while it is read is read anew by one command."""
+
+Line = dict[str, Any]
 
 
 def ingest(
     *paths: Annotated[str, Parameter(help="Files, folders with all that is below them, or patterns.")],
     processes: Annotated[int, Parameter(validator=Number(gte=1, lte=64), help="How many processes work.")] = 2,
     again: Annotated[bool, Flag, Parameter(help="Read the files again, also if they have not changed.")] = False,
+    follow_links: Annotated[bool, Flag, Parameter(help="Follow links in folders that lead out of the folder.")] = False,
     embedding: Annotated[
         str, Parameter(help="A model of a provider that makes the vectors, instead of the one that works offline.")
     ] = "",
@@ -50,19 +57,29 @@ def ingest(
 
     A provider is asked at OPENAI_BASE_URL with OPENAI_API_KEY, if a model is named.
     """
+    if not paths:
+        complain("name files, folders or patterns to ingest, as in: onceward-docs ingest ~/books")
+        return WRONG_USAGE
     screen = console(to_stderr=output.json)
     with opened(where.library, new=True) as app:
-        admitted, refused = _admit_all(app, paths, Options(embedding, cleaning), again=again)
+        meant = found(paths, follow_links=follow_links)
+        admitted, refused = _admit_all(app, meant, options := Options(embedding, cleaning), again=again)
+        for sentence in meant.passed_over_told():
+            screen.print(harmless(sentence), markup=False, highlight=False)
         if not admitted and not refused:
             complain("there is nothing to ingest here")
             return BAD_ANSWER
         log = Path(tempfile.mkdtemp(prefix="onceward-docs-")) / "workers.log"
         code = _work(app, admitted, log, processes, screen)
+        for _ in range(MOST_ROUNDS - 1):
+            if code or not _admit_changed(app, admitted, options):
+                break
+            code = _work(app, admitted, log, processes, screen)
         outcome = _outcome(app, admitted, refused)
     if output.json:
         print_json(outcome)
     else:
-        _show(screen, outcome)
+        screen.print(documents_table([{**one, "file": Path(one["path"]).name} for one in outcome], "file"))
     if code == 0:
         shutil.rmtree(log.parent)
     else:
@@ -71,18 +88,34 @@ def ingest(
 
 
 def _admit_all(
-    app: App, paths: tuple[str, ...], options: Options, *, again: bool
+    app: App, meant: Found, options: Options, *, again: bool
 ) -> tuple[list[Admitted], list[tuple[str, Unreadable]]]:
     """Enqueue a task for every file that needs one."""
     admitted, refused = [], []
-    for path in found(paths):
+    for path in meant.files:
         try:
             file = looked_at(path)
         except Unreadable as error:
             refused.append((str(path), error))
         else:
             admitted.append(admit(app, file, options, round(time.time() * 1_000), again=again))
-    return admitted, refused
+    nothing = Unreadable(Reason.MISSING, "no file matches this pattern")
+    return admitted, refused + [(pattern, nothing) for pattern in meant.unmatched]
+
+
+def _admit_changed(app: App, admitted: list[Admitted], options: Options) -> bool:
+    """Admit the files again that have changed while they were read; returns whether there were any."""
+    entries = {entry.document: entry for entry in app.read(reads.entries)}
+    changed = [
+        one
+        for one in admitted
+        if (entry := entries.get(one.file.document)) is not None
+        and Reason.CHANGED in (entry.newer_reason, entry.reason if entry.generation == 0 else None)
+    ]
+    for one in changed:
+        with suppress(Unreadable):  # it is gone by now: the reason of the reading that failed stands
+            admit(app, looked_at(Path(one.file.path)), options, round(time.time() * 1_000))
+    return bool(changed)
 
 
 def _work(app: App, admitted: list[Admitted], log: Path, processes: int, screen: Console) -> int:
@@ -132,9 +165,11 @@ class _Screen:
     def show(self, app: App) -> None:
         """Look, and show what is seen."""
         reading, connecting = app.read(reads.being_read), app.read(reads.being_connected)
-        for document in sorted(self._open - reading):
-            if not self._screen.is_terminal:
-                self._screen.print(f"{self._names.get(document, document)} is done")
+        if not self._screen.is_terminal and (ended := sorted(self._open - reading)):
+            unread = app.read(reads.unread)
+            for document in ended:
+                how = "could not be read" if document in unread else "is done"
+                self._screen.print(f"{self._names.get(document, document)} {how}")
         self._open = reading
         self._total = max(self._total, len(reading))
         note = f"finding connections of {len(connecting)}" if connecting else ""
@@ -158,12 +193,10 @@ class _Screen:
             self._progress.remove_task(self._bars.pop(gone))
 
 
-def _outcome(
-    app: App, admitted: list[Admitted], refused: list[tuple[str, Unreadable]]
-) -> list[dict[str, str | int | bool | None]]:
+def _outcome(app: App, admitted: list[Admitted], refused: list[tuple[str, Unreadable]]) -> list[Line]:
     """What became of each file."""
     entries = {entry.document: entry for entry in app.read(reads.entries)}
-    lines: list[dict[str, str | int | bool | None]] = []
+    lines: list[Line] = []
     for one in admitted:
         entry = entries.get(one.file.document)
         if entry is None:
@@ -174,46 +207,30 @@ def _outcome(
         trouble = is_trouble(entry, task)
         if one.decision is Decision.UNCHANGED and not trouble:
             word, why = "unchanged", "" if entry.connected_at else word
-        counted = (entry.words, entry.chunks, entry.connections)
-        lines.append(_line(one.file.path, entry.document, word, why, *counted, trouble=trouble))
+        about = msgspec.json.decode(entry.about) if entry.about else {}
+        lines.append(
+            {
+                **_line(one.file.path, entry.document, word, why, trouble=trouble),
+                "words": entry.words,
+                "chunks": entry.chunks,
+                "connections": entry.connections,
+                "warnings": about.get("warnings") or [],
+            }
+        )
     for path, error in refused:
         lines.append(_line(path, None, "unreadable", f"{error.reason}: {error.detail}", trouble=True))
     return lines
 
 
-def _line(
-    path: str,
-    document: str | None,
-    word: str,
-    why: str,
-    words: int | None = None,
-    chunks: int | None = None,
-    connections: int | None = None,
-    *,
-    trouble: bool = False,
-) -> dict[str, str | int | bool | None]:
+def _line(path: str, document: str | None, word: str, why: str, *, trouble: bool = False) -> Line:
     return {
         "path": path,
         "document": document,
         "state": word,
         "why": why,
-        "words": words,
-        "chunks": chunks,
-        "connections": connections,
+        "words": None,
+        "chunks": None,
+        "connections": None,
+        "warnings": [],
         "trouble": trouble,
     }
-
-
-def _show(screen: Console, outcome: list[dict[str, str | int | bool | None]]) -> None:
-    cells: list[tuple[str | Text, ...]] = [
-        (
-            str(one["document"] or ""),
-            Path(str(one["path"])).name,
-            Text(str(one["state"]), STYLES.get(str(one["state"]), "default")),
-            *("" if one[name] is None else f"{one[name]:,}" for name in ("words", "chunks", "connections")),
-            str(one["why"]),
-        )
-        for one in outcome
-    ]
-    columns = ("document", "file", "state", "words", "chunks", "connections", "why")
-    screen.print(table(columns, cells, right=("words", "chunks", "connections"), folded=("file", "why")))

@@ -13,12 +13,11 @@ from onceward.terminal import console, print_json
 from onceward_apps.documents import reads, watching
 from onceward_apps.documents.app import opened
 from onceward_apps.documents.choosing import chosen
+from onceward_apps.documents.cli.documents_table import documents_table
 from onceward_apps.documents.cli.speaking import OWN_LIBRARY, Where
 from onceward_apps.documents.reads import Entry
 from onceward_apps.documents.standing import is_trouble, standing, task_of
 from onceward_apps.speaking import FINE, NOTHING_SAID, Output, table
-
-STYLES = {"ready": "green", "unreadable": "bold red", "stopped": "bold red", "same": "dim"}
 
 
 def status(
@@ -78,18 +77,7 @@ def _show_all(told: list[dict[str, Any]], numbers: dict[str, int]) -> None:
     if not told:
         screen.print("the library is empty; fill it with: onceward-docs ingest PATHS")
         return
-    cells = [
-        (
-            one["document"],
-            one["name"],
-            Text(one["state"], STYLES.get(one["state"], "cyan")),
-            *("" if one[name] is None else f"{one[name]:,}" for name in ("words", "chunks", "connections")),
-            _why(one),
-        )
-        for one in told
-    ]
-    columns = ("document", "name", "state", "words", "chunks", "connections", "why")
-    screen.print(table(columns, cells, right=("words", "chunks", "connections"), folded=("name", "why")))
+    screen.print(documents_table([{**one, "why": _why(one)} for one in told], "name"))
     screen.print(Text(", ".join(f"{name}: {value:,}" for name, value in numbers.items()), "dim"))
 
 

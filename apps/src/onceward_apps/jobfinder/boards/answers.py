@@ -55,8 +55,9 @@ def step_of(
     """
     so_far = reading.so_far
     listings: dict[str, Listing] = {}
-    unreadable = known = 0
+    unreadable = known = answered = 0
     for item in items:
+        answered += 1
         told = listing_of(item)
         if told is None or not _is_address(told.url):
             unreadable += 1
@@ -82,6 +83,7 @@ def step_of(
         so_far=SoFar(
             pages=so_far.pages + 1,
             seen=so_far.seen | listings.keys(),
+            items=so_far.items + answered,
             total_said=so_far.total_said if so_far.total_said is not None else total,
             company_name=so_far.company_name or company,
             warnings=so_far.warnings + warnings,

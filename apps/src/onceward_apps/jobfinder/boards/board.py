@@ -75,9 +75,16 @@ class SoFar(msgspec.Struct, frozen=True, kw_only=True):
     pages: int = 0
     seen: frozenset[str] = frozenset()
     """Ids of the listings that were read, for boards that repeat themselves."""
+    items: int = 0
+    """How many items the board has answered, those too that are known or can't be read."""
     total_said: int | None = None
     company_name: str | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the board has answered fewer items than it says there are."""
+        return self.total_said is not None and self.items < self.total_said
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from onceward_apps.jobfinder.finder import opened
 from onceward_apps.jobfinder.importing import BadRow, Row, companies_in, meant_by
 from onceward_apps.jobfinder.importing import add as add_all
 from onceward_apps.jobfinder.payloads import Company, Job
-from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, Flag, Output
+from onceward_apps.speaking import BAD_ANSWER, FINE, NOTHING_SAID, WRONG_USAGE, Flag, Output
 
 
 def add(
@@ -35,13 +35,16 @@ def add(
 
     An address is a board if it looks like one, else a company.
     """
+    if not what:
+        complain("name files of companies or addresses to add, as in: onceward-jobs add companies.csv https://acme.com")
+        return WRONG_USAGE
     wishes: list[Company | BoardAddress | Job] = []
     bad: list[tuple[str, BadRow]] = []
     for word in what:
         if Path(word).suffix.lower() == ".csv" and "://" not in word:
             for row in companies_in(Path(word)):
                 if isinstance(row, Row):
-                    wishes.append(row.company)
+                    wishes.append(row.wish)
                 else:
                     bad.append((word, row))
         else:

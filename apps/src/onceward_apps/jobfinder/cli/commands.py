@@ -10,6 +10,7 @@ from cyclopts import Group, Parameter
 
 from onceward_apps import carrying_out
 from onceward_apps.jobfinder.cli.speaking import PROGRAM
+from onceward_apps.speaking import epilogue
 
 
 def command_line() -> CommandLine:
@@ -19,13 +20,11 @@ def command_line() -> CommandLine:
     made = CommandLine(
         name=PROGRAM,
         help="Finds jobs for you: looks at companies, reads their job boards, and ranks what fits, with why.",
-        help_epilogue=(
-            "[bold]Example[/bold]\n"
-            "  onceward-jobs init\n"
-            "  onceward-jobs add companies.csv https://example.com\n"
-            "  onceward-jobs run\n"
-            "  onceward-jobs matches\n\n"
-            "[dim]Exit codes: 0 all is well, 1 the answer is bad, 2 wrong usage, 3 the database cannot be used.[/dim]"
+        help_epilogue=epilogue(
+            "onceward-jobs init",
+            "onceward-jobs add companies.csv https://example.com",
+            "onceward-jobs run",
+            "onceward-jobs matches",
         ),
         help_format="rich",
         version=lambda: version("onceward"),
@@ -34,24 +33,25 @@ def command_line() -> CommandLine:
         group_commands=Group("Commands", sort_key=1),
         default_parameter=Parameter(negative_iterable=""),
     )
-    every: tuple[Callable[..., int], ...] = (
-        setting_up.init,
-        adding.add,
-        running.run,
-        looking.matches,
-        telling.explain,
-        deciding.applied,
-        deciding.not_for_me,
-        deciding.hide,
-        looking.companies,
-        sources.sources,
-        sources.approve,
-        telling.export,
-        telling.report,
-        demo.demo,
+    every: tuple[tuple[Callable[..., int], tuple[str, ...]], ...] = (
+        (setting_up.init, ("init", "init ~/me.toml --force")),
+        (adding.add, ("add companies.csv https://example.com", "add https://jobs.lever.co/acme", "add --listing URL")),
+        (running.run, ("run", "run --processes 4 --forever")),
+        (looking.matches, ("matches", "matches --near", "matches --limit 200 --json")),
+        (telling.explain, ("explain 3f2a9c01", "explain https://boards.greenhouse.io/acme/jobs/1")),
+        (deciding.applied, ("applied 3f2a9c01", "applied --undo 3f2a9c01")),
+        (deciding.not_for_me, ("not-for-me 3f2a9c01 77b0e4d2", "not-for-me --undo 3f2a9c01")),
+        (deciding.hide, ("hide 3f2a9c01", "hide --undo 3f2a9c01")),
+        (looking.companies, ("companies", "companies --json")),
+        (sources.sources, ("sources", "sources --enable greenhouse:acme")),
+        (sources.approve, ("approve", "approve lever:acme", "approve --all")),
+        (telling.export, ("export > matches.csv", "export --listings --format json")),
+        (telling.report, ("report matches.html",)),
+        (demo.demo, ("demo",)),
     )
-    for place, command in enumerate(every):
-        made.command(command, sort_key=place)
+    for place, (command, examples) in enumerate(every):
+        shown = epilogue(*(f"{PROGRAM} {example}" for example in examples))
+        made.command(command, sort_key=place, help_epilogue=shown)
     return made
 
 

@@ -34,7 +34,7 @@ Watch = Callable[[], None]
 
 def add_companies(app: App, scene: Scene) -> int:
     """Add the file of companies, each with the limits of the demo; returns how many there are."""
-    wishes = [row.company for row in importing.companies_in(scene.companies) if isinstance(row, Row)]
+    wishes = [row.wish for row in importing.companies_in(scene.companies) if isinstance(row, Row)]
     return len(importing.add(app, wishes, LIMITS))
 
 

@@ -29,14 +29,14 @@ from onceward_apps.jobfinder.identities import company_id, source_id
 from onceward_apps.jobfinder.payloads import Company, Discovery, Question
 from onceward_apps.jobfinder.pipelines.asking import answer_to
 from onceward_apps.jobfinder.pipelines.begun import child_origin, moment, now_of, numbers_of, own_origin
-from onceward_apps.jobfinder.source_rows import SourceName
+from onceward_apps.jobfinder.source_rows import SourceName, SourceRow
 
 HOME = "/"
 PATHS = (HOME, "/about", "/about-us", "/company", "/careers")
 OTHERWISE = "/jobs"
 """What is asked for where there are no careers."""
 
-companies = Pipeline(Company, retry=RETRY, unique="everywhere", fresh_for="30d", cycle="key")
+companies = Pipeline(Company, retry=RETRY, unique="everywhere", cycle="key")
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -58,24 +58,25 @@ async def fetch(ctx: Context[Company]) -> Fetched:
     if reason := stop.match(ctx.payload.website, ctx.payload.name):
         ctx.write(company_rows.give_up_company, name, "skipped", reason)
         raise Filtered(reason)
-    _leave_alone_if_fresh(ctx, known)
+    await _leave_alone_if_fresh(ctx, known)
     try:
         found = await _pages(ctx)
     except Unavailable as error:
         if not is_last_try(ctx):
             raise
-        _give_up(ctx, f"{error.reason}: {error.detail}")
+        await _give_up(ctx, f"{error.reason}: {error.detail}")
     if not found.pages:
-        _give_up(ctx, _why_none(found.refused))
+        await _give_up(ctx, _why_none(found.refused))
     return found
 
 
-def _leave_alone_if_fresh(ctx: Context[Company], known: CompanyRow | None) -> None:
+async def _leave_alone_if_fresh(ctx: Context[Company], known: CompanyRow | None) -> None:
     if known is None or known.analysed_at is None:
         return
     numbers = numbers_of(ctx)
     how_well = completeness.company(known.website, known, numbers)
     if completeness.is_fresh(how_well, moment(known.analysed_at), moment(now_of(ctx)), numbers):
+        await _have_named_board_looked_at(ctx)
         raise Skipped(f"it is known well, and was looked at {moment(known.analysed_at):%Y-%m-%d}")
 
 
@@ -111,7 +112,9 @@ def _why_none(refused: dict[str, str]) -> str:
     return f"{first}; and so for {len(others)} other pages" if others else first
 
 
-def _give_up(ctx: Context[Company], reason: str) -> NoReturn:
+async def _give_up(ctx: Context[Company], reason: str) -> NoReturn:
+    """End with a reason. A board that a person has named is read all the same."""
+    await _have_named_board_looked_at(ctx)
     ctx.write(company_rows.give_up_company, company_id(ctx.payload.website), "unknown", reason)
     raise Failed(reason)
 
@@ -155,6 +158,8 @@ def analyse(ctx: Context[Company]) -> Analysed:
         lengths = f"{len(facts.about or '')} characters about it, {len(facts.culture or '')} about its culture"
         reason = f"too little is known of it: {lengths}"
         ctx.write(company_rows.give_up_company, company_id(ctx.payload.website), "skipped", reason)
+        if board := analysing.named_board(ctx.payload.board or ""):
+            _have_looked_at(ctx, board, ctx.read(source_rows.source, source_id(board.kind, board.token)), "D")
         raise Skipped(reason)
     pages = ctx.result(fetch).pages
     return Analysed(facts, analysing.analyse(facts, pages, surroundings.profile(), numbers, ctx.payload.board))
@@ -175,7 +180,7 @@ def save(ctx: Context[Company]) -> str:
         "board_url": best.url if best else None, "board_confidence": best.confidence if best else None,
     }, now)  # fmt: skip
     for board in analysis.boards:
-        _have_looked_at(ctx, board, name, analysis.tier)
+        _have_looked_at(ctx, board, ctx.read(source_rows.source, source_id(board.kind, board.token)), analysis.tier)
     return f"tier {analysis.tier} with {analysis.score} points"
 
 
@@ -185,13 +190,24 @@ def run_out(ctx: Context[Company]) -> None:
     ctx.write(company_rows.give_up_company, company_id(ctx.payload.website), "unknown", "its time was over")
 
 
-def _have_looked_at(ctx: Context[Company], board: BoardAddress, company: str, tier: str) -> None:
-    source = source_id(board.kind, board.token)
-    if ctx.read(source_rows.source, source) is not None:
+async def _have_named_board_looked_at(ctx: Context[Company]) -> None:
+    """Have the board tested that a person has named, where the company itself is not looked at."""
+    if board := analysing.named_board(ctx.payload.board or ""):
+        known = await ctx.aread(source_rows.source, source_id(board.kind, board.token))
+        _have_looked_at(ctx, board, known, "D")
+
+
+def _have_looked_at(ctx: Context[Company], board: BoardAddress, known: SourceRow | None, tier: str) -> None:
+    """Have a board tested: at once where it is certain or a person has named it, else when a person approves."""
+    named = analysing.named_board(ctx.payload.board or "")
+    is_named = named is not None and (named.kind, named.token) == (board.kind, board.token)
+    if known is not None and not (is_named and known.awaits_approval):
         return
-    is_certain = board.confidence == "high"
+    source, company = source_id(board.kind, board.token), company_id(ctx.payload.website)
+    is_certain = is_named or board.confidence == "high"
     asked = SourceName(source, board.kind, board.token, board.url, board.confidence)
     ctx.write(source_rows.begin_source, asked, company, child_origin(ctx), not is_certain)
     if is_certain:
+        ctx.write(source_rows.approve_source, source)
         discovery = Discovery(source, board.kind, board.token, board.url, company, board.confidence)
         ctx.spawn(discovery, priority=priority_of(tier))

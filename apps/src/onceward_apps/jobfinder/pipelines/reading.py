@@ -77,9 +77,12 @@ def settle(ctx: Context[Reading]) -> str:
     place, source, now = ctx.result(read), ctx.payload.source, now_of(ctx)
     ctx.write(listing_rows.forget, source, ctx.read(listing_rows.left_out, source, ctx.task.id))
     ctx.write(source_rows.note_success, source, place.listings, now)
+    told = f"{place.listings} listings, {place.spawned} of them new"
+    if place.so_far.is_short:
+        return f"{told}; the board says it has {place.so_far.total_said}, so none is marked gone"
     if place.request is None:
         ctx.write(listing_rows.miss, source, ctx.task.id, now)
-    return f"{place.listings} listings, {place.spawned} of them new"
+    return told
 
 
 @readings.at_expiry

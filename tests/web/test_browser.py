@@ -94,6 +94,16 @@ def test_no_page_is_wider_than_a_phone(app: App, browser: Browser, site: str) ->
     assert wide == []
 
 
+def test_the_page_one_is_on_is_in_sight_in_the_navigation_of_a_phone(browser: Browser, site: str) -> None:
+    with watched(browser, width=PHONE[0], height=PHONE[1]) as one:
+        for name in ("tasks", "store"):
+            one.visit(f"{site}/{name}")
+            box = one.page.locator(".nav [aria-current]").bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= PHONE[0]
+
+
 def test_a_failed_task_is_retried_from_its_page(app: App, site: str, page: Watched) -> None:
     failed = app.tasks.search("status:failed").tasks[0].id
     page.visit(f"{site}/tasks/{failed}")

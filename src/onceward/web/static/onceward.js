@@ -266,4 +266,6 @@ for (const toast of document.querySelectorAll(".toast[data-goes]")) {
     if (left <= 0) { clearInterval(tick); toast.remove(); }
   }, 500);
 }
+const here = find(".nav [aria-current]"); // where there is little room it may lie out of sight
+if (here) here.parentElement.scrollLeft = here.offsetLeft - (here.parentElement.clientWidth - here.offsetWidth) / 2;
 listen();

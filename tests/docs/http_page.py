@@ -18,8 +18,8 @@ same is at `/api/v1/openapi.json`; `python -m tests.docs.http_page` writes this 
 of.
 
 - **Tokens**: `Authorization: Bearer …`, made by `onceward token add NAME --role viewer`. A viewer looks, an operator
-  acts on work, an admin changes settings and limits. Without any token in the database, `onceward web` on loopback
-  lets callers of this machine do everything.
+  acts on work, an admin changes settings and limits and reads the audit log. Without any token in the database,
+  `onceward web` on loopback lets callers of this machine do everything.
 - **Values**: JSON. Numbers of 64 bits (`"id": "4711"`) and amounts (`"cost": "0.0125"`) are texts, times are RFC 3339
   in UTC. A member keeps its name and its meaning; new ones may join.
 - **Lists of tasks** take [a filter](../how-to/filters.md) and go on at `next`: `?cursor=…`. A filter that no index

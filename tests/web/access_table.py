@@ -64,7 +64,6 @@ GET /workers
 """
 OPERATOR = """
 POST /alerts/look
-GET /api/v1/audit
 POST /api/v1/bulk
 GET /api/v1/bulk/preview
 POST /api/v1/bulk/{number}/stop
@@ -111,6 +110,7 @@ POST /workers/pause
 POST /workers/resume
 """
 ADMIN = """
+GET /api/v1/audit
 PUT /api/v1/budgets/{name:path}/limit
 PATCH /api/v1/lineages/{id}/limits
 DELETE /api/v1/settings/{name:path}

@@ -95,6 +95,16 @@ def test_no_page_is_wider_than_a_phone(app: App, browser: Browser, site: str) ->
     assert wide == []
 
 
+def test_the_page_one_is_on_is_in_sight_in_the_navigation_of_a_phone(browser: Browser, site: str) -> None:
+    with watched(browser, width=PHONE[0], height=PHONE[1]) as one:
+        for name in ("tasks", "store"):
+            one.visit(f"{site}/{name}")
+            box = one.page.locator(".nav [aria-current]").bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= PHONE[0]
+
+
 def test_a_failed_task_is_retried_from_its_page(app: App, site: str, page: Watched) -> None:
     failed = app.tasks.search("status:failed").tasks[0].id
     page.visit(f"{site}/tasks/{failed}")
@@ -213,3 +223,25 @@ def test_a_page_works_without_scripts(app: App, browser: Browser, site: str) -> 
     one.wait_for_url(re.compile(r"/bulk/\d+"))
     context.close()
     assert app.bulk.list()[0].action == "retry"
+
+
+def test_what_a_dialog_asks_stands_on_the_page_without_scripts(app: App, browser: Browser, site: str) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    one = context.new_page()
+    one.goto(f"{site}/")
+    assert one.locator("button:visible", has_text="Pause everything…").count() == 0
+    assert one.locator(".live:visible, dialog#keys:visible").count() == 0
+    one.get_by_role("button", name="Pause everything", exact=True).click()
+    one.get_by_text("Everything is paused").first.wait_for()
+    context.close()
+    assert [pause.scope for pause in app.workers.pauses()] == ["everything"]
+
+
+def test_a_page_whose_stream_is_cut_off_says_so_until_it_is_back(site: str, page: Watched) -> None:
+    page.page.route("**/live", lambda route: route.fulfill(status=503))
+    page.page.clock.install()
+    page.visit(f"{site}/workers")
+    page.page.locator(".live--lost", has_text="No answer since").wait_for()
+    page.page.unroute("**/live")
+    page.page.clock.run_for(6_000)
+    page.page.locator(".live:not(.live--lost)", has_text="Live").wait_for()

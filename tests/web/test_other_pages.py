@@ -89,6 +89,45 @@ def test_a_batch_shows_how_far_it_is_and_what_follows(harness: Harness, site: Cl
     assert site.get("/batches?status=odd").status == 400
 
 
+def test_a_database_alone_says_nothing_about_code_that_it_does_not_know(
+    harness: Harness, site: Client, runner: asyncio.Runner
+) -> None:
+    worked(harness)
+    with App(harness.app.url) as bare:
+        alone = client_of(bare, runner)
+        assert "not in the code of this app" not in alone.get("/sources").text
+        envelope = alone.get("/envelope").text
+    assert "started without your code" in envelope
+    assert "unbounded" not in envelope
+    assert "unbounded" in site.get("/envelope").text
+
+
+def test_a_number_of_one_is_written_as_one(harness: Harness, site: Client) -> None:
+    task = harness.enqueue(world.Report("numbers of the quarter"))
+    text = site.get(f"/lineages/{harness.app.tasks.get(task).lineage}").text
+    assert "Cancel 1 open task<" in text
+    assert "Cancel 1 task<" in text
+    assert "1 open tasks" not in text
+
+
+def test_a_refused_form_leads_back_to_its_page_and_nowhere_else(site: Client) -> None:
+    def refused(referer: str) -> str:
+        return site.form("/budgets/limit", {"name": "model-usd", "limit": "much"}, {"referer": referer}).text
+
+    assert '<a class="btn btn--primary" href="/budgets?name=a%22b">Back' in refused(
+        "http://localhost/budgets?name=a%22b"
+    )
+    for elsewhere in ("", "https://evil.example/budgets", "http://localhost//evil.example", "javascript:alert(1)"):
+        assert ">Back</a>" not in refused(elsewhere), elsewhere
+
+
+def test_a_page_that_is_not_there_leads_to_the_overview(site: Client) -> None:
+    answer = site.get("/nothing-like-it")
+    assert answer.status == 404
+    assert ">Overview</a>" in answer.text
+    assert ">Sign in<" not in answer.text
+
+
 def test_a_source_is_disabled_enabled_paused_and_resumed(harness: Harness, site: Client) -> None:
     worked(harness)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from onceward import App
 from onceward.operations.sources import SourceState
 from onceward.web.facts import facts_of
+from onceward.web.health import health
 from onceward.web.roles import Role
 from tests.web import demo
 from tests.web.conftest import Client, client_of
@@ -104,3 +107,15 @@ def test_open_pages_share_what_is_read(app: App, client: Client, monkeypatch: py
     for _ in range(5):
         assert client.get("/").status == 200
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_no_work_is_said_to_be_done_where_no_worker_is_left(app: App, ready: bool) -> None:
+    app.enqueue(demo.Site("https://lantern-row.example/now"))
+    known = facts_of(app)._read()
+    lines = [line for line in known.standing.backlog.ready if ready]
+    backlog = structs.replace(known.standing.backlog, ready=lines)
+    standing = structs.replace(known.standing, workers=[], backlog=backlog)
+    found = health(replace(known, hour=replace(known.hour, claims=7), pauses=[], standing=standing))
+    assert found.headline == ("No worker is alive" if ready else "There is nothing to do")
+    assert "7 claims in the last minute" in found.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import re
 from collections.abc import Iterator
 from urllib.parse import quote
@@ -189,3 +190,13 @@ def test_a_filter_of_any_letters_is_carried_through(harness: Harness, client: Cl
     enqueued(harness, 1)
     assert client.get(f"/tasks?filter={quote(text)}").status == 200
     assert client.get(f"/tasks/act?action=retry&filter={quote(text)}").status == 200
+
+
+def test_all_that_match_are_to_be_had_as_a_table(harness: Harness, client: Client) -> None:
+    enqueued(harness, 2)
+    enqueued(harness, 1, "broken")
+    text = client.get("/tasks?filter=status:failed").text
+    [link] = re.findall(r'href="([^"]+)" download', text)
+    lines = client.get(html.unescape(link)).text.splitlines()
+    assert [line.split(",")[2] for line in lines] == ["key", "broken-0"]
+    assert " download" not in client.get("/tasks?filter=status:cancelled").text

@@ -44,6 +44,9 @@ def follow(ctx: Context[Page]) -> None:
         case "parent":
             for number in range(4):
                 ctx.spawn(Page(f"{ctx.payload.name}/{number}"))
+        case "many":
+            for number in range(int(ctx.payload.name)):
+                ctx.spawn(Page(f"{ctx.payload.name}/{number}"))
 
 
 @pytest.fixture
@@ -127,6 +130,14 @@ def test_a_very_long_line_is_counted_without_a_look_at_its_tasks(
     assert (found.backlog.ready_tasks, found.backlog.later_tasks) == (3, 1)
     started.app.tasks.cancel(ids[0])
     assert started.app.stats.standing().backlog.ready_tasks == (2 if most > 4 else 3)
+
+
+@pytest.mark.parametrize("refused", [99, 250])
+def test_refusals_of_which_only_the_first_are_kept_are_told_as_a_part(started: Harness, refused: int) -> None:
+    started.app.enqueue(Page(f"{refused + 2}", "many"), limits=Limits(max_children=2))
+    started.drain()
+    [one] = started.app.stats.standing().refused
+    assert (one.count, one.is_whole) == (min(refused, 100), refused == 99)
 
 
 def test_refusals_of_another_hour_are_not_told(started: Harness) -> None:

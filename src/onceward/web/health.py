@@ -42,13 +42,14 @@ def health(facts: Facts) -> Health:
         return Health(False, "No worker is alive", f"{stood}{oldest}; {_claims(claims)}.", "failed")
     if claims and ready:
         return Health(True, "Work is being done", f"{_claims(claims)}, while {stood}. {workers}", "succeeded")
-    if claims:
+    if claims and alive:
         return Health(
             True, "Work is being done", f"{_claims(claims)}, and no task stands ready now. {workers}", "succeeded"
         )
     if not ready:
         held = f" {facts.held_back:,} stand in line behind what is closed." if facts.held_back else ""
-        return Health(True, "There is nothing to do", f"No task is ready.{held} {workers}", "succeeded")
+        done = f" {_claims(claims)}." if claims else ""
+        return Health(True, "There is nothing to do", f"No task is ready.{held}{done} {workers}", "succeeded")
     if age is not None and age < JUST_CAME_MS:
         return Health(True, "Work has just come", f"{stood}{oldest}; none is claimed yet. {workers}", "pending")
     return Health(

@@ -15,7 +15,7 @@ class Role(IntEnum):
     OPERATOR = 2
     """Retries, cancels, approves, signals, pauses and resumes."""
     ADMIN = 3
-    """Changes settings and limits, and prunes."""
+    """Changes settings and limits, and reads the audit log."""
 
     @property
     def word(self) -> str:

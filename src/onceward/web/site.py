@@ -7,7 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 from starlette.applications import Starlette
@@ -118,10 +118,17 @@ class Site:
         if view.caller.role or route.kind in PROGRAMS:
             status = HTTPStatus.FORBIDDEN if view.caller.role else HTTPStatus.UNAUTHORIZED
             why = f"this needs the role {route.role.word}"
-            why += f"; you are {view.caller.role.word}" if view.caller.role else "; send a token as a bearer"
+            if view.caller.role:
+                why += f"; you are {view.caller.role.word}"
+            elif secret_of(view.request):
+                why += "; this token is not known, has expired or was revoked"
+            else:
+                why += "; send a token as a bearer"
             return await self._refused(view, route, Barred(status, why))
         if route.kind == "page" and not view.request.headers.get("hx-request"):
-            page = Page("login.html", {"back": view.request.url.path, "wrong": False}, "Sign in", status=401)
+            url = view.request.url
+            back = url.path.removeprefix(view.base) + (f"?{url.query}" if url.query else "")
+            page = Page("login.html", {"back": back, "wrong": False}, "Sign in", status=401)
             return self._html(view, page)
         return await self._refused(view, route, Barred(401, "this needs a token; sign in"))
 
@@ -169,7 +176,7 @@ class Site:
 
     def _html(self, view: View, page: Page, shell: Any = None, toast: dict[str, Any] | None = None) -> Response:
         # A caller who is not known does not learn what database this is.
-        frame = shell or (self._shell.empty if view.caller.role else Shell("", "", ""))
+        frame = (shell or self._shell.empty) if view.caller.role else Shell("", "", "")
         text = rendered(page, view, frame, toast)
         return HTMLResponse(text, status_code=page.status, headers={"Cache-Control": "no-store"})
 
@@ -177,7 +184,7 @@ class Site:
         if route.kind in PROGRAMS:
             return problems.problem(barred.status, barred.why)
         headline = HTTPStatus(barred.status).phrase
-        values = {"headline": headline, "why": barred.why}
+        values = {"headline": headline, "why": barred.why, "barred": True, "back": _came_from(view)}
         return self._html(view, Page("refused.html", values, headline, status=barred.status, refresh_s=None))
 
     async def _away(self, view: View, route: Route, error: StoreError) -> Response:
@@ -201,7 +208,7 @@ class Site:
             return answer
         view = View(self.app, NOT_KNOWN, request)
         why = f"There is no page {request.url.path}." if status == 404 else HTTPStatus(status).phrase
-        values = {"headline": HTTPStatus(status).phrase, "why": why}
+        values = {"headline": HTTPStatus(status).phrase, "why": why, "barred": False, "back": ""}
         return self._html(view, Page("refused.html", values, "Not found", status=status, refresh_s=None))
 
 
@@ -241,6 +248,15 @@ class _Headers:
         await self._app(scope, receive, sending)
 
 
+def _came_from(view: View) -> str:
+    """Return the page of this site whose form was refused; empty where the browser names none."""
+    came = urlsplit(view.request.headers.get("referer", ""))
+    is_here = came.netloc == view.request.headers.get("host") and came.path.startswith(f"{view.base}/")
+    if view.request.method == "GET" or not is_here or came.path.startswith(("//", "/\\")):
+        return ""
+    return came.path + (f"?{came.query}" if came.query else "")
+
+
 def _address(base: str, back: str) -> str:
     """Return the address of a page below the base path, with the question that it may bring."""
     to, _, question = back.partition("?")
@@ -261,7 +277,7 @@ def _toast_of(request: Request) -> dict[str, Any] | None:
 
 def sign_in(view: View, secret: str, back: str) -> Response:
     """Return the redirect that leaves a token with a browser."""
-    answer = RedirectResponse(path(view.base, back), status_code=303)
+    answer = RedirectResponse(_address(view.base, back), status_code=303)
     secure = view.request.url.scheme == "https"
     answer.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=secure, max_age=30 * 86_400)
     return answer

@@ -5,10 +5,12 @@ Reading only, and bounded: by what living workers hold, by so many parked tasks,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
+from onceward.store.lineage.insert_children import REFUSALS_KEPT
 from onceward.store.op import Op, Query
 from onceward.store.reports.tasks import Backlog, DueLater, ReadyLine, WorkerRow, backlog, priority_of, workers
 from onceward.store.rows import as_uuid
@@ -89,11 +91,14 @@ def _refused(since: int) -> Op[list[RefusedSpawns]]:
     rows = yield Query("newest_refusals", {"limit": MOST_REFUSALS})
     is_whole = len(rows) < MOST_REFUSALS or rows[-1][5] < since
     found: dict[str, list[tuple[str, int, str, int]]] = {}
+    kept = Counter(row[1] for row in rows)
+    full = {parent for parent, count in kept.items() if count >= REFUSALS_KEPT}
     for lineage, parent, _, rule, reason, at in rows:
         if at >= since:
             found.setdefault(rule, []).append((str(as_uuid(lineage)), parent, reason, at))
+    whole = {rule: is_whole and full.isdisjoint(one[1] for one in some) for rule, some in found.items()}
     told = [
-        RefusedSpawns(rule, len(some), len({one[0] for one in some}), *some[0], is_whole=is_whole)
+        RefusedSpawns(rule, len(some), len({one[0] for one in some}), *some[0], is_whole=whole[rule])
         for rule, some in found.items()
     ]
     return sorted(told, key=lambda one: -one.count)

@@ -120,5 +120,5 @@ OPERATIONS: list[Operation] = [
     Operation("GET", "/alerts", alerts, "List alerts.", list[governing.AlertShown], AlertsAsked),
     Operation("GET", "/workers", workers, "List the living workers.", list[governing.WorkerShown]),
     Operation("GET", "/audit", audit, "List what callers have changed, newest first.", list[governing.AuditShown],
-              AuditAsked, role=Role.OPERATOR),
+              AuditAsked, role=Role.ADMIN),
 ]  # fmt: skip

@@ -13,7 +13,7 @@ async def show(view: View) -> Answer:
     stats = await view.app.stats.aspending()
     return Page(
         "envelope.html",
-        {"envelope": found, "hour": found.hourly, "spending": stats},
+        {"envelope": found, "hour": found.hourly, "spending": stats, "code_is_known": bool(found.pipelines)},
         "Envelope",
         "envelope",
         refresh_s=None,

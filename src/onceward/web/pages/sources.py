@@ -99,6 +99,7 @@ async def show(view: View) -> Answer:
         "sought": sought,
         "shut": sum(one.state is not SourceState.OPEN for one in found),
         "rate_of": app.sources._rate_of,
+        "code_is_known": bool(app._registry.kinds),
     }
     return Page("sources.html", values, "Sources", "sources")
 

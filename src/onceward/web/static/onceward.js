@@ -8,7 +8,7 @@ const closest = (event, selector) => event.target instanceof Element ? event.tar
 
 // ---- live: the page is asked for again when the database has changed, unless a person is in the middle of something
 
-const live = { on: true, changed: false, asking: false, at: 0, missed: 0 };
+const live = { on: true, changed: false, asking: false, at: 0, missed: 0, lost: "" };
 
 // What must not move now: a dialog, a field, chosen rows, marked text, a row under the pointer or with the focus.
 function isBusy() {
@@ -82,21 +82,43 @@ function sayLive() {
   const word = find(".live__word");
   if (!word) return;
   const waits = live.missed ? `, ${live.missed === 1 ? "a change waits" : `${live.missed} changes wait`}` : "";
-  word.textContent = live.on ? `Live${live.changed && isBusy() ? waits : ""}` : `Paused since ${live.since}${waits}`;
+  find(".live").classList.toggle("live--lost", live.on && Boolean(live.lost));
+  if (live.on && live.lost) word.textContent = `No answer since ${live.lost}`;
+  else word.textContent = live.on ? `Live${live.changed && isBusy() ? waits : ""}` : `Paused since ${live.since}${waits}`;
 }
 
 function listen() {
   if (!body.dataset.live || !Number(body.dataset.refresh)) return;
+  connect();
+  setInterval(refresh, 1000);
+  document.addEventListener("visibilitychange", () => refresh());
+}
+
+// A stream that breaks off is opened again, by the browser or, where it was refused, from here. Until then the page says so.
+function connect() {
   const stream = new EventSource(body.dataset.live);
+  const leave = () => stream.close();
   stream.addEventListener("changed", () => {
     live.changed = true;
     live.missed += 1;
     if (!live.on) sayLive();
     refresh();
   });
-  setInterval(refresh, 1000);
-  document.addEventListener("visibilitychange", () => refresh());
-  addEventListener("pagehide", () => stream.close());
+  stream.addEventListener("open", () => {
+    if (!live.lost) return;
+    live.lost = "";
+    live.changed = true;
+    sayLive();
+    refresh();
+  });
+  stream.addEventListener("error", () => {
+    live.lost ||= new Date().toISOString().slice(11, 19);
+    sayLive();
+    if (stream.readyState !== EventSource.CLOSED) return;
+    removeEventListener("pagehide", leave);
+    setTimeout(connect, 5000);
+  });
+  addEventListener("pagehide", leave);
 }
 
 function switchLive() {
@@ -266,4 +288,6 @@ for (const toast of document.querySelectorAll(".toast[data-goes]")) {
     if (left <= 0) { clearInterval(tick); toast.remove(); }
   }, 500);
 }
+const here = find(".nav [aria-current]"); // where there is little room it may lie out of sight
+if (here) here.parentElement.scrollLeft = here.offsetLeft - (here.parentElement.clientWidth - here.offsetWidth) / 2;
 listen();

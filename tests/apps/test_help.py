@@ -12,6 +12,8 @@ from onceward_apps.documents.cli.commands import commands as documents
 from onceward_apps.jobfinder.cli.commands import command_line as jobs
 
 LINES = {"onceward-docs": documents, "onceward-jobs": jobs()}
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+"""What a console that an earlier test has forced to be a terminal writes between the words."""
 COMMANDS = [(program, name) for program, line in LINES.items() for name in line if not name.startswith("-")]
 
 
@@ -22,7 +24,7 @@ def test_the_examples_of_a_command_are_its_own_and_can_be_parsed(
     monkeypatch.setenv("COLUMNS", "120")
     line: CommandLine = LINES[program]
     line([command, "--help"], exit_on_error=False, print_error=False)
-    said = capsys.readouterr().out
+    said = COLOUR.sub("", capsys.readouterr().out)
     examples = re.findall(rf"^  ({program} .*?)\s*$", said.partition("\nExample\n")[2], re.MULTILINE)
     assert examples, said
     for example in examples:

@@ -127,7 +127,7 @@ def crash_server(fleet: Fleet, server: PostgresServer, *, tasks: int, crashes: i
         server.ensure_postgres_running()
         back_at = time.monotonic()
         ended = fleet.ended()
-        wait_until(partial(_is_done, fleet, ended + 1), "the work goes on", fleet.state, every_s=0.005)
+        wait_until(partial(_is_done, fleet, min(ended + 1, tasks)), "the work goes on", fleet.state, every_s=0.005)
         recovery_s.append(time.monotonic() - back_at)
     judge(fleet, workers, ids, matrix="F31", fault="server crash", faults=crashes, recovery_s=recovery_s)
 

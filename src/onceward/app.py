@@ -299,7 +299,7 @@ class App(Enqueueing):
 
         First it takes back what dead workers held, ends what has run out of time and fires schedules that are due. If
         work is ready in the end it triggers the next tick, by default another process on this machine; at most `chain`
-        times after the scheduled one. `chain_left` is for whoever was triggered: what the trigger was told. What is not
+        times after the scheduled one. `chain_left` is what the trigger of this tick was told. What is not
         given is as the settings `tick_tasks`, `tick_limit` and `chain` say; its lease is `tick_lease`.
         """
         return ticks.run_tick(

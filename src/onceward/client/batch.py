@@ -118,7 +118,7 @@ class Batch:
     @property
     def tasks(self) -> list[int]:
         """The ids of the tasks that were made for it, in the order in which they were added. Work that is unique
-        everywhere and was under way already is not among them: it belongs to somebody else, and is not waited for."""
+        everywhere and was under way already is not among them: it belongs to another caller, and is not waited for."""
         return list(self._committed().tasks)
 
     def __enter__(self) -> Self:

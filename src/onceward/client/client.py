@@ -43,7 +43,7 @@ A = ParamSpec("A")
 
 
 class Client:
-    """A connection to the database of an app, kept for whoever asks next. Making one connects to nothing."""
+    """A connection to the database of an app, kept for the next call. Making one connects to nothing."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class Client:
             self._is_prepared = True
         if self._in_force.look_if_time(session):
             session.insist_for(self._wait_s())
-            session.patiently(session.measure_clock)  # somebody may have set it since
+            session.patiently(session.measure_clock)  # it may have been set since
         return session
 
     def _look_at_settings(self, *, at_once: bool = False) -> None:

@@ -47,7 +47,7 @@ else:
 
 
 class _Asked(NamedTuple):
-    """What somebody has asked for outside of a stage."""
+    """What was asked for outside of a stage."""
 
     roots: Roots
     may_share: bool
@@ -258,7 +258,7 @@ class Enqueueing(Client):
         so have its open tasks; where none is given, it is the setting of that name, 48 h.
 
         Inside a running stage it is an effect, opened when the stage commits, unless `root` says otherwise: what is
-        added are children of the stage's task, under the rules of its lineage, and whoever is refused is not in it.
+        added are children of the stage's task, under the rules of its lineage, and a refused child is not in it.
         `then` is a child too, made at the same time: it takes its place in the lineage at once, and waits. If depth, an
         ancestor or the stop list refuse it, that is an error of the stage; if its work is there already or there is no
         room, it is a refusal of the task, and the batch ends without it. A task that opens its batch once more means

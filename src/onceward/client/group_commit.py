@@ -1,7 +1,7 @@
-"""Group commit: whoever asks while a transaction is under way shares the next one.
+"""Group commit: callers that ask while a transaction is under way share the next one.
 
 One caller at a time leads: it takes all who wait, writes what they ask for in one transaction, tells each its own
-outcome, and hands over to the first who has come in the meantime. Nobody waits for a timer, so a caller who is alone
+outcome, and hands over to the first who has come in the meantime. No caller waits for a timer, so a caller who is alone
 pays nothing. See docs/decisions/0032.
 """
 
@@ -39,7 +39,7 @@ class Turn:
         self._owner = 0
 
     def __enter__(self) -> None:
-        if self._pid != os.getpid():  # whoever had it has stayed behind
+        if self._pid != os.getpid():  # the thread that had it has stayed behind
             self._begin_anew()
         self._lock.acquire()
         self._owner = threading.get_ident()
@@ -60,7 +60,7 @@ class Turn:
 
 
 class _Caller(Generic[Asked, Answer]):
-    """Somebody who has asked for something and waits."""
+    """A caller that has asked for something and waits."""
 
     def __init__(self, asked: Asked, size: int) -> None:
         self.asked = asked
@@ -71,7 +71,7 @@ class _Caller(Generic[Asked, Answer]):
 
     @property
     def has_left(self) -> bool:
-        """Whether nobody waits for the answer any more, before anything was done for it."""
+        """Whether no caller waits for the answer any more, before anything was done for it."""
         return False
 
     def is_answered(self, answer: Answer) -> None:
@@ -79,7 +79,7 @@ class _Caller(Generic[Asked, Answer]):
         self.answer, self.is_done = answer, True
 
     def has_failed(self, error: BaseException) -> None:
-        """Nothing was written for it, or nobody knows."""
+        """Nothing was written for it, or that is not known."""
         self.error, self.is_done = error, True
 
 
@@ -171,7 +171,7 @@ class Sharing(Generic[Asked, Answer]):
         return await caller.future
 
     def _may_lead(self, caller: _Waiting[Asked, Answer]) -> bool:
-        if self._pid != os.getpid():  # whoever led has stayed behind
+        if self._pid != os.getpid():  # the thread that led has stayed behind
             self._begin_anew()
         with self._mutex:
             if self._is_led:
@@ -183,7 +183,7 @@ class Sharing(Generic[Asked, Answer]):
     def _wait(self, caller: _Blocking[Asked, Answer]) -> None:
         try:
             caller.wait()
-        except BaseException:  # interrupted: nobody may wait for this thread
+        except BaseException:  # interrupted: no caller may wait for this thread
             with self._mutex:
                 if caller in self._waiting:
                     self._waiting.remove(caller)
@@ -283,7 +283,7 @@ class Sharing(Generic[Asked, Answer]):
                 return following
             try:
                 following.loop.call_soon_threadsafe(self._start, following)
-            except RuntimeError:  # its loop is closed, and nobody waits there any more
+            except RuntimeError:  # its loop is closed, and no caller waits there any more
                 continue
             return None
 
@@ -299,7 +299,7 @@ def _tell(callers: Sequence[_Waiting[Any, Any]]) -> None:
     for loop, awaited in loops.items():
         try:
             loop.call_soon_threadsafe(_tell_here, awaited)
-        except RuntimeError:  # its loop is closed, and nobody waits there any more
+        except RuntimeError:  # its loop is closed, and no caller waits there any more
             continue
 
 
@@ -319,4 +319,4 @@ def _for_one(error: StoreUnavailable | StoreFull | OutcomeUnknown, place: int) -
 
 
 def _nothing() -> None:
-    """Nobody needs to know."""
+    """Does nothing: no caller needs to know."""

@@ -168,7 +168,7 @@ class ItemReader:
         reason = self._find(found, "reason")
         ended_at = None
         if status.is_terminal:
-            # Where nobody knows when it ended it is as old as it can be: it never looks fresher than it is.
+            # Where it is not known when it ended it is as old as it can be: it never looks fresher than it is.
             said = _instant(self._find(found, "ended_at"), "ended_at", created_at)
             ended_at = max(created_at, min(now, said))
         return _Item(

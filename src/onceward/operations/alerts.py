@@ -54,7 +54,7 @@ class Alerts(Namespace):
     def look(self, *, if_due: bool = False) -> builtins.list[Alert]:
         """Look at all rules and watches at once, and tell the webhook; returns the alerts that last.
 
-        Workers do that by themselves, every `watch_every`. With `if_due` nothing is done if somebody just has.
+        Workers do that by themselves, every `watch_every`. With `if_due` nothing is done if a worker just has.
         """
         client = self._client
         client.prepare()

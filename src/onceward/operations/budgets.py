@@ -174,7 +174,7 @@ class Budgets(Namespace):
     def set_limit(
         self, name: str, limit: Amount, *, scope: str | None = None, author: str | None = None
     ) -> builtins.list[BudgetStatus]:
-        """Give a budget another limit, from its present window on, until somebody says otherwise; a lower one, too.
+        """Give a budget another limit, from its present window on, until it is given another; a lower one, too.
 
         Without `scope` for everybody whom it is for, except those for whom something else was said. Tasks that wait for
         it and now fit are woken at once. What `Limits(budget=…)` has set is called `"lineage"`, and its scope is the id

@@ -29,7 +29,7 @@ class CacheStatus:
 
     @property
     def hit_rate(self) -> float | None:
-        """What part of the answers came from the cache; None if nobody has asked."""
+        """What part of the answers came from the cache; None if it was never asked."""
         return _share(self.hits, self.misses)
 
     @property
@@ -51,7 +51,7 @@ class Cache(Namespace):
     def clear(self, source: str | None = None, key: Any = None) -> int:
         """Forget all answers, those of a source, or the one for a key of it; returns how many.
 
-        One that is being asked for while this runs goes to whoever asks, and is not kept.
+        One that is being asked for while this runs goes to the stages that wait for it, and is not kept.
         """
         if key is not None and source is None:
             raise ConfigError("a key belongs to a source: app.cache.clear(source, key)")

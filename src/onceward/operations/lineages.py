@@ -105,7 +105,7 @@ class Lineages(Namespace):
 
     def retry(self, id: LineageId) -> task_actions.RetryResults:
         """Open all failed tasks of a lineage or a part of it again, as `retry` does: some hundred in a transaction, so
-        that nobody waits for long. Returns them, and those that could not be opened."""
+        that no other call waits for long. Returns them, and those that could not be opened."""
         wanted = lineage_view.as_id(id)
 
         def look() -> Op[builtins.list[int]]:
@@ -141,7 +141,7 @@ class Lineages(Namespace):
     def raise_limits(self, id: LineageId, limits: Limits) -> Limits:
         """Give a lineage or a part of it wider limits; returns those that it has now.
 
-        What somebody below has narrowed stays narrow. A stage that is running knows the new limits when it is next
+        Limits that were narrowed below stay narrow. A stage that is running knows the new limits when it is next
         begun; its commit knows them at once.
         """
         checked_limits(limits)

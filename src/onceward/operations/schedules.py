@@ -39,7 +39,7 @@ class ScheduleStatus:
     tz: str
     missed: str
     next_at: datetime
-    """When it fires next. In the past: it is paused, or nobody who knows it is at work."""
+    """When it fires next. In the past: it is paused, or no worker that knows it is at work."""
     last_at: datetime | None
     """The last of its times that was fired."""
     last_task: int | None
@@ -47,7 +47,7 @@ class ScheduleStatus:
     """How many of its times were fired."""
     paused: bool
     is_known: bool
-    """Whether it is in the code of this app; what is in no code any more is fired by nobody."""
+    """Whether it is in the code of this app; what is in no code any more is not fired."""
 
 
 class Schedules(Namespace):

@@ -63,7 +63,7 @@ class Settings(Namespace):
         arguments.text_of(name, "name of a setting")
         rows = self._client._transact(lambda: settings.remove_setting(name, self._client._in_force.refuse))
         if rows is None:
-            self._client._in_force.kind(name)  # a name that nobody knows is a typing error
+            self._client._in_force.kind(name)  # a name that is not known is a typing error
             return False
         self._client._in_force.take(rows)
         return True

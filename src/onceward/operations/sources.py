@@ -81,7 +81,7 @@ class SourceStatus:
 
     @property
     def hit_rate(self) -> float | None:
-        """What part of the answers came from the cache; None if nobody has asked."""
+        """What part of the answers came from the cache; None if it was never asked."""
         asked = self.hits + self.misses
         return self.hits / asked if asked else None
 

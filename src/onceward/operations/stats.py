@@ -173,7 +173,7 @@ class Statistics(Namespace):
     aget = awaited(get)
 
     def hour(self) -> Hour:
-        """Figures of the last hour, minute by minute, in four short statements: for whoever asks every few seconds.
+        """Figures of the last hour, minute by minute, in four short statements: for pages that ask every few seconds.
 
         What has ended is remembered between two calls. The first of them may not reach back an hour; those after it
         read on. `Hour.is_whole` and `Hour.since` say how far it came.

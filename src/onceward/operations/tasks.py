@@ -289,7 +289,7 @@ class Tasks(Namespace):
     ) -> Imported:
         """Import items of an older system: JSON lines or mappings, each with a lineage of its own, assigned once.
 
-        An item is known by its `id`, or else by its key, within the import of that `name`: whoever imports it again
+        An item is known by its `id`, or else by its key, within the import of that `name`: importing it again
         adds nothing. What was in work is pending here; what has ended stays ended, and can be retried. `fields` says
         where things stand in a line (`{"url": "job.link", "created_at": "createdAt"}`), `statuses` what words mean
         (`{"parked": "cancelled"}`). Without `kind` every line names its own. A line that cannot be read is in the

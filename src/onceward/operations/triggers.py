@@ -38,7 +38,7 @@ class NextTick:
 
     @property
     def document(self) -> dict[str, Any]:
-        """What is sent to whoever starts it elsewhere; `queues` and `concurrency` only if they were given."""
+        """What is sent to the program that starts it elsewhere; `queues` and `concurrency` only if they were given."""
         return {name: value for name, value in asdict(self).items() if name in _ALWAYS_SENT or value is not None}
 
 
@@ -80,7 +80,7 @@ class SubprocessTrigger:
 
 @dataclass(frozen=True, slots=True)
 class HttpTrigger:
-    """Posts the next tick to an address, as JSON. Whoever answers there starts it; any answer but 2xx is an error.
+    """Posts the next tick to an address, as JSON. What answers there starts it; any answer but 2xx is an error.
 
     No redirect is followed: what `headers` hold goes to this address alone.
     """

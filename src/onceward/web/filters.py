@@ -1,4 +1,4 @@
-"""What a caller may filter by: nobody learns a secret field by asking which tasks have a value in it.
+"""What a caller may filter by: no viewer learns a secret field by asking which tasks have a value in it.
 
 Every list, count and export that takes a filter from a caller passes it through `allowed_filter`.
 """

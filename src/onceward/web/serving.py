@@ -1,4 +1,4 @@
-"""Serves a site with uvicorn: on loopback for whoever is on this machine, elsewhere for callers with a token alone."""
+"""Serves a site with uvicorn: on loopback for every caller there, elsewhere for callers with a token alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def serve(
     if is_public and not app.tokens.any():
         raise ConfigError(
             f"{host_names[0] if host_names else host} can be reached from other machines, and this database has no "
-            "token: anybody could retry, cancel and pay. Make one: onceward token add NAME --role admin"
+            "token: any caller could retry, cancel and pay. Make one: onceward token add NAME --role admin"
         )
     if base_path and (not base_path.startswith("/") or base_path.endswith("/")):
         raise ConfigError(f"--base-path {base_path}: it begins with a slash and ends without one, like /onceward")

@@ -120,7 +120,7 @@ def key_parts(key: str, most: int = KEY_SHOWN) -> KeyParts:
 
 
 def short(text: str, most: int = 1_000) -> str:
-    """Cut a text for a title: five million letters are read by nobody."""
+    """Cut a text for a title: no person reads five million letters."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 

@@ -48,7 +48,7 @@ def limited(limits: ProcessLimits, *, for_good: bool) -> Iterator[None]:
     if limits.open_files is not None:
         _limit(resource.RLIMIT_NOFILE, limits.open_files + _already_open() + _FOR_ASYNCIO, for_good=for_good)
     if limits.cpu_s is not None:
-        _limit_cpu(limits.cpu_s)
+        _limit_cpu(limits.cpu_s, for_good=for_good)
     try:
         yield
     finally:
@@ -80,12 +80,15 @@ def _limit(what: int, most: int, *, for_good: bool) -> None:
     resource.setrlimit(what, (most, most if for_good else hard))
 
 
-def _limit_cpu(cpu_s: int) -> None:
+def _limit_cpu(cpu_s: int, *, for_good: bool) -> None:
     """Raise an error in code that computes for too long; end a process that does not come back to the interpreter."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     until = int(used.ru_utime + used.ru_stime) + cpu_s + 1
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     signal.signal(signal.SIGXCPU, lambda *_: _out_of_cpu(cpu_s))
+    if for_good:
+        resource.setrlimit(resource.RLIMIT_CPU, (until, until + 2))
+        return
     resource.setrlimit(resource.RLIMIT_CPU, (until, hard))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends a process, whatever its code does
     signal.setitimer(signal.ITIMER_PROF, cpu_s + 3)
